@@ -1,4 +1,6 @@
 // Maxima of the bins of boxes, and the gradient.
+#include <opwright/functors.h>
+#include <opwright/functors/regions.h>
 #include <algorithm>
 #include <cmath>
 
@@ -10,25 +12,8 @@
 namespace opwright_cpu {
 namespace {
 
-// The pixels of one axis that a box covers; both its ends are in it.
-struct Span {
-  int64_t begin;
-  int64_t extent;
-  int64_t size;
-  int64_t bins;
-
-  Span(double first, double last, int64_t axis_size, int64_t axis_bins)
-      : begin(std::llround(first)),  // halves go away from 0
-        extent(std::max<int64_t>(std::llround(last) - begin + 1, 1)),
-        size(axis_size),
-        bins(axis_bins) {}
-
-  int64_t Low(int64_t bin) const { return Held(begin + bin * extent / bins); }
-  int64_t High(int64_t bin) const { return Held(begin + ((bin + 1) * extent + bins - 1) / bins); }
-
- private:
-  int64_t Held(int64_t at) const { return std::clamp<int64_t>(at, 0, size); }
-};
+using opwright::functors::PooledSpan;
+using opwright::functors::PooledSpanOf;
 
 // The greatest element of rows [top, bottom) and columns [left, right), -1 where there is none. NaN
 // is greater than all numbers, and of equal elements the first one counts.
@@ -86,8 +71,8 @@ struct RoiPoolKernel {
   void Pool(const T* plane, const T* roi, double scale, T* out, int32_t* index) const {
     const auto corner = [=](int i) { return static_cast<double>(roi[i]) * scale; };
     const int64_t height = x_.dim(2), width = x_.dim(3);
-    const Span rows(corner(1), corner(3), height, out_.dim(2));
-    const Span columns(corner(0), corner(2), width, out_.dim(3));
+    const PooledSpan rows = PooledSpanOf(corner(1), corner(3), height, out_.dim(2));
+    const PooledSpan columns = PooledSpanOf(corner(0), corner(2), width, out_.dim(3));
     for (int64_t i = 0; i < rows.bins; ++i) {
       for (int64_t j = 0; j < columns.bins; ++j) {
         const int64_t place = PlaceOfMaximum(plane, width, rows.Low(i), rows.High(i),

@@ -1,5 +1,6 @@
 // auc: the area under the ROC curve, from counts of scores in bins.
-#include <algorithm>
+#include <opwright/functors.h>
+#include <opwright/functors/counting.h>
 
 #include "common/parallel.h"
 #include "common/widened.h"
@@ -12,16 +13,11 @@ namespace {
 
 // The share of the pairs in which the positive row has the higher bin.
 double AreaOf(const int64_t* positives, const int64_t* negatives, int64_t n_bins) {
-  double below = 0, all_positives = 0, area = 0;
+  opwright::functors::RocArea area = {};
   for (int64_t i = 0; i < n_bins; ++i) {
-    const auto more = static_cast<double>(positives[i]);
-    const auto fewer = static_cast<double>(negatives[i]);
-    area += more * (below + fewer / 2);
-    below += fewer;
-    all_positives += more;
+    area.Join(opwright::functors::RocAreaOfBin(positives[i], negatives[i]));
   }
-  const double pairs = all_positives * below;
-  return pairs > 0 ? area / pairs : 0.0;
+  return area.Share();
 }
 
 template <typename T>

@@ -5,9 +5,9 @@
 #define OPWRIGHT_CPU_REDUCTION_CTC_LOSS_H_
 
 #include <opwright/functors.h>
+#include <opwright/functors/sequences.h>
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <opwright/sdk.hpp>
 
@@ -74,17 +74,9 @@ class CtcInputs {
   std::optional<ClassIds> label_lengths_;
 };
 
-// A row's log-probability grows with its length, and shares are made of its last digits.
-constexpr double kNever = -std::numeric_limits<double>::infinity();
-
-OPWRIGHT_CPU_INLINE double LogOfSum(double a, double b, double c) {
-  const double ab = a > b ? a : b;
-  const double top = ab > c ? ab : c;
-  const double base = top == kNever ? 0.0 : top;
-  namespace functors = opwright::functors;
-  return base +
-         functors::Log(functors::Exp(a - base) + functors::Exp(b - base) + functors::Exp(c - base));
-}
+// In double: a row's log-probability grows with its length, and shares are made of its last digits.
+constexpr double kNever = opwright::functors::kNeverLog;
+using opwright::functors::LogOfSum;
 
 // From one time to the next. Two states that no path is in lie before `from`.
 OPWRIGHT_CPU_CLONES void StepForward(const double* from, const double* skips, const double* scores,

@@ -1,4 +1,6 @@
 // precision_recall: counts of right and wrong rows for each class, and what follows from them.
+#include <opwright/functors.h>
+#include <opwright/functors/counting.h>
 #include <algorithm>
 
 #include "common/parallel.h"
@@ -13,15 +15,8 @@ namespace {
 
 enum Count { kRight, kTooMany, kNot, kTooFew, kCounts };  // of a class: tp, fp, tn, fn
 
-// Adds precision, recall and F1; 0 where nothing is divided by.
 void AddRatios(const int64_t* counts, double* sums) {
-  const auto right = static_cast<double>(counts[kRight]);
-  const auto too_many = static_cast<double>(counts[kTooMany]);
-  const auto too_few = static_cast<double>(counts[kTooFew]);
-  if (right == 0) return;
-  sums[0] += right / (right + too_many);
-  sums[1] += right / (right + too_few);
-  sums[2] += right / (right + (too_many + too_few) / 2);
+  opwright::functors::AddRatios(counts[kRight], counts[kTooMany], counts[kTooFew], sums);
 }
 
 void FindMetrics(const int64_t* counts, int64_t n_classes, float* metrics) {

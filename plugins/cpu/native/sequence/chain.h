@@ -4,6 +4,7 @@
 #define OPWRIGHT_CPU_SEQUENCE_CHAIN_H_
 
 #include <opwright/functors.h>
+#include <opwright/functors/sequences.h>
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -32,8 +33,7 @@ struct ChainShape {
 
 inline ChainShape ChainShapeOf(const opwright::Meta& x) { return {x.dim(0), x.dim(1), x.dim(2)}; }
 
-// Below it a sum of products has lost digits to underflow: logarithms are added up instead.
-constexpr double kLeastSum = 1e-30;
+using opwright::functors::kLeastSum;
 
 // exp(transition - its maximum), and that maximum.
 template <typename T>

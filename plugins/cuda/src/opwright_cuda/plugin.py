@@ -165,6 +165,12 @@ ROWS: Final[tuple[Row, ...]] = (
         "margin_rank_loss_grad rank_loss_grad",
     ),
     Row("losses:ACCURACY", "accuracy"),
+    Row("ctc_loss:CTC_LOSS", "ctc_loss"),
+    Row("ctc_loss:CTC_LOSS_GRAD", "ctc_loss_grad"),
+    Row("metrics:AUC", "auc"),
+    Row("metrics:PRECISION_RECALL", "precision_recall"),
+    Row("counting:BINCOUNT", "bincount", INDEX),
+    Row("counting:HISTOGRAM", "histogram", NUMBER),
     # Normalization
     Row("normalization:LAYER_NORM", "layer_norm", FLOAT, "out=x"),
     Row("normalization:LAYER_NORM_GRAD", "layer_norm_grad"),
@@ -189,6 +195,10 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("recurrent_cells:GRU_CELL_GRAD", "gru_cell_grad"),
     Row("recurrent_layers:LAYERS", "lstm gru rnn"),
     Row("recurrent_layers_grad:LAYERS_GRAD", "lstm_grad gru_grad rnn_grad"),
+    Row("linear_chain_crf:LINEAR_CHAIN_CRF", "linear_chain_crf"),
+    Row("linear_chain_crf:LINEAR_CHAIN_CRF_GRAD", "linear_chain_crf_grad"),
+    Row("linear_chain_crf:VITERBI_DECODE", "viterbi_decode"),
+    Row("edit_distance:EDIT_DISTANCE", "edit_distance", INDEX),
     Row("sequence:SEQUENCE_MASK", "sequence_mask", INDEX),
     Row("sequence:SEQUENCE_REVERSE", "sequence_reverse", ANY),
     Row("sequence:SEQUENCE_POOL", "sequence_pool"),
@@ -286,18 +296,13 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("unpool:UNPOOL_GRAD", "max_unpool2d_grad"),
     Row("regions:ROI_ALIGN", "roi_align"),
     Row("regions:ROI_ALIGN_GRAD", "roi_align_grad"),
+    Row("regions:ROI_POOL", "roi_pool"),
+    Row("regions:ROI_POOL_GRAD", "roi_pool_grad"),
+    Row("prior_box:PRIOR_BOX", "prior_box"),
     Row("interpolate:INTERPOLATE", "interpolate"),
     Row("interpolate:INTERPOLATE_GRAD", "interpolate_grad"),
     Row("pooling:AVERAGE", "avg_pool2d avg_pool3d adaptive_avg_pool2d"),
     Row("pooling:AVERAGE_GRAD", "avg_pool2d_grad avg_pool3d_grad adaptive_avg_pool2d_grad"),
-)
-
-_LATER: Final = "it is not written yet; the CPU has it (2026-11-23)"
-_DECODING: Final = (
-    "edit_distance",
-    "linear_chain_crf",
-    "linear_chain_crf_grad",
-    "viterbi_decode",
 )
 
 NOT_THERE: Final = {
@@ -309,20 +314,15 @@ NOT_THERE: Final = {
     "unique": "how many elements differ, only the values tell: as of nonzero (2026-11-23)",
     "assert_true": 'the host looks at the values: fallback="cpu" runs it there (2026-11-23)',
     "print": 'the host writes the values: fallback="cpu" runs it there (2026-11-23)',
-    **dict.fromkeys(_DECODING, _LATER),
-    **dict.fromkeys(("roi_pool", "roi_pool_grad"), _LATER),
     **dict.fromkeys(
         ("nms", "multiclass_nms"),
         "how many boxes are kept, only the values tell: as of nonzero (2026-11-23)",
     ),
     "sequence_pack": "how many rows there are, only the lengths tell: as of nonzero (2026-11-23)",
-    "prior_box": _LATER,
     **dict.fromkeys(
         ("sparse_sgd", "sparse_momentum", "sparse_adagrad", "sparse_adam"),
         "it is not written yet; embedding with sparse=False is trained there (2026-11-23)",
     ),
-    **dict.fromkeys(("ctc_loss", "ctc_loss_grad", "auc", "precision_recall"), _LATER),
-    **dict.fromkeys(("bincount", "histogram"), _LATER),
     "nonzero": "how many elements are not 0, only the values tell: a plan that is launched, or "
     "recorded as a graph, has made the output before it runs (2026-11-22)",
 }

@@ -124,11 +124,10 @@ OW_INLINE int FindSlices(int32_t* numbers, const Index* index, int64_t first, in
 // Blocks with the same x see to one position, those with different y to different columns, which
 // are the elements of a slice and of the outer axis. `columns` threads lie side by side, the others
 // of the block add up other slices of the same columns; their sums are added in order.
-template <typename T, typename Index>
+template <typename T, typename Index, typename Sum>
 __global__ void add_slices(T* out, const T* slices, const Index* index, int64_t n, int64_t outer,
                            int64_t row, int32_t columns, Range range, Listed listed, Fault* fault,
                            int32_t text) {
-  using Sum = Compute<T>;
   OW_SHARED(int32_t, numbers, kListed);
   OW_SHARED(Sum, sums, kThreads);
   const bool is_listed = listed.present != nullptr;
@@ -160,7 +159,7 @@ __global__ void add_slices(T* out, const T* slices, const Index* index, int64_t 
 #pragma unroll 4
         for (int i = static_cast<int>(static_cast<int64_t>(found) * group / n_groups); i < end;
              ++i) {
-          sum += Load(of_column[static_cast<int64_t>(numbers[i]) * row]);
+          sum += static_cast<Sum>(Load(of_column[static_cast<int64_t>(numbers[i]) * row]));
         }
       }
       __syncthreads();  // before the next numbers are found

@@ -4,6 +4,24 @@
 
 #include "kernel.h"
 
+namespace opwright_cuda {
+
+// The lengths of padded sequences, int32 or int64; null: all have all steps.
+struct Lengths {
+  const void* values;
+  bool is_wide;
+
+  // That of a sequence of up to `steps`; one out of range, which check_lengths reports, is cut.
+  OW_INLINE int64_t Of(int64_t i, int64_t steps) const {
+    if (values == nullptr) return steps;
+    const int64_t length =
+        is_wide ? static_cast<const int64_t*>(values)[i] : static_cast<const int32_t*>(values)[i];
+    return length < 0 ? 0 : length > steps ? steps : length;
+  }
+};
+
+}  // namespace opwright_cuda
+
 // Reports a length out of range; a thread for each.
 template <typename Index>
 __global__ void check_lengths(const Index* lengths, int64_t n, int64_t steps,

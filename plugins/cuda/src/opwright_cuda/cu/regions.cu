@@ -1,37 +1,9 @@
-// Regions of interest: roi_align and roi_pool. Where bins lie is found in double, as everywhere, so
-// that no sample falls on another side of an edge.
+// Regions of interest: roi_align. Where bins lie is found in double, as everywhere, so that no
+// sample falls on another side of an edge.
 #include "functions.h"
+#include "regions.h"
 
 using namespace opwright_cuda;
-
-constexpr double kMostCoordinate = 1048576.0;
-
-template <typename T, typename Index>
-struct Regions {
-  const T* rois;  // [boxes, 4]: left, top, right, bottom
-  const Index* images;
-  double scale;
-  int64_t boxes;
-  int64_t n;
-  int64_t channels;
-  int64_t size[2];  // height and width of an image
-  int64_t bins[2];
-
-  OW_INLINE double Corner(int64_t box, int corner) const {
-    return static_cast<double>(Load(rois[box * 4 + corner])) * scale;
-  }
-  OW_INLINE bool IsIn(int64_t box, int64_t image) const {
-    return static_cast<int64_t>(images[box]) == image;
-  }
-  OW_INLINE bool HasImage(int64_t box) const {
-    const auto image = static_cast<int64_t>(images[box]);
-    return image >= 0 && image < n;
-  }
-  // Where the plane of a box begins; its image must be there.
-  OW_INLINE int64_t PlaneOf(int64_t box, int64_t channel) const {
-    return (static_cast<int64_t>(images[box]) * channels + channel) * size[0] * size[1];
-  }
-};
 
 // Reports boxes that are not finite or far outside, and images that are not there.
 template <typename T, typename Index>

@@ -13,7 +13,7 @@ import numpy as np
 
 from opwright.kernel import Refuse
 from opwright.op import Meta
-from opwright_cuda.dtypes import CTYPES
+from opwright_cuda.dtypes import CTYPES, compute_type
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.launch import Argument, LaunchPlan, Pointer, Struct, bytes_of, count_of
 from opwright_cuda.launch.indexing import NARROW
@@ -73,7 +73,13 @@ class Slices:
 
 
 def launch_add_slices(
-    plan: LaunchPlan, out: Pointer, out_meta: Meta, slices: Slices, look_up: LookUp, text: str
+    plan: LaunchPlan,
+    out: Pointer,
+    out_meta: Meta,
+    slices: Slices,
+    look_up: LookUp,
+    text: str | None,
+    sum_type: str | None = None,
 ) -> None:
     """Add ``out[:, p] = sum of slices[:, i] with index[i] == p``.
 
@@ -87,8 +93,10 @@ def launch_add_slices(
         What is read, of the dtype of `out`.
     look_up : LookUp
         The dimensions; nothing is added to the slice of ``zero_at``.
-    text : str
-        What is reported of a position out of range.
+    text : str or None
+        What is reported of a position out of range; None: such a slice is left out.
+    sum_type : str, optional
+        The C++ type of the sums, by default the one that the dtype is computed in.
 
     Raises
     ------
@@ -102,7 +110,9 @@ def launch_add_slices(
         return
     index_type = CTYPES[slices.index_meta.dtype]
     bounds = _bounds(look_up)
-    report: list[Argument] = [plan.fault(), plan.fault_text(text)]
+    report: list[Argument] = [None, np.int32(0)]
+    if text is not None:
+        report = [plan.fault(), plan.fault_text(text)]
     if look_up.count * -(-n // LISTED) <= MOST_LOOKS:
         listed, n_blocks = Struct(None, None, None, None, None), look_up.count
     else:
@@ -115,7 +125,8 @@ def launch_add_slices(
     arguments: list[Argument] = [out, slices.pointer, slices.index]
     arguments += [np.int64(i) for i in (n, look_up.outer, look_up.row)]
     arguments += [np.int32(columns), bounds, listed, *report]
-    expression = f"add_slices<{CTYPES[out_meta.dtype]}, {index_type}>"
+    sum_type = sum_type or compute_type(out_meta.dtype)
+    expression = f"add_slices<{CTYPES[out_meta.dtype]}, {index_type}, {sum_type}>"
     plan.launch(own_source("add_slices.cu"), expression, grid, THREADS, arguments)
 
 

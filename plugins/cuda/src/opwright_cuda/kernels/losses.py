@@ -22,10 +22,10 @@ from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct
 from opwright_cuda.source import own_source
 
 
-def _labels(
+def describe_labels(
     ctx: PrepareContext, plan: LaunchPlan, n_classes: int, ignored: int | None = None
 ) -> Struct:
-    """Return ``Labels`` of losses.cu."""
+    """Return ``Labels`` of labels.h for the slot ``label``: ids below `n_classes`, or `ignored`."""
     source = ctx.attrs.get("source", ctx.op_type)
     text = plan.fault_text(f"{source}: label must be in [0, {n_classes}), got {{value}}")
     return Struct(
@@ -56,7 +56,7 @@ def _fill_in_softmax_loss(ctx: PrepareContext, plan: LaunchPlan) -> None:
         arguments: list[Argument] = [*outputs, plan.input("label")]
         _launch(plan, team, "soft_loss_lines", x, arguments)
         return
-    labels = _labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
+    labels = describe_labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
     _launch(plan, team, "class_loss_lines", x, [*outputs, labels])
 
 
@@ -78,7 +78,7 @@ def _fill_in_softmax_loss_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         arguments: list[Argument] = [made, softmax, plan.input("label"), plan.input("out_grad")]
         team.launch(plan, own_source("softmax.cu"), expression, arguments)
         return
-    labels = _labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
+    labels = describe_labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
     team = streamed(lines, meta.dtype, may_split=True)
     arguments = [made, softmax, labels, plan.input("out_grad")]
     _launch(plan, team, "class_loss_grad_lines", meta, arguments)
@@ -97,7 +97,7 @@ def _fill_in_softmax_cross_entropy(ctx: PrepareContext, plan: LaunchPlan) -> Non
         plan.optional_output("loss"),
         plan.optional_output("softmax"),
         plan.input("logits"),
-        _labels(ctx, plan, lines.length, ctx.attrs["ignore_index"]),
+        describe_labels(ctx, plan, lines.length, ctx.attrs["ignore_index"]),
         scalar(ctype, ctx.attrs["loss_grad"]),
         scalar(ctype, ctx.attrs["epsilon"]),
     ]
@@ -120,7 +120,7 @@ def _fill_in_cross_entropy(ctx: PrepareContext, plan: LaunchPlan) -> None:
         arguments: list[Argument] = [out, read, plan.input("label"), epsilon]
         _launch(plan, team, "cross_entropy_soft_lines", x, arguments)
         return
-    labels = _labels(ctx, plan, lines.length)
+    labels = describe_labels(ctx, plan, lines.length)
     expression = f"cross_entropy_ids<{CTYPES[x.dtype]}>"
     arguments = [out, read, labels, np.int64(lines.outer), epsilon]
     grid = blocks_for(lines.outer, plan)
@@ -146,7 +146,7 @@ def _fill_in_cross_entropy_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         arguments: list[Argument] = [x_grad, label_grad, read, label, out_grad, epsilon]
         _launch(plan, team, "cross_entropy_soft_grad_lines", x, arguments)
         return
-    labels = _labels(ctx, plan, lines.length)
+    labels = describe_labels(ctx, plan, lines.length)
     arguments = [x_grad, read, labels, out_grad, epsilon]
     _launch(plan, team, "cross_entropy_ids_grad_lines", x, arguments)
 
@@ -159,7 +159,7 @@ def _fill_in_accuracy(ctx: PrepareContext, plan: LaunchPlan) -> None:
     x = ctx.inputs["x"][0]
     lines = lines_along(x.shape, 1)
     is_right = plan.workspace(max(lines.outer, 1))
-    labels = _labels(ctx, plan, lines.length)
+    labels = describe_labels(ctx, plan, lines.length)
     team = streamed(lines, x.dtype)
     arguments: list[Argument] = [is_right, plan.input("x"), labels, np.int64(ctx.attrs["k"])]
     _launch(plan, team, "is_right_lines", x, arguments)
@@ -178,7 +178,7 @@ def _fill_in_nll(ctx: PrepareContext, plan: LaunchPlan) -> None:
     n = lines.outer * lines.inner
     if n == 0:
         return
-    labels = _labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
+    labels = describe_labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
     out, read = plan.output("out"), plan.input("x")
     arguments: list[Argument] = [out, read, labels, np.int64(n), np.int64(lines.inner)]
     expression = f"pick_losses<{CTYPES[x.dtype]}>"
@@ -195,7 +195,7 @@ def _fill_in_nll_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     if n == 0 or not ctx.outputs["x_grad"]:
         return
     lines = lines_along(x.shape, ctx.attrs["axis"])
-    labels = _labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
+    labels = describe_labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
     out, grad = plan.output("x_grad"), plan.input("out_grad")
     arguments: list[Argument] = [out, grad, labels, np.int64(n), np.int64(lines.inner)]
     expression = f"spread_losses<{CTYPES[x.dtype]}>"

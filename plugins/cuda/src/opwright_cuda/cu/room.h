@@ -1,0 +1,25 @@
+// Memory of a block for the states of one sequence at a time: shared where there is enough, else a
+// part of the workspace. Made by opwright_cuda.kernels.room.
+#ifndef OPWRIGHT_CUDA_ROOM_H_
+#define OPWRIGHT_CUDA_ROOM_H_
+
+#include "kernel.h"
+
+namespace opwright_cuda {
+
+struct Room {
+  unsigned char* workspace;  // null: shared memory
+  int64_t n_bytes;           // of a block
+
+  // All of it, for a block that is done with the last sequence.
+  template <typename T>
+  OW_INLINE T* OfBlock() const {
+    OW_DYNAMIC_SHARED(unsigned char, shared);
+    unsigned char* const begin = workspace == nullptr ? shared : workspace + blockIdx.x * n_bytes;
+    return reinterpret_cast<T*>(begin);
+  }
+};
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_ROOM_H_

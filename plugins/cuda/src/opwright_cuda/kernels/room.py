@@ -1,0 +1,72 @@
+"""Blocks that take one sequence after the other, and the memory that each of them has."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from opwright_cuda.launch import Argument, LaunchPlan, Struct
+from opwright_cuda.source import Source
+
+MOST_SHARED_BYTES: Final = 40 * 1024
+"""Less than a block may have without asking: reductions take some as well."""
+
+BLOCKS_PER_MULTIPROCESSOR: Final = 8
+"""Where each may want memory of its own."""
+
+_WARP: Final = 32
+_MOST_THREADS: Final = 256
+
+
+class BlockTeam(NamedTuple):
+    """Blocks that work on sequences, each with room for the states of one.
+
+    Attributes
+    ----------
+    n_blocks, n_threads : int
+        How many there are, and threads of each.
+    room : Struct
+        ``Room`` of room.h.
+    shared_bytes : int
+        Of each block.
+    """
+
+    n_blocks: int
+    n_threads: int
+    room: Struct
+    shared_bytes: int
+
+    def launch(
+        self, plan: LaunchPlan, source: Source, expression: str, arguments: list[Argument]
+    ) -> None:
+        """Add the launch of a kernel that takes `arguments`, then the room."""
+        given = [*arguments, self.room]
+        plan.launch(source, expression, self.n_blocks, self.n_threads, given, self.shared_bytes)
+
+
+def blocks_with_room(
+    plan: LaunchPlan, n: int, width: int, n_bytes: int, most: int | None = None
+) -> BlockTeam:
+    """Return the blocks for `n` sequences.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        Where their memory is added.
+    n : int
+        Sequences.
+    width : int
+        Elements of a sequence that can be worked on at once.
+    n_bytes : int
+        Memory that each block has.
+    most : int, optional
+        Blocks; by default as many as keep the GPU busy.
+    """
+    n_blocks = min(n, most or plan.gpu.multiprocessors * BLOCKS_PER_MULTIPROCESSOR)
+    n_bytes = -(-max(n_bytes, 1) // 16) * 16
+    is_shared = n_bytes <= MOST_SHARED_BYTES
+    workspace = None if is_shared else plan.workspace(n_blocks * n_bytes)
+    n_threads = min(_MOST_THREADS, -(-max(width, 1) // _WARP) * _WARP)
+    room = Struct(workspace, np.int64(n_bytes))
+    return BlockTeam(n_blocks, n_threads, room, n_bytes if is_shared else 0)
