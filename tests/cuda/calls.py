@@ -45,6 +45,9 @@ def call(
     counts = dict.fromkeys(outputs.split(), 1) if isinstance(outputs, str) else outputs
     made = {slot: [f"{slot}_{i}" for i in range(n)] for slot, n in counts.items()}
     wanted = {slot: [f"made_{name}" for name in names] for slot, names in made.items()}
+    for slot in ow.current_context().ops.get(op_type).proto.outputs:
+        if slot.aliases and slot.name in wanted:
+            wanted[slot.name] = slots[slot.aliases]
     block.append_op(op_type, slots, wanted, attrs)
     fetch = [name for names in wanted.values() for name in names]
     return ow.Network(block).compile(feed=list(feeds), fetch=fetch, device=device)(**feeds)

@@ -16,7 +16,7 @@ from samples import Call, Sample, metas_of, numpy_dtype
 
 import opwright as ow
 from opwright.kernel import PrepareContext
-from opwright.op import Meta
+from opwright.op import Meta, OpDefinition
 from opwright_cuda.launch.arguments import FAULT, WORKSPACE
 from opwright_cuda.launch.plan import ActionCode
 
@@ -65,8 +65,9 @@ class Launcher:
         aliases = _aliases(sample.op_type)
         memories: list[Memory] = []
         by_slot: dict[str, list[Memory]] = {}
-        for slot, arrays in called.arrays.items():
-            by_slot[slot] = [self._holding(array) for array in arrays]
+        # In the operator's order, whatever the case's is.
+        for slot in (slot.name for slot in _definition(sample).proto.inputs):
+            by_slot[slot] = [self._holding(array) for array in called.arrays.get(slot, ())]
             memories += by_slot[slot]
         for slot, listed in metas.items():
             if slot in aliases:
@@ -148,8 +149,7 @@ class Launcher:
 
 def prepare(sample: Sample, called: Call, metas: Mapping[str, Sequence[Meta]]) -> Any:
     """Return the record of what the kernel launches."""
-    context = ow.current_context()
-    definition = context.ops.get(sample.op_type)
+    context, definition = ow.current_context(), _definition(sample)
     entry = next(
         e
         for e in context.kernels.entries(sample.op_type)
@@ -174,6 +174,10 @@ def prepare(sample: Sample, called: Call, metas: Mapping[str, Sequence[Meta]]) -
             options=context.options.fill(context.chosen_options),
         )
     )
+
+
+def _definition(sample: Sample) -> OpDefinition:
+    return ow.current_context().ops.get(sample.op_type)
 
 
 def _aliases(op_type: str) -> dict[str, str]:

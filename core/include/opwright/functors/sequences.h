@@ -5,14 +5,18 @@
 namespace opwright {
 namespace functors {
 
-// The logarithm of what no path reaches.
-constexpr double kNeverLog = -__builtin_inf();
+// The logarithm of what no path reaches, -inf.
+#if defined(__CUDACC_RTC__)
+OPWRIGHT_FUNCTOR double NeverLog() { return __longlong_as_double(0xfff0000000000000ll); }
+#else
+constexpr OPWRIGHT_FUNCTOR double NeverLog() { return -__builtin_inf(); }
+#endif
 
 // log(e**a + e**b + e**c), -inf where all three are.
 OPWRIGHT_FUNCTOR double LogOfSum(double a, double b, double c) {
   const double ab = a > b ? a : b;
   const double top = ab > c ? ab : c;
-  const double base = top == kNeverLog ? 0.0 : top;
+  const double base = top == NeverLog() ? 0.0 : top;
   return base + Log(Exp(a - base) + Exp(b - base) + Exp(c - base));
 }
 

@@ -75,7 +75,7 @@ class CtcInputs {
 };
 
 // In double: a row's log-probability grows with its length, and shares are made of its last digits.
-constexpr double kNever = opwright::functors::kNeverLog;
+constexpr double kNever = opwright::functors::NeverLog();
 using opwright::functors::LogOfSum;
 
 // From one time to the next. Two states that no path is in lie before `from`.

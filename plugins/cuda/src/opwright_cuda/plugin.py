@@ -253,6 +253,7 @@ ROWS: Final[tuple[Row, ...]] = (
             *("adagrad", "adadelta", "rmsprop", "proximal_gd", "proximal_adagrad", "ftrl"),
         )
     ),
+    Row("sparse_optimizers:UPDATE_ROWS", "sparse_sgd sparse_momentum sparse_adagrad sparse_adam"),
     Row("norms:LAMB", "lamb"),
     Row("norms:CLIP_BY_NORM", "clip_by_norm clip_by_global_norm"),
     Row(
@@ -319,10 +320,6 @@ NOT_THERE: Final = {
         "how many boxes are kept, only the values tell: as of nonzero (2026-11-23)",
     ),
     "sequence_pack": "how many rows there are, only the lengths tell: as of nonzero (2026-11-23)",
-    **dict.fromkeys(
-        ("sparse_sgd", "sparse_momentum", "sparse_adagrad", "sparse_adam"),
-        "it is not written yet; embedding with sparse=False is trained there (2026-11-23)",
-    ),
     "nonzero": "how many elements are not 0, only the values tell: a plan that is launched, or "
     "recorded as a graph, has made the output before it runs (2026-11-22)",
 }

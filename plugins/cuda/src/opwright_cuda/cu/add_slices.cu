@@ -123,11 +123,12 @@ OW_INLINE int FindSlices(int32_t* numbers, const Index* index, int64_t first, in
 // out [outer, count, row] = for each position the sum of its slices of `slices` [outer, n, row].
 // Blocks with the same x see to one position, those with different y to different columns, which
 // are the elements of a slice and of the outer axis. `columns` threads lie side by side, the others
-// of the block add up other slices of the same columns; their sums are added in order.
-template <typename T, typename Index, typename Sum>
-__global__ void add_slices(T* out, const T* slices, const Index* index, int64_t n, int64_t outer,
-                           int64_t row, int32_t columns, Range range, Listed listed, Fault* fault,
-                           int32_t text) {
+// of the block add up other slices of the same columns; their sums are added in order. A compact
+// `out` has no slices but those of the positions that are listed, in their order there.
+template <typename T, typename Index, typename Sum, typename Out>
+__global__ void add_slices(Out* out, const T* slices, const Index* index, int64_t n, int64_t outer,
+                           int64_t row, int32_t columns, Range range, Listed listed,
+                           bool is_compact, Fault* fault, int32_t text) {
   OW_SHARED(int32_t, numbers, kListed);
   OW_SHARED(Sum, sums, kThreads);
   const bool is_listed = listed.present != nullptr;
@@ -168,7 +169,8 @@ __global__ void add_slices(T* out, const T* slices, const Index* index, int64_t 
     __syncthreads();
     if (group == 0 && column < n_columns) {
       for (int other = 1; other < n_groups; ++other) sum += sums[threadIdx.x + other * columns];
-      out[(line * range.count + position) * row + (column - line * row)] = Store<T>(sum);
+      const int64_t slice = is_compact ? blockIdx.x : line * range.count + position;
+      out[slice * row + (column - line * row)] = Store<Out>(sum);
     }
     __syncthreads();  // before the next sums are kept
   }

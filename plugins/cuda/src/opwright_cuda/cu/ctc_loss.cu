@@ -28,7 +28,7 @@ __global__ void ctc_loss(T* out, CtcRows<T, Index> rows, bool zero_infinity, Roo
     __syncthreads();
     const double loss = -GoForward(row, alphas);
     if (threadIdx.x == 0) {
-      out[i] = Store<T>(zero_infinity && loss == -kNeverLog ? 0.0 : loss);
+      out[i] = Store<T>(zero_infinity && loss == -NeverLog() ? 0.0 : loss);
     }
     __syncthreads();  // before the next row is begun
   }
@@ -78,14 +78,14 @@ OW_INLINE void GoBack(const CtcRow<T>& row, const Alphas& alphas, double end, co
                       double* onward, double* shares, double slope, T* x_grad) {
   double* from = onward;
   double* to = onward + alphas.stride;
-  if (threadIdx.x < 2) from[row.n + threadIdx.x] = to[row.n + threadIdx.x] = kNeverLog;
+  if (threadIdx.x < 2) from[row.n + threadIdx.x] = to[row.n + threadIdx.x] = NeverLog();
   __syncthreads();
   for (int64_t t = row.length - 1; t >= 0; --t) {
     const double* const alpha = alphas.At(t + 1);
     for (int64_t k = threadIdx.x; k < row.n; k += blockDim.x) {
-      double beta = k >= row.n - 2 ? 0.0 : kNeverLog;
+      double beta = k >= row.n - 2 ? 0.0 : NeverLog();
       if (t < row.length - 1) {
-        beta = LogOfSum(from[k], from[k + 1], row.MaySkip(k + 2) ? from[k + 2] : kNeverLog);
+        beta = LogOfSum(from[k], from[k + 1], row.MaySkip(k + 2) ? from[k + 2] : NeverLog());
       }
       shares[k] = functors::Exp(alpha[k] + beta - end);
       to[k] = beta + row.Score(t, k);
@@ -115,7 +115,7 @@ __global__ void ctc_loss_grad(T* x_grad, const T* out_grad, CtcRows<T, Index> ro
     __syncthreads();
     LinkLabels(row, links);
     const double end = GoForward(row, of_block);
-    if (end != kNeverLog) {  // else the loss is infinite whatever x is nearby
+    if (end != NeverLog()) {  // else the loss is infinite whatever x is nearby
       const double slope = static_cast<double>(Load(out_grad[i]));
       GoBack(row, of_block, end, links, shares + stride, shares, slope,
              x_grad + i * rows.time * rows.classes);

@@ -13,8 +13,8 @@
 
 namespace opwright_cuda {
 
-using opwright::functors::kNeverLog;
 using opwright::functors::LogOfSum;
+using opwright::functors::NeverLog;
 
 // x [rows, time, classes] and label [rows, labels].
 template <typename T, typename Index>
@@ -80,23 +80,23 @@ template <typename T>
 OW_INLINE double GoForward(const CtcRow<T>& row, const Alphas& alphas) {
   for (int64_t t = threadIdx.x; t < alphas.n_kept && t <= row.length; t += blockDim.x) {
     double* const states = alphas.At(t);
-    states[-2] = states[-1] = kNeverLog;
+    states[-2] = states[-1] = NeverLog();
   }
   for (int64_t k = threadIdx.x; k < row.n; k += blockDim.x) {
-    alphas.At(0)[k] = k == 0 ? 0.0 : kNeverLog;
+    alphas.At(0)[k] = k == 0 ? 0.0 : NeverLog();
   }
   __syncthreads();
   for (int64_t t = 0; t < row.length; ++t) {
     const double* const from = alphas.At(t);
     double* const to = alphas.At(t + 1);
     for (int64_t k = threadIdx.x; k < row.n; k += blockDim.x) {
-      const double skipped = row.MaySkip(k) ? from[k - 2] : kNeverLog;
+      const double skipped = row.MaySkip(k) ? from[k - 2] : NeverLog();
       to[k] = LogOfSum(from[k], from[k - 1], skipped) + row.Score(t, k);
     }
     __syncthreads();
   }
   const double* const last = alphas.At(row.length);
-  return LogOfSum(last[row.n - 1], row.n > 1 ? last[row.n - 2] : kNeverLog, kNeverLog);
+  return LogOfSum(last[row.n - 1], row.n > 1 ? last[row.n - 2] : NeverLog(), NeverLog());
 }
 
 }  // namespace opwright_cuda

@@ -27,16 +27,24 @@ struct Direction {
   }
 };
 
-// The state of a direction as its product with the weights reads it, and what all steps leave.
+// The state of a direction as its product with the weights reads it, and as it is computed: the
+// same memory where nothing is rounded. The cell, and what all steps leave.
 template <typename T>
 struct Trace {
-  T* state;
-  T* cell;  // null where the kind has none, as `cells`
+  T* rounded;
+  Compute<T>* state;
+  Compute<T>* cell;  // null where the kind has none, as `cells`
   T* states;
   T* cells;
   T* gates;
   T* out;
 };
+
+// The state or the cell before the first step, which is not kept as T; `first` may be null.
+template <typename T>
+__global__ void begin_layer(Compute<T>* state, const T* first, int64_t n) {
+  for (int64_t k = GlobalIndex(); k < n; k += GridThreads()) state[k] = LoadOr0(first, k);
+}
 
 // Step `t`. Where a sequence has ended its state and cell stay, and its gates are 0.
 template <typename T, typename Index, typename Kind>
@@ -50,15 +58,16 @@ __global__ void layer_step(Trace<T> trace, Parts<T> parts, Direction<Index> d, i
     if (reaches) {
       const int64_t x_at = d.RowOfX(row, t) * Kind::kGates * d.size + j;
       const Sums<T> sums{parts, x_at, row * Kind::kGates * d.size + j, j, d.size};
-      const auto now = Kind::Step(sums, {Load(trace.state[k]), LoadOr0(trace.cell, k)}, saved);
-      trace.state[k] = Store<T>(now.state);
-      if (Kind::kHasCell) trace.cell[k] = Store<T>(now.cell);
+      const auto now = Kind::Step(sums, {trace.state[k], LoadOr0(trace.cell, k)}, saved);
+      trace.state[k] = now.state;
+      trace.rounded[k] = Store<T>(now.state);
+      if (Kind::kHasCell) trace.cell[k] = now.cell;
     } else {
       for (int g = 0; g < Kind::kSaved; ++g) saved[g * d.size] = Store<T>(C(0));
     }
-    trace.states[place] = trace.state[k];
-    if (Kind::kHasCell) trace.cells[place] = trace.cell[k];
-    trace.out[d.PlaceInOut(row, t, j)] = reaches ? trace.state[k] : Store<T>(C(0));
+    trace.states[place] = trace.rounded[k];
+    if (Kind::kHasCell) trace.cells[place] = Store<T>(trace.cell[k]);
+    trace.out[d.PlaceInOut(row, t, j)] = reaches ? trace.rounded[k] : Store<T>(C(0));
   }
 }
 

@@ -7,13 +7,13 @@ position are listed first, by counting whole numbers, and then added in the orde
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from opwright.kernel import Refuse
 from opwright.op import Meta
-from opwright_cuda.dtypes import CTYPES, compute_type
+from opwright_cuda.dtypes import CTYPES, compute_bytes, compute_type
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.launch import Argument, LaunchPlan, Pointer, Struct, bytes_of, count_of
 from opwright_cuda.launch.indexing import NARROW
@@ -26,6 +26,9 @@ MOST_LOOKS: Final = 4096
 """Blocks of indices that are looked at before listing the slices is quicker."""
 
 _MOST_COLUMN_BLOCKS: Final = 65_535
+
+NO_REPORT: Final[list[Argument]] = [None, np.int32(0)]
+"""Of positions out of range, which are left out."""
 
 
 @dataclass(frozen=True)
@@ -108,25 +111,87 @@ def launch_add_slices(
         raise Refuse(f"{max(n, look_up.count)} positions are more than {NARROW - 1}")
     if count_of(out_meta) == 0:
         return
-    index_type = CTYPES[slices.index_meta.dtype]
-    bounds = _bounds(look_up)
-    report: list[Argument] = [None, np.int32(0)]
-    if text is not None:
-        report = [plan.fault(), plan.fault_text(text)]
+    report = NO_REPORT if text is None else [plan.fault(), plan.fault_text(text)]
     if look_up.count * -(-n // LISTED) <= MOST_LOOKS:
         listed, n_blocks = Struct(None, None, None, None, None), look_up.count
     else:
         plan.fill(out, bytes_of(out_meta))
         listed = launch_listing(plan, slices.index, slices.index_meta, look_up, report)
         n_blocks = min(n, look_up.count)
+    dtype = out_meta.dtype
+    types = (CTYPES[dtype], sum_type or compute_type(dtype), CTYPES[dtype])
+    _launch_sums(plan, out, types, slices, look_up, _Listing(n_blocks, listed, report))
+
+
+def launch_add_listed(
+    plan: LaunchPlan, dtype: str, slices: Slices, look_up: LookUp
+) -> tuple[Pointer, Struct]:
+    """Add the sums of the slices of each position that has some, whatever else there is.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        Where they are added.
+    dtype : str
+        Of the slices.
+    slices : Slices
+        What is read; those with positions out of range are left out.
+    look_up : LookUp
+        The dimensions; ``outer`` is 1.
+
+    Returns
+    -------
+    Pointer
+        The sums as they are computed, in the order of the listed positions.
+    Struct
+        ``Listed`` of listed.h.
+    """
+    n_blocks = min(count_of(slices.index_meta), look_up.count)
+    sums = plan.workspace(n_blocks * look_up.row * compute_bytes(dtype))
+    listed = launch_listing(plan, slices.index, slices.index_meta, look_up, NO_REPORT)
+    types = (CTYPES[dtype], compute_type(dtype), compute_type(dtype))
+    _launch_sums(plan, sums, types, slices, look_up, _Listing(n_blocks, listed, NO_REPORT), True)
+    return sums, listed
+
+
+class _Listing(NamedTuple):
+    """What the blocks of add_slices.cu work on.
+
+    Attributes
+    ----------
+    n_blocks : int
+        Positions that may have slices.
+    listed : Struct
+        ``Listed`` of listed.h.
+    report : list
+        The fault record, and the text for a position out of range.
+    """
+
+    n_blocks: int
+    listed: Struct
+    report: list[Argument]
+
+
+def _launch_sums(
+    plan: LaunchPlan,
+    out: Pointer,
+    types: tuple[str, str, str],
+    slices: Slices,
+    look_up: LookUp,
+    listing: _Listing,
+    is_compact: bool = False,
+) -> None:
+    """Add the kernel for types of the slices, of sums and of `out`."""
+    of_slices, of_sums, of_out = types
     n_columns = look_up.outer * look_up.row
     columns = min(THREADS, 1 << (n_columns - 1).bit_length())
-    grid = (n_blocks, min(-(-n_columns // columns), _MOST_COLUMN_BLOCKS))
+    grid = (listing.n_blocks, min(-(-n_columns // columns), _MOST_COLUMN_BLOCKS))
     arguments: list[Argument] = [out, slices.pointer, slices.index]
-    arguments += [np.int64(i) for i in (n, look_up.outer, look_up.row)]
-    arguments += [np.int32(columns), bounds, listed, *report]
-    sum_type = sum_type or compute_type(out_meta.dtype)
-    expression = f"add_slices<{CTYPES[out_meta.dtype]}, {index_type}, {sum_type}>"
+    sizes = (count_of(slices.index_meta), look_up.outer, look_up.row)
+    arguments += [*(np.int64(i) for i in sizes), np.int32(columns), _bounds(look_up)]
+    arguments += [listing.listed, np.bool_(is_compact), *listing.report]
+    index_type = CTYPES[slices.index_meta.dtype]
+    expression = f"add_slices<{of_slices}, {index_type}, {of_sums}, {of_out}>"
     plan.launch(own_source("add_slices.cu"), expression, grid, THREADS, arguments)
 
 

@@ -90,8 +90,9 @@ def _rule_of(ctx: PrepareContext) -> Rule:
     return rule
 
 
-def _source() -> Source:
-    return own_source("optimizers.cu", ("-fmad=false",))
+def optimizer_source(name: str) -> Source:
+    """Return a file of kernels that round as those of the CPU do."""
+    return own_source(name, ("-fmad=false",))
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -103,15 +104,19 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     most = 1 if len(metas) == 1 else rule.most
     expression = f"update<{rule.name}, {CTYPES[metas[0].dtype]}, {most}>"
     attributes = attributes_of(ctx, rule.attributes)
-    rate = Struct(plan.input("learning_rate"), np.int32(_is_double(ctx, "learning_rate")))
+    rate = Struct(plan.input("learning_rate"), np.int32(is_double(ctx, "learning_rate")))
     filled = [i for i, n in enumerate(sizes) if n]
     for listed in _parts(filled, most):
         table, n_blocks = _table(ctx, plan, rule, listed, chunk, most)
         plan.launch(
-            _source(), expression, n_blocks, THREADS, [table, attributes, rate, np.int64(chunk)]
+            optimizer_source("optimizers.cu"),
+            expression,
+            n_blocks,
+            THREADS,
+            [table, attributes, rate, np.int64(chunk)],
         )
     if rule.scalars:
-        _advance(ctx, plan, rule, attributes)
+        launch_advance(ctx, plan, rule, attributes)
 
 
 def attributes_of(ctx: PrepareContext, names: Sequence[str]) -> Struct:
@@ -127,7 +132,8 @@ def _chunk(plan: LaunchPlan, n: int, dtype: str) -> int:
     return max(-(-n // (blocks * step)), 1) * step
 
 
-def _is_double(ctx: PrepareContext, slot: str, index: int = 0) -> bool:
+def is_double(ctx: PrepareContext, slot: str, index: int = 0) -> bool:
+    """Whether an input is float64."""
     return ctx.inputs[slot][index].dtype == "float64"
 
 
@@ -154,7 +160,7 @@ def _table(
         pointers += [None] * most
     sizes = [count_of(ctx.inputs["param"][i]) for i in listed]
     ends = np.cumsum([-(-n // chunk) for n in sizes]).tolist()
-    wide = [_double_bits(ctx, rule, i) for i in listed]
+    wide = [double_bits(ctx, rule, i) for i in listed]
     table = Struct(
         *pointers,
         np.array(_filled(sizes, most, 0), np.int64),
@@ -164,8 +170,8 @@ def _table(
     return table, int(ends[-1])
 
 
-def _advance(ctx: PrepareContext, plan: LaunchPlan, rule: Rule, attributes: Struct) -> None:
-    """Give every scalar its next value."""
+def launch_advance(ctx: PrepareContext, plan: LaunchPlan, rule: Rule, attributes: Struct) -> None:
+    """Add what gives every scalar its next value."""
     count = len(ctx.inputs["param"])
     each = 8 * len(rule.scalars) + 1
     most = 1 if count == 1 else (PARAMETER_BYTES - 64) // each
@@ -173,16 +179,17 @@ def _advance(ctx: PrepareContext, plan: LaunchPlan, rule: Rule, attributes: Stru
         pointers: list[Argument] = []
         for slot in rule.scalars:
             pointers += _filled([plan.output(f"{slot}_out", i) for i in listed], most, None)
-        wide = [_double_bits(ctx, rule, i) for i in listed]
+        wide = [double_bits(ctx, rule, i) for i in listed]
         table = Struct(*pointers, np.array(_filled(wide, most, 0), np.uint8))
         n = len(listed)
         arguments: list[Argument] = [table, attributes, np.int32(n)]
-        plan.launch(_source(), f"advance<{rule.name}, {most}>", -(-n // 32), 32, arguments)
+        source = optimizer_source("optimizers.cu")
+        plan.launch(source, f"advance<{rule.name}, {most}>", -(-n // 32), 32, arguments)
 
 
-def _double_bits(ctx: PrepareContext, rule: Rule, index: int) -> int:
+def double_bits(ctx: PrepareContext, rule: Rule, index: int) -> int:
     """Return which scalars of a parameter are float64, a bit each."""
-    return sum(_is_double(ctx, slot, index) << bit for bit, slot in enumerate(rule.scalars))
+    return sum(is_double(ctx, slot, index) << bit for bit, slot in enumerate(rule.scalars))
 
 
 UPDATE: Final = Kernel(_fill_in)

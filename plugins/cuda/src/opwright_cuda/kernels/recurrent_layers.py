@@ -162,10 +162,15 @@ def copy_or_clear(plan: LaunchPlan, out: Pointer, x: Pointer | None, n_bytes: in
 
 
 class _Room(NamedTuple):
-    """Memory that all directions use behind each other."""
+    """Memory that all directions use behind each other.
+
+    The state is there twice where its product with the weights reads 16 bits: kept in those alone,
+    it would be rounded in each step.
+    """
 
     x_sums: Pointer
     h_sums: Pointer
+    rounded: Pointer
     state: Pointer
     cell: Pointer | None
 
@@ -181,26 +186,41 @@ def _add_direction(
     add_either_product(plan, product, Operands(source, plan.input("weight_ih", i), room.x_sums))
     h_shapes = (layers.n, layers.size), (layers.width, layers.size)
     multiply = repeated_product(plan, describe_product(*h_shapes, False, True, dtype, wide))
-    firsts = [plan.optional_input("h0"), plan.optional_input("c0") if layers.has_cell else None]
-    copy_or_clear(plan, room.state, layers.end(firsts[0], i), layers.state_bytes)
-    if room.cell is not None:
-        copy_or_clear(plan, room.cell, layers.end(firsts[1], i), layers.state_bytes)
+    firsts = [layers.end(_optional(plan, slot, layers), i) for slot in ("h0", "c0")]
+    copy_or_clear(plan, room.rounded, firsts[0], layers.state_bytes)
+    for now, first in zip((room.state, room.cell), firsts, strict=True):
+        if now is not None and now != room.rounded:
+            _begin(plan, layers, now, first)
     biases = [plan.input(slot, i) if ctx.inputs[slot] else None for slot in ("bias_ih", "bias_hh")]
     kept: list[Pointer | None] = [layers.part(plan.output("states"), i, layers.size), None, None]
     if layers.has_cell:
         kept[1] = layers.part(plan.output("cells"), i, layers.size)
     if layers.kind != "rnn":
         kept[2] = layers.part(plan.output("gates"), i, 4 * layers.size)
-    trace, parts = Struct(room.state, room.cell, *kept, out), Struct(*room[:2], *biases)
+    trace = Struct(room.rounded, room.state, room.cell, *kept, out)
+    parts = Struct(room.x_sums, room.h_sums, *biases)
     for t in layers.order(i):
-        multiply(Operands(room.state, plan.input("weight_hh", i), room.h_sums))
+        multiply(Operands(room.rounded, plan.input("weight_hh", i), room.h_sums))
         arguments: list[Argument] = [trace, parts, layers.direction(plan, i), np.int64(t)]
         n = layers.n * layers.size
         layers.launch(plan, "layer_step", layers.step_types, n, arguments)
-    for slot, now in (("h_n", room.state), ("c_n", room.cell)):
-        if now is not None:
-            last = plan.output(slot) + i * layers.state_bytes
-            plan.copy(last, now, layers.state_bytes)
+    plan.copy(plan.output("h_n") + i * layers.state_bytes, room.rounded, layers.state_bytes)
+    if layers.has_cell:
+        last = firsts[1]
+        if layers.steps > 0 and kept[1] is not None:
+            last = kept[1] + layers.order(i)[-1] * layers.state_bytes
+        copy_or_clear(plan, plan.output("c_n") + i * layers.state_bytes, last, layers.state_bytes)
+
+
+def _optional(plan: LaunchPlan, slot: str, layers: Layers) -> Pointer | None:
+    return plan.optional_input(slot) if slot == "h0" or layers.has_cell else None
+
+
+def _begin(plan: LaunchPlan, layers: Layers, now: Pointer, first: Pointer | None) -> None:
+    """Add the copy of a first state or cell to where it is not rounded."""
+    n = layers.n * layers.size
+    arguments: list[Argument] = [now, first, np.int64(n)]
+    layers.launch(plan, "begin_layer", CTYPES[layers.dtype], n, arguments)
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -208,11 +228,13 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     layers = describe_layers(ctx)
     launch_check(ctx, plan, layers.kind, layers.steps)
     of_state = layers.n * layers.size
+    rounded = layers.memory(plan, of_state)
     room = _Room(
         layers.sums(plan, layers.rows * layers.width),
         layers.sums(plan, layers.n * layers.width),
-        layers.memory(plan, of_state),
-        layers.memory(plan, of_state) if layers.has_cell else None,
+        rounded,
+        rounded if compute_dtype(layers.dtype) == layers.dtype else layers.sums(plan, of_state),
+        layers.sums(plan, of_state) if layers.has_cell else None,
     )
     n_out = layers.rows * layers.out_width
     n_layers = layers.n_parts // layers.directions

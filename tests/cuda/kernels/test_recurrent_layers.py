@@ -1,0 +1,43 @@
+"""Long sequences in 16 bits: what a step adds is not lost where the state is rounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from calls import call
+
+pytestmark = pytest.mark.cuda_kernels
+
+STEPS = 48
+CHANGE = 2.0**-13
+"""Of a step: an eighth of what separates float16 numbers at 1."""
+
+
+def run(kind: str, slots: str, bias: list[float], **firsts: Any) -> list[Any]:
+    """Return what a layer of one element gives whose gates depend on biases alone."""
+    gates = len(bias)
+    given = {
+        "x": np.zeros((STEPS, 1, 1)),
+        "weight_ih": np.zeros((gates, 1)),
+        "weight_hh": np.zeros((gates, 1)),
+        "bias_ih": np.array(bias),
+    }
+    inputs = {slot: array.astype(np.float16) for slot, array in (given | firsts).items()}
+    return call(kind, inputs, slots)
+
+
+def test_the_cell_of_an_lstm_grows_by_less_than_it_is_rounded_to() -> None:
+    # The gate of forgetting is 1, the new part is tanh(CHANGE) through an open gate.
+    first = np.ones((1, 1, 1))
+    (c_n,) = run("lstm", "c_n", [20.0, 20.0, CHANGE, 0.0], c0=first, h0=first)
+    np.testing.assert_allclose(c_n.item(), 1 + STEPS * CHANGE, rtol=2.0**-11)
+
+
+def test_the_state_of_a_gru_changes_by_less_than_it_is_rounded_to() -> None:
+    # From 1 towards tanh(0): each step keeps a share z of it.
+    bias = np.float16(np.log((1 - CHANGE) / CHANGE))
+    keep = 1 / (1 + np.exp(-np.float64(bias)))
+    (h_n,) = run("gru", "h_n", [0.0, float(bias), 0.0], h0=np.ones((1, 1, 1)))
+    np.testing.assert_allclose(h_n.item(), keep**STEPS, rtol=2.0**-11)

@@ -1,0 +1,51 @@
+"""Updates of rows on a GPU: each row once, the same in every run, rows out of range reported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from calls import call
+
+from opwright.errors import KernelError
+
+pytestmark = pytest.mark.cuda_kernels
+
+RNG = np.random.default_rng(2)
+
+
+def descend(rows: Any, values: Any, param: Any, device: str = "cuda", **attrs: Any) -> Any:
+    rate = np.array([0.5], np.float32)
+    given = {"param": param, "rows": rows, "values": values, "learning_rate": rate}
+    return call("sparse_sgd", given, "param_out", device, **attrs)[0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("n", [3, 5000])
+def test_slices_of_a_row_are_added_up_before_it_is_rounded(n: int, dtype: str) -> None:
+    rows = RNG.integers(0, 40, n)
+    values = RNG.integers(-3, 4, (n, 5)).astype(dtype)
+    param = RNG.integers(-3, 4, (60, 5)).astype(dtype)
+    expected = param.astype(np.float32)
+    np.subtract.at(expected, rows, values.astype(np.float32) / 2)
+    np.testing.assert_array_equal(descend(rows, values, param), expected.astype(dtype))
+
+
+def test_lookups_of_different_dtypes_lie_behind_each_other() -> None:
+    rows = [np.array([[0, 1], [1, 3]], np.int32), np.array([], np.int64), np.array([3, 0])]
+    values = [RNG.standard_normal((*r.shape, 4)).astype(np.float32) for r in rows]
+    param = RNG.standard_normal((5, 4)).astype(np.float32)
+    got, right = (
+        descend(rows, values, param, device, padding_indices=[1, -1, 0])
+        for device in ("cuda", "cpu")
+    )
+    np.testing.assert_allclose(got, right, rtol=1e-6)
+    np.testing.assert_array_equal(got[[1, 2, 4]], param[[1, 2, 4]])
+
+
+@pytest.mark.parametrize("wrong", [-1, 5, 2**40])
+def test_a_row_out_of_range_is_reported(wrong: int) -> None:
+    values, param = np.ones((2, 4), np.float32), np.ones((5, 4), np.float32)
+    with pytest.raises(KernelError, match=rf"sparse_sgd: rows must be in \[0, 5\), got {wrong}"):
+        descend(np.array([3, wrong]), values, param)
