@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -51,6 +52,14 @@ def test_values_are_printed_in_the_order_of_the_turns_and_passed_on(capfd: Any) 
 def test_of_many_elements_the_first_and_last_are_printed(capfd: Any) -> None:
     ow.ops.print(np.arange(100), limit=10)
     assert capfd.readouterr().out == "int64[100] [ 0,  1,  2, ..., 97, 98, 99]\n"
+
+
+def test_16_bit_values_are_printed(capfd: Any) -> None:
+    for dtype in (np.float16, ml_dtypes.bfloat16):
+        x = np.array([0.5, -2], dtype)
+        np.testing.assert_array_equal(ow.ops.print(x), x)
+    lines = capfd.readouterr().out.splitlines()
+    assert lines == ["float16[2] [ 0.5, -2. ]", "bfloat16[2] [0.5, -2]"]
 
 
 def test_what_is_not_true_ends_the_run_with_the_message(capfd: Any) -> None:
