@@ -70,7 +70,7 @@ def test_a_root_outside_the_group_is_refused(two: dist.Engine) -> None:
 
 def test_without_an_engine_several_processes_are_refused(two: dist.Engine) -> None:
     network, x, out = collective("all_reduce")
-    with pytest.raises(KernelNotFoundError, match="group 'world' has 2 processes.*opwright-mpi"):
+    with pytest.raises(KernelNotFoundError, match="group 'world' .*processes"):
         network.compile(feed=[x], fetch=[out])(x=np.ones((3, 4), np.float32))
 
 

@@ -137,3 +137,26 @@ print("good")
 """
     done = run(HEAD + script, 2)
     assert done.stdout.count("good") == 2, done.stdout + done.stderr
+
+
+def test_a_collective_within_a_branch_is_refused(run) -> None:
+    script = """
+from opwright_nn import layers
+
+main = ow.Program()
+with ow.program_guard(main, ow.Program()):
+    block = main.global_block()
+    x = block.create_var("x", shape=[8], dtype="float32")
+    flag = block.create_var("flag", shape=[1], dtype="bool")
+    out = layers.cond(flag, lambda: ow.ops.dist.all_reduce(x), lambda: x * 1.0)
+run = ow.Network(block).compile(feed=["x", "flag"], fetch=[out])
+try:
+    run(x=X, flag=np.array([r == 0]))
+except ow.errors.ProgramError as error:
+    print(error)
+print("ends")
+"""
+    done = run(HEAD + script, 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("dist.all_reduce: a collective must stand outside of loops") == 2
+    assert done.stdout.count("ends") == 2

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "half.h"
+#include <opwright/functors/half.h>
 
 namespace opwright_mpi {
 
 namespace {
+
+namespace functors = opwright::functors;
 
 // What is summed stays in the first-level cache.
 constexpr int64_t kBlock = 1024;
@@ -23,32 +25,32 @@ constexpr int64_t kBlock = 1024;
 template <typename T>
 struct Wide {
   using Type = T;
-  static OPWRIGHT_ALWAYS_INLINE T Load(T value) { return value; }
-  static OPWRIGHT_ALWAYS_INLINE T Store(T value) { return value; }
+  static OPWRIGHT_FUNCTOR T Load(T value) { return value; }
+  static OPWRIGHT_FUNCTOR T Store(T value) { return value; }
 };
 template <>
 struct Wide<opwright::Float16> {
   using Type = float;
-  static OPWRIGHT_ALWAYS_INLINE float Load(opwright::Float16 value) {
-    return FloatOfFloat16(value.bits);
+  static OPWRIGHT_FUNCTOR float Load(opwright::Float16 value) {
+    return functors::FloatOfFloat16(value.bits);
   }
-  static OPWRIGHT_ALWAYS_INLINE opwright::Float16 Store(float value) {
-    return {Float16OfFloat(value)};
+  static OPWRIGHT_FUNCTOR opwright::Float16 Store(float value) {
+    return {functors::Float16OfFloat(value)};
   }
 };
 template <>
 struct Wide<opwright::BFloat16> {
   using Type = float;
-  static OPWRIGHT_ALWAYS_INLINE float Load(opwright::BFloat16 value) {
-    return FloatOfBFloat16(value.bits);
+  static OPWRIGHT_FUNCTOR float Load(opwright::BFloat16 value) {
+    return functors::FloatOfBFloat16(value.bits);
   }
-  static OPWRIGHT_ALWAYS_INLINE opwright::BFloat16 Store(float value) {
-    return {BFloat16OfFloat(value)};
+  static OPWRIGHT_FUNCTOR opwright::BFloat16 Store(float value) {
+    return {functors::BFloat16OfFloat(value)};
   }
 };
 
 template <typename A>
-OPWRIGHT_ALWAYS_INLINE A Plus(A a, A b) {
+OPWRIGHT_FUNCTOR A Plus(A a, A b) {
   if constexpr (std::is_integral_v<A>) {  // wraps, as NumPy's sums do
     using U = std::make_unsigned_t<A>;
     return static_cast<A>(static_cast<U>(a) + static_cast<U>(b));
@@ -59,17 +61,17 @@ OPWRIGHT_ALWAYS_INLINE A Plus(A a, A b) {
 
 // NaN is the result wherever there is one.
 template <typename A>
-OPWRIGHT_ALWAYS_INLINE A Greater(A a, A b) {
+OPWRIGHT_FUNCTOR A Greater(A a, A b) {
   return (a > b) | (a != a) ? a : b;
 }
 template <typename A>
-OPWRIGHT_ALWAYS_INLINE A Less(A a, A b) {
+OPWRIGHT_FUNCTOR A Less(A a, A b) {
   return (a < b) | (a != a) ? a : b;
 }
 
 template <typename T, typename A>
-OPWRIGHT_ALWAYS_INLINE void AddPart(Reduce reduce, const T* part, int64_t n, const double* weight,
-                                    A* total) {
+OPWRIGHT_FUNCTOR void AddPart(Reduce reduce, const T* part, int64_t n, const double* weight,
+                              A* total) {
   if (weight != nullptr) {
     const A factor = static_cast<A>(*weight);
     for (int64_t i = 0; i < n; ++i) total[i] = Plus(total[i], Wide<T>::Load(part[i]) * factor);
@@ -83,8 +85,8 @@ OPWRIGHT_ALWAYS_INLINE void AddPart(Reduce reduce, const T* part, int64_t n, con
 }
 
 template <typename T>
-OPWRIGHT_ALWAYS_INLINE void JoinBlocks(Reduce reduce, const T* parts, int64_t n_parts,
-                                       int64_t stride, int64_t n, const double* weights, T* out) {
+OPWRIGHT_FUNCTOR void JoinBlocks(Reduce reduce, const T* parts, int64_t n_parts, int64_t stride,
+                                 int64_t n, const double* weights, T* out) {
   using A = typename Wide<T>::Type;
   A divisor = static_cast<A>(n_parts);
   if (weights != nullptr) {

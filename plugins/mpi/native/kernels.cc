@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "group.h"
 #include "joining.h"
+#include "kernel.h"
 #include "library.h"
 #include "parts.h"
 #include "reduction.h"
@@ -15,8 +15,6 @@ namespace opwright_mpi {
 using opwright::Status;
 
 namespace {
-
-constexpr const char* kLibrary = "mpi";
 
 struct GroupAttrs {
   std::string group;
@@ -51,32 +49,8 @@ struct CompareAttrs {
   OPWRIGHT_ATTRIBUTES(group, entries, digest);
 };
 
-void ConfigureBlocking(opwright::KernelOptions& options) {
-  options.library = kLibrary;
-  options.blocks = true;
-}
-
-Poll PollOf(const opwright::RunContext& ctx) {
-  return [&ctx] { return ctx.Poll(); };
-}
-
-// The group, where it has several processes that this engine connects.
-Status FindMembers(const std::string& name, Group** group) {
-  *group = FindGroup(name);
-  if (*group == nullptr || (*group)->size < 2) {
-    return Status::Refused("MPI connects no group '", name, "' of several processes");
-  }
-  return Status::Ok();
-}
-
 size_t BytesOf(const opwright::InputTensor& tensor) {
   return static_cast<size_t>(tensor.numel() * (tensor.dtype().bits / 8));
-}
-
-// What a collective waits for first: whether all processes are about to run the same plan.
-Status Enter(Group* group, const char* who, const opwright::RunContext& ctx) {
-  OPWRIGHT_RETURN_IF_ERROR(group->Check(who));
-  return group->EndComparison(who, PollOf(ctx));
 }
 
 template <typename T>
@@ -180,33 +154,6 @@ struct PartsKernel {
   Group* group_ = nullptr;
   Parts parts_;
 };
-
-// What MPI reads and writes is kept from run to run: where a run ends in a wait, it still does.
-struct Buffers {
-  std::vector<char> sent;
-  std::vector<char> received;
-  std::unique_ptr<Request> request = std::make_unique<Request>(RequestNull());
-  Buffers() = default;
-  Buffers(Buffers&&) = default;
-  Buffers& operator=(Buffers&&) = delete;
-  ~Buffers() {
-    if (request == nullptr || *request == RequestNull()) return;
-    static_cast<void>(new std::vector<char>(std::move(sent)));
-    static_cast<void>(new std::vector<char>(std::move(received)));
-    static_cast<void>(request.release());
-  }
-};
-
-// Starts what `start` says and waits for it.
-template <typename Start>
-Status Exchange(Group* group, const char* who, const opwright::RunContext& ctx, Buffers& buffers,
-                const Start& start) {
-  const int code = start(buffers.request.get());
-  OPWRIGHT_RETURN_IF_ERROR(group->Started(who, code));
-  OPWRIGHT_RETURN_IF_ERROR(group->Wait(who, PollOf(ctx), buffers.request.get()));
-  *buffers.request = RequestNull();
-  return Status::Ok();
-}
 
 template <typename T>
 struct AllGatherKernel : PartsKernel<AxisAttrs> {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from opwright.describe.names import hint
-from opwright.errors import PluginError
+from opwright.errors import PluginError, ProgramError
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import LoweredOp, Role, Value
 from opwright.lowering.graph.verify import find_violation, last_writes
@@ -28,6 +28,8 @@ def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
     ------
     PluginError
         If the target names an unknown pass, or a pass fails or leaves the graph inconsistent.
+    ProgramError
+        If a pass refuses the program.
     """
     if graph.keep_all:
         return
@@ -51,8 +53,8 @@ def _run_pass(entry: PassEntry, graph: Graph, lasting: dict[Buffer, Value], stri
     before = list(graph.ops)
     try:
         entry.load()(graph)
-    except MemoryError:
-        raise  # no fault of the pass, and the next plan may have it again
+    except (MemoryError, ProgramError):
+        raise  # no fault of the pass: of the machine, or of the program, which the pass refuses
     except Exception as error:
         raise PluginError(
             f"pass {entry.name!r} of {entry.package.label} failed: "

@@ -1,83 +1,18 @@
-// The 16-bit floats: to float and back by their bits, rounded to nearest, halves to even. Without
-// branches, so that loops are vectorised for processors without instructions for them. NaN becomes
-// what those instructions make of it: float16 keeps the high bits of its payload and gets quiet.
+// The conversions of 16-bit floats, by their names in this package.
 #ifndef OPWRIGHT_CPU_COMMON_HALF_H_
 #define OPWRIGHT_CPU_COMMON_HALF_H_
 
-#include <cstdint>
-#include <cstring>
-
-#include "common/clones.h"
+#include <opwright/functors/half.h>
 
 namespace opwright_cpu {
 
-OPWRIGHT_CPU_INLINE float FloatOfBits(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
-OPWRIGHT_CPU_INLINE uint32_t BitsOfFloat(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
-OPWRIGHT_CPU_INLINE float FloatOfBFloat16(uint16_t bits) {
-  return FloatOfBits(static_cast<uint32_t>(bits) << 16);
-}
-
-OPWRIGHT_CPU_INLINE uint16_t BFloat16OfFloat(float value) {
-  const uint32_t bits = BitsOfFloat(value);
-  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  const uint32_t nan = ((bits >> 16) & 0x8000u) | 0x7fc0u;
-  return static_cast<uint16_t>(value != value ? nan : rounded);
-}
-
-OPWRIGHT_CPU_INLINE float FloatOfFloat16(uint16_t half) {
-  constexpr uint32_t kExponents = 0x7c00u << 13;
-  constexpr uint32_t kRebias = (127u - 15u) << 23;
-  const uint32_t shifted = (static_cast<uint32_t>(half) & 0x7fffu) << 13;
-  const uint32_t exponent = shifted & kExponents;
-  const uint32_t normal = shifted + kRebias;
-  const uint32_t special = shifted + 2 * kRebias;  // infinity and NaN have the highest exponent
-  // A denormal is its mantissa above 2**-14, less that: the subtraction makes it normal.
-  const float tiny = FloatOfBits(shifted + kRebias + (1u << 23)) - FloatOfBits(113u << 23);
-  const uint32_t finite = exponent == 0 ? BitsOfFloat(tiny) : normal;
-  const uint32_t quiet = shifted > kExponents ? special | 0x400000u : special;
-  const uint32_t magnitude = exponent == kExponents ? quiet : finite;
-  return FloatOfBits(magnitude | (static_cast<uint32_t>(half) & 0x8000u) << 16);
-}
-
-OPWRIGHT_CPU_INLINE uint16_t Float16OfFloat(float value) {
-  const uint32_t bits = BitsOfFloat(value);
-  const uint32_t sign = bits & 0x80000000u;
-  const uint32_t magnitude = bits ^ sign;
-  // Below 2**-14: adding 0.5 leaves the mantissa of the result in the low bits, rounded.
-  const uint32_t tiny = BitsOfFloat(FloatOfBits(magnitude) + 0.5f) - BitsOfFloat(0.5f);
-  const uint32_t odd = (magnitude >> 13) & 1u;
-  const uint32_t normal = (magnitude - ((127u - 15u) << 23) + 0xfffu + odd) >> 13;
-  const uint32_t finite = magnitude < (113u << 23) ? tiny : normal;
-  // From 65520 on, halfway to the next power, it rounds to infinity; NaN keeps being one.
-  const uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x1ffu);
-  const uint32_t high = magnitude > 0x7f800000u ? nan : 0x7c00u;
-  const uint32_t result = magnitude >= 0x477ff000u ? high : finite;
-  return static_cast<uint16_t>(result | (sign >> 16));
-}
-
-// Rounded once: a double that became a float first might be rounded twice, and wrongly. Rounding
-// to odd keeps in the float's last bit that something was lost.
-OPWRIGHT_CPU_INLINE uint16_t Float16OfDouble(double value) {
-  const float nearest = static_cast<float>(value);
-  const uint32_t bits = BitsOfFloat(nearest);
-  const double back = static_cast<double>(nearest);
-  const double size = value < 0 ? -value : value;
-  const double back_size = back < 0 ? -back : back;
-  const bool inexact = (back != value) & (value == value) & ((bits & 1u) == 0);
-  // An even neighbour that lies above steps down to the odd one, one that lies below steps up.
-  const uint32_t odd = back_size > size ? bits - 1u : bits + 1u;
-  return Float16OfFloat(FloatOfBits(inexact ? odd : bits));
-}
+using opwright::functors::BFloat16OfFloat;
+using opwright::functors::BitsOfFloat;
+using opwright::functors::Float16OfDouble;
+using opwright::functors::Float16OfFloat;
+using opwright::functors::FloatOfBFloat16;
+using opwright::functors::FloatOfBits;
+using opwright::functors::FloatOfFloat16;
 
 }  // namespace opwright_cpu
 

@@ -113,6 +113,21 @@ struct SeedAttrs {
   OPWRIGHT_ATTRIBUTES(seed, stream);
 };
 
+struct SeedPartAttrs {
+  int64_t seed;
+  std::optional<int64_t> stream;
+  int64_t axis;
+  OPWRIGHT_ATTRIBUTES(seed, stream, axis);
+};
+
+struct DropoutPartAttrs {
+  int64_t seed;
+  std::optional<int64_t> stream;
+  double probability;
+  int64_t axis;
+  OPWRIGHT_ATTRIBUTES(seed, stream, probability, axis);
+};
+
 struct RandintAttrs {
   int64_t seed;
   std::optional<int64_t> stream;

@@ -48,6 +48,53 @@ void ForWords(int32_t n_threads, const PhiloxKey& key, int64_t n, int64_t words_
   });
 }
 
+// Where the elements of a tensor lie in a larger one of which it is a part: runs of elements that
+// follow one another in both.
+struct WordRuns {
+  int64_t run = 1;
+  uint64_t first = 0;   // the index of the first element
+  uint64_t stride = 0;  // from the beginning of one run to that of the next
+};
+
+// Of x, which has elements: `numbers` are the rows before the part, its own, and those of all.
+inline opwright::Status FindRuns(const opwright::InputTensor& x, int64_t axis,
+                                 const int64_t* numbers, WordRuns* runs) {
+  const opwright::Shape shape = x.shape();
+  const int64_t before = numbers[0];
+  const int64_t own = numbers[1];
+  const int64_t all = numbers[2];
+  if (own < 1 || before < 0 || all < own || before > all - own ||
+      shape.dims()[static_cast<size_t>(axis)] % own != 0) {
+    return opwright::Status::Error(
+        "part must be rows before, own rows and rows of all, and the length of axis ", axis,
+        " a multiple of its own, got [", before, ", ", own, ", ", all, "]");
+  }
+  for (int64_t i = axis; i < shape.rank(); ++i) runs->run *= shape.dims()[static_cast<size_t>(i)];
+  const auto row = static_cast<uint64_t>(runs->run / own);
+  runs->first = static_cast<uint64_t>(before) * row;
+  runs->stride = static_cast<uint64_t>(all) * row;
+  return opwright::Status::Ok();
+}
+
+// As ForWords with one word each, for the elements of a part: words may begin anywhere in a block.
+template <typename Function>
+void ForWordsOfPart(int32_t n_threads, const PhiloxKey& key, int64_t n, const WordRuns& runs,
+                    const Function& function) {
+  ParallelFor(n_threads, n, 4096, kPhiloxWords, [&](int64_t begin, int64_t end) {
+    alignas(64) uint32_t words[kPhiloxWords];
+    for (int64_t i = begin; i < end;) {
+      const int64_t within = i % runs.run;
+      const uint64_t place = runs.first + static_cast<uint64_t>(i / runs.run) * runs.stride +
+                             static_cast<uint64_t>(within);
+      const auto skipped = static_cast<int64_t>(place % 4);
+      const int64_t count = std::min({kPhiloxWords - skipped, runs.run - within, end - i});
+      PhiloxWords(key, place / 4, words);
+      function(words + skipped, i, i + count);
+      i += count;
+    }
+  });
+}
+
 }  // namespace opwright_cpu
 
 #endif  // OPWRIGHT_CPU_MOVEMENT_PHILOX_H_

@@ -23,28 +23,52 @@ OPWRIGHT_CPU_CLONES bool Draw(const uint32_t* words, const T* x, T* out, int64_t
 }
 
 // Inputs x and step.
-template <typename T>
-struct BernoulliKernel {
+template <typename T, typename Attrs>
+struct DrawingOnes {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
-  opwright::Status Prepare(opwright::PrepareContext& ctx, const SeedAttrs&) {
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs&) {
     n_ = ctx.output(0).numel();
     ctx.SetEstimate(static_cast<uint64_t>(20 + 2 * n_ / ctx.n_threads()));
     return opwright::Status::Ok();
   }
-  opwright::Status Run(const opwright::RunContext& ctx, const SeedAttrs& attrs) const {
+  // Calls for_words with a function of words and of the elements that they are for.
+  template <typename ForElements>
+  opwright::Status DrawAll(const opwright::RunContext& ctx, const ForElements& for_words) const {
     const T* x = ctx.input(0).template data<T>();
     T* out = ctx.output(0).template data<T>();
     std::atomic<bool> is_right{true};
-    ForWords(ctx.n_threads(), KeyOf(ctx, 1, attrs), n_, 1,
-             [&](const uint32_t* words, int64_t begin, int64_t end) {
-               if (!Draw(words, x + begin, out + begin, end - begin)) is_right = false;
-             });
+    for_words([&](const uint32_t* words, int64_t begin, int64_t end) {
+      if (!Draw(words, x + begin, out + begin, end - begin)) is_right = false;
+    });
     if (is_right) return opwright::Status::Ok();
     int64_t i = 0;
     while (x[i] >= 0 && x[i] <= 1) ++i;
     return opwright::Status::Error("x must be in [0, 1], got ", x[i]);
   }
   int64_t n_ = 0;
+};
+
+template <typename T>
+struct BernoulliKernel : DrawingOnes<T, SeedAttrs> {
+  opwright::Status Run(const opwright::RunContext& ctx, const SeedAttrs& attrs) const {
+    return this->DrawAll(ctx, [&](const auto& draw) {
+      ForWords(ctx.n_threads(), KeyOf(ctx, 1, attrs), this->n_, 1, draw);
+    });
+  }
+};
+
+// The input part beside: which elements of a larger tensor these are.
+template <typename T>
+struct BernoulliPartKernel : DrawingOnes<T, SeedPartAttrs> {
+  opwright::Status Run(const opwright::RunContext& ctx, const SeedPartAttrs& attrs) const {
+    if (this->n_ == 0) return opwright::Status::Ok();
+    WordRuns runs;
+    OPWRIGHT_RETURN_IF_ERROR(
+        FindRuns(ctx.input(0), attrs.axis, ctx.input(2).template data<int64_t>(), &runs));
+    return this->DrawAll(ctx, [&](const auto& draw) {
+      ForWordsOfPart(ctx.n_threads(), KeyOf(ctx, 1, attrs), this->n_, runs, draw);
+    });
+  }
 };
 
 // The upper 64 bits of a product.
@@ -91,5 +115,8 @@ struct RandintKernel {
 
 OPWRIGHT_REGISTER_KERNEL_FOR("bernoulli", "cpu", opwright_cpu::BernoulliKernel, float, double);
 OPWRIGHT_CPU_REGISTER_WIDENED("bernoulli", opwright_cpu::BernoulliKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("std.bernoulli_part", "cpu", opwright_cpu::BernoulliPartKernel, float,
+                             double);
+OPWRIGHT_CPU_REGISTER_WIDENED("std.bernoulli_part", opwright_cpu::BernoulliPartKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("randint", "cpu", opwright_cpu::RandintKernel, int8_t, int16_t,
                              int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t);

@@ -273,6 +273,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("random:NORMAL", "normal"),
     Row("random:TRUNCATED_NORMAL", "truncated_normal"),
     Row("random:BERNOULLI", "bernoulli"),
+    Row("random:BERNOULLI_PART", "std.bernoulli_part"),
     Row("random:RANDINT", "randint", INT),
     Row("described:CONSTANT", "constant", ANY),
     Row("described:STEPS", "arange", NUMBER),
@@ -281,6 +282,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("multiplex:MULTIPLEX", "multiplex", ANY),
     Row("multiplex:MULTIPLEX_GRAD", "multiplex_grad"),
     Row("random:DROPOUT", "dropout", FLOAT, "out=x"),
+    Row("random:DROPOUT_PART", "std.dropout_part", FLOAT, "out=x"),
     Row("random:DROPOUT_GRAD", "dropout_grad", FLOAT, "x_grad=out_grad"),
     # Products, convolution, pooling
     Row("matmul:BLAS_MATMUL", "matmul", FLOAT, library="cublaslt", priority=60),

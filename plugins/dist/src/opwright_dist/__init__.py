@@ -20,6 +20,7 @@ from opwright_dist.groups import Engine, Group, SingleProcess, World, current_wo
 _HOMES = {
     "broadcast_state": "opwright_dist.training.state",
     "data_parallel": "opwright_dist.training.data_parallel",
+    "run_on_root": "opwright_dist.training.root",
     "share_startup": "opwright_dist.training.state",
 }
 
@@ -36,6 +37,7 @@ __all__ = [
     "gather",
     "new_group",
     "rank",
+    "run_on_root",
     "set_deadline",
     "set_world",
     "share_startup",
@@ -44,6 +46,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from opwright_dist.training.data_parallel import data_parallel
+    from opwright_dist.training.root import run_on_root
     from opwright_dist.training.state import broadcast_state, share_startup
 
 

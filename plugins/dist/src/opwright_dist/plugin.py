@@ -5,9 +5,10 @@ from __future__ import annotations
 from opwright import plugin
 from opwright_dist.names import BUCKET_BYTES, COLLECTIVES, DEFAULT_BUCKET_BYTES
 
-PLAN_OPS = ("all_reduce_start", "all_reduce_wait", "compare_plans")
+PLAN_OPS = ("all_reduce_start", "all_reduce_wait", "compare_plans", "part")
 PASSES = (
     ("alone", "canonicalize", "dist_alone"),
+    ("random_numbers", "canonicalize", "dist_random"),
     ("buckets", "layout", "dist_buckets"),
     ("comparison", "layout", "dist_compare"),  # behind the buckets, which it names
 )
@@ -19,6 +20,7 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
     """Name the collectives, and what passes make of them."""
     for name in COLLECTIVES:
         registry.add(f"dist.{name}", f"opwright_dist.operators.collectives:{name.upper()}")
+    registry.add("dist.batch_norm", "opwright_dist.operators.batch_norm:BATCH_NORM")
     for name in PLAN_OPS:
         target = f"opwright_dist.operators.plan_ops:{name.upper()}"
         registry.add(f"dist.{name}", target, hidden=True)

@@ -15,6 +15,7 @@ KERNELS: dict[str, tuple[str, ...] | str] = {
     "broadcast": "*",
     "barrier": "*",
     "compare_plans": ("int64",),
+    "part": ("int64",),
 }
 """The operators, without ``dist.``, and their dtypes."""
 

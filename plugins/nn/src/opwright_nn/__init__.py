@@ -2,8 +2,8 @@
 
 Rooms, each importing only those below it: `training` · `inspection` · `model` · `layers`,
 `optimizer` · `schedule`, `checkpoint` · `parameters` · `operators` · `precision` · `datasets`,
-`metrics` · `arguments`, `foreign_names` · `checks`. The modules `clip`, `initializer` and
-`regularizer` are the public names of what lies in `optimizer` and `parameters`.
+`metrics` · `parallel` · `arguments`, `foreign_names` · `checks`. The modules `clip`, `initializer`
+and `regularizer` are the public names of what lies in `optimizer` and `parameters`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from opwright_nn.datasets.loading import load_batches
 from opwright_nn.inspection import LayerSummary, NonFinite, Summary, find_nan, plot, summary
 from opwright_nn.model import Model, inference_program
 from opwright_nn.optimizer import get_sparse_rows, optimize
+from opwright_nn.parallel import DataParallel
 from opwright_nn.parameters import ParamAttr, create_parameter, dim
 from opwright_nn.precision import MixedPrecision, mixed_precision
 from opwright_nn.schedule import Schedule
@@ -45,6 +46,7 @@ from opwright_nn.training import (
 __all__ = [
     "Callback",
     "Checkpoint",
+    "DataParallel",
     "EarlyStopping",
     "GradientNorms",
     "History",

@@ -315,8 +315,15 @@ PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("batch_norm", "batch_norm_activation batch_norm_activation_grad"),
     ("elementwise_chain", "elementwise_chain"),
     ("conv2d_pool_grad", "conv2d_pool_grad"),
+    ("parts", "dropout_part bernoulli_part"),
 )
 """Module below ``plan_ops`` and the types, without ``std.``, that it defines in upper case."""
+
+PLAN_KERNELS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
+    ("parts", "dropout_part", (("out", "x"),)),
+    ("parts", "bernoulli_part", ()),
+)
+"""Module below ``plan_ops``, type and what may be reused, of those with a NumPy kernel."""
 
 
 @plugin.hookimpl
@@ -354,6 +361,16 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
                 may_reuse=reuse,
                 deterministic=row.deterministic,
             )
+    for module, name, may_reuse in PLAN_KERNELS:
+        registry.add(
+            f"std.{name}",
+            device="cpu",
+            dtypes=list(FLOAT),
+            kernel=f"opwright_std.plan_ops.{module}:{name}",
+            library="numpy",
+            priority=0,
+            may_reuse=may_reuse,
+        )
 
 
 @plugin.hookimpl

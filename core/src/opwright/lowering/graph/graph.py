@@ -19,6 +19,7 @@ from opwright.lowering.graph.values import (
     Continuation,
     External,
     LoweredOp,
+    Role,
     Value,
     new_value,
 )
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from opwright._runtime import Prepared
     from opwright.lowering.kernels.finish import Unfinished
     from opwright.lowering.request import LowerRequest, Target
+    from opwright.program import Program
 
 
 class KernelChooser(Protocol):
@@ -47,6 +49,11 @@ class Graph:
     ----------
     target : Target
         Where the plan runs, and how its kernels are chosen.
+    program : Program or None
+        The program of the operators, for what shapes of one run do not say: the dimensions that
+        it declares as unknown. A pass reads it, and changes nothing.
+    is_body : bool
+        Whether it is the body of a loop or branch, or the rest of one.
     device : str
         Device type that the plan runs on.
     ops : list of LoweredOp
@@ -81,11 +88,13 @@ class Graph:
         "device",
         "feeds",
         "fetches",
+        "is_body",
         "keep_all",
         "keeps",
         "n_threads",
         "ops",
         "prepare_s",
+        "program",
         "signatures",
         "sinks",
         "target",
@@ -97,8 +106,10 @@ class Graph:
         self, request: LowerRequest, written_names: frozenset[str], kernels: KernelChooser
     ) -> None:
         self.target: Target = request.target
+        self.program: Program | None = request.code.program
         self._kernels = kernels
         self.device = request.target.device.kind
+        self.is_body = request.fetches.role is not Role.FETCH
         self.keep_all = request.persistables.keep_all
         self.written_names = written_names
         self.ops: list[LoweredOp] = []

@@ -169,6 +169,76 @@ __global__ void bernoulli(const T* x, T* out, int64_t n, RandomKey key, Fault* f
   }
 }
 
+// Which elements of a larger tensor x has: `run` of them follow one another in both. `numbers` are
+// the rows before x, its own, and those of all; the axis has `length`.
+struct PartKey {
+  const int64_t* numbers;
+  int64_t run;
+  int64_t length;
+};
+
+// The words of the elements of a part, one each.
+struct WordsOfPart {
+  uint64_t first;
+  uint64_t stride;
+  int64_t run;
+  uint64_t seed;
+  uint32_t stream;
+  uint32_t step;
+
+  // False, and reported, where the numbers do not fit.
+  OW_INLINE bool SetUp(const RandomKey& key, const PartKey& part, Fault* fault, int32_t text) {
+    const int64_t before = part.numbers[0];
+    const int64_t own = part.numbers[1];
+    const int64_t all = part.numbers[2];
+    if (own < 1 || before < 0 || all < own || before > all - own || part.length % own != 0) {
+      Report(fault, text, 0);
+      return false;
+    }
+    run = part.run;
+    first = static_cast<uint64_t>(before) * static_cast<uint64_t>(run / own);
+    stride = static_cast<uint64_t>(all) * static_cast<uint64_t>(run / own);
+    seed = key.seed;
+    stream = key.stream;
+    step = StepOf(key);
+    return true;
+  }
+  OW_INLINE uint32_t At(int64_t i) const {
+    const uint64_t place =
+        first + static_cast<uint64_t>(i / run) * stride + static_cast<uint64_t>(i % run);
+    return Philox(seed, stream, step, place / 4).words[place % 4];
+  }
+};
+
+// As dropout, for a part of a larger tensor: an element a thread, for its word may stand anywhere
+// in a block.
+template <typename T>
+__global__ void dropout_part(const T* x, T* out, bool* mask, int64_t n, RandomKey key, PartKey part,
+                             uint64_t threshold, Compute<T> scale, Fault* fault, int32_t text) {
+  WordsOfPart words;
+  if (!words.SetUp(key, part, fault, text)) return;
+  for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
+    const bool kept = words.At(i) >= threshold;
+    out[i] = Store<T>(kept ? Load(x[i]) * scale : Compute<T>(0));
+    mask[i] = kept;
+  }
+}
+
+// As bernoulli, for a part of a larger tensor.
+template <typename T>
+__global__ void bernoulli_part(const T* x, T* out, int64_t n, RandomKey key, PartKey part,
+                               Fault* fault, int32_t text, int32_t part_text) {
+  WordsOfPart words;
+  if (!words.SetUp(key, part, fault, part_text)) return;
+  for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
+    const auto chance = static_cast<double>(Load(x[i]));
+    const bool is_right = chance >= 0.0 && chance <= 1.0;
+    if (!is_right) Report(fault, text, 0);
+    const auto least = static_cast<uint64_t>(is_right ? chance * 4294967296.0 : 0.0);
+    out[i] = Store<T>(words.At(i) < least ? 1.0f : 0.0f);
+  }
+}
+
 // The upper 64 bits of a product.
 OW_INLINE uint64_t MultiplyHigh(uint64_t a, uint64_t b) {
   const uint64_t a_low = a & 0xffffffffu;

@@ -88,13 +88,48 @@ def _fill_in_randint(ctx: PrepareContext, plan: LaunchPlan) -> None:
     plan.launch(_source(), expression, blocks_for(-(-n // 2), plan), THREADS, arguments)
 
 
+def _part(ctx: PrepareContext, plan: LaunchPlan) -> tuple[Struct, Argument]:
+    """Return ``PartKey`` of random.cu, and what is reported where its numbers do not fit."""
+    (meta,) = ctx.inputs["x"]
+    axis = ctx.attrs["axis"]
+    run, length = math.prod(meta.shape[axis:]), meta.shape[axis]
+    text = plan.fault_text(
+        f"part must be rows before, own rows and rows of all, and the length of axis {axis}, "
+        f"{length}, a multiple of its own, got other numbers"
+    )
+    return Struct(plan.input("part"), np.int64(run), np.int64(length)), text
+
+
+def _fill_in_bernoulli_part(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Write 1 where the word that an element has in the larger tensor is below the probability."""
+    (meta,) = ctx.inputs["x"]
+    n = count_of(meta)
+    part, part_text = _part(ctx, plan)
+    text = plan.fault_text("bernoulli: x must be in [0, 1], got a number outside")
+    arguments: list[Argument] = [plan.input("x"), plan.output("out"), np.int64(n)]
+    arguments += [_key(ctx, plan), part, plan.fault(), text, part_text]
+    expression = f"bernoulli_part<{CTYPES[meta.dtype]}>"
+    plan.launch(_source(), expression, blocks_for(n, plan), THREADS, arguments)
+
+
 BERNOULLI: Final = Kernel(_fill_in_bernoulli)
+BERNOULLI_PART: Final = Kernel(_fill_in_bernoulli_part)
 RANDINT: Final = Kernel(_fill_in_randint)
 
 
 def _keep_scale(ctx: PrepareContext) -> float:
     probability: float = ctx.attrs["probability"]
     return 1.0 / (1.0 - probability) if probability < 1.0 else 0.0
+
+
+def _tensors(ctx: PrepareContext, plan: LaunchPlan) -> list[Argument]:
+    n = np.int64(count_of(ctx.inputs["x"][0]))
+    return [plan.input("x"), plan.output("out"), plan.output("mask"), n]
+
+
+def _threshold_and_scale(ctx: PrepareContext) -> list[Argument]:
+    threshold = np.uint64(math.floor(ctx.attrs["probability"] * 2**32))
+    return [threshold, _number(_keep_scale(ctx), ctx.inputs["x"][0].dtype)]
 
 
 def _fill_in_dropout(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -107,17 +142,19 @@ def _fill_in_dropout(ctx: PrepareContext, plan: LaunchPlan) -> None:
         function = f"Identity<{compute_type(meta.dtype)}>"
         launch_elementwise(plan, function, out, [operand(plan.input("x"), meta)])
         return
-    arguments = [
-        plan.input("x"),
-        plan.output("out"),
-        plan.output("mask"),
-        np.int64(n),
-        _key(ctx, plan),
-        np.uint64(math.floor(ctx.attrs["probability"] * 2**32)),
-        _number(_keep_scale(ctx), meta.dtype),
-    ]
+    arguments = [*_tensors(ctx, plan), _key(ctx, plan), *_threshold_and_scale(ctx)]
     expression = f"dropout<{CTYPES[meta.dtype]}>"
     plan.launch(_source(), expression, blocks_for(-(-n // 4), plan), THREADS, arguments)
+
+
+def _fill_in_dropout_part(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Drop the elements whose words in the larger tensor are too small."""
+    (meta,) = ctx.inputs["x"]
+    part, text = _part(ctx, plan)
+    arguments = [*_tensors(ctx, plan), _key(ctx, plan), part, *_threshold_and_scale(ctx)]
+    arguments += [plan.fault(), text]
+    expression = f"dropout_part<{CTYPES[meta.dtype]}>"
+    plan.launch(_source(), expression, blocks_for(count_of(meta), plan), THREADS, arguments)
 
 
 def _fill_in_dropout_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -135,4 +172,5 @@ def _fill_in_dropout_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 DROPOUT: Final = Kernel(_fill_in_dropout)
+DROPOUT_PART: Final = Kernel(_fill_in_dropout_part)
 DROPOUT_GRAD: Final = Kernel(_fill_in_dropout_grad)

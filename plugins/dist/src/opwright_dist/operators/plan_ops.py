@@ -1,4 +1,4 @@
-"""What passes make of collectives: reductions that are started and awaited, and a comparison."""
+"""What passes make of collectives: reductions in two steps, a comparison, the part of a process."""
 
 from __future__ import annotations
 
@@ -57,6 +57,35 @@ ALL_REDUCE_WAIT = (
     .as_duplicable()
     .same_dtype_as("x")
     .build(infer_shape=_wait_shape, effect=True, plan_only=True)
+)
+
+
+def _part_shape(ctx: InferContext) -> None:
+    """Three numbers, which random operators of parts read."""
+    ctx.set_output("part", [3])
+
+
+PART = (
+    add_group(
+        OpMaker("dist.part")
+        .add_comment(
+            "Which rows of the whole batch are those of this process, in the order of ranks: how "
+            "many lie before, how many are its own, and how many there are. With "
+            "unequal_rows='weight' the processes tell one another, otherwise all have as many."
+        )
+        .add_input("rows", "at least 1-d; its length is the number of examples of a process")
+        .as_shape_only()
+        .add_output("part", "int64 [3], for the random operators of parts")
+        .dtypes("int64")
+    )
+    .add_attr("unequal_rows", str, "as of dist.all_reduce")
+    .default("refuse")
+    .one_of("refuse", "weight")
+    .add_attr("dtype", str, "selects the kernel")
+    .default("int64")
+    .as_dtype("int64")
+    .dispatch_on("dtype")
+    .build(infer_shape=_part_shape, effect=True, plan_only=True)
 )
 
 

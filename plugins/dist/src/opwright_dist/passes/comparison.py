@@ -10,18 +10,31 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
+from opwright.errors import ProgramError
 from opwright.op import format_shape
 from opwright.rewriting import Graph, LoweredOp
 from opwright_dist.groups.world import current_world
 from opwright_dist.names import COLLECTIVE_TYPES
 
-_STARTED: Final = "dist.all_reduce_start"
+_OF_PLANS: Final = ("dist.all_reduce_start", "dist.part")
 _WORDS: Final = ("reduce", "root", "axis", "unequal_rows")
 
 
 def dist_compare(graph: Graph) -> None:
-    """Put one ``dist.compare_plans`` for each group before everything else."""
-    ops = [op for op in graph.of_type(*COLLECTIVE_TYPES, _STARTED) if _meets(op)]
+    """Put one ``dist.compare_plans`` for each group before everything else.
+
+    Raises
+    ------
+    ProgramError
+        A collective of several processes stands in a loop or branch.
+    """
+    ops = [op for op in graph.of_type(*COLLECTIVE_TYPES, *_OF_PLANS) if _meets(op)]
+    if ops and graph.is_body:
+        raise ProgramError(
+            f"{ops[0].type.removesuffix('_start')}: a collective must stand outside of loops and branches, which each "
+            f"process takes as its own data say, got one within for group "
+            f"{ops[0].attrs['group']!r}; move it out"
+        )
     if not ops or not graph.is_served("dist.compare_plans"):
         return
     by_group: dict[str, list[LoweredOp]] = {}
@@ -37,11 +50,15 @@ def dist_compare(graph: Graph) -> None:
 
 
 def _meets(op: LoweredOp) -> bool:
+    if op.type == "dist.part" and op.attrs["unequal_rows"] != "weight":
+        return False  # each process knows its part without the others
     return current_world().group(op.attrs["group"]).size > 1
 
 
 def describe(op: LoweredOp) -> str:
     """Return what must be equal on all processes: type, attributes, dtype and shapes."""
+    if op.type == "dist.part":
+        return op.type
     metas = [value.meta for value in op.input("x")]
     words = [f"{name}={op.attrs[name]}" for name in _WORDS if name in op.attrs]
     weighted = op.attrs.get("unequal_rows") == "weight"

@@ -25,7 +25,9 @@ def data_parallel(
     """Append the mean of every gradient over the processes of a group.
 
     Stands between `append_backward` and the optimizer. In the plan the gradients travel in buckets,
-    each as soon as its last gradient is there; a group of one process costs nothing.
+    each as soon as its last gradient is there; a group of one process costs nothing. Random
+    operators of the program then draw what one process with the whole batch would draw: the pass
+    ``dist_random`` sees to it.
 
     Parameters
     ----------
@@ -71,7 +73,7 @@ def data_parallel(
 
 
 def find_rows(program: ow.Program) -> ow.Variable | None:
-    """Return the first variable that a program is fed, if its first dimension is unknown."""
+    """Return the first variable that a program is fed whose first dimension is unknown."""
     block = program.global_block()
     written: set[str] = set()
     for op in block.ops:
@@ -80,7 +82,7 @@ def find_rows(program: ow.Program) -> ow.Variable | None:
                 variable = block.find_var(name)
                 if variable is None or variable.persistable or name in written:
                     continue
-                if variable.shape and variable.shape[0] == -1:
+                if variable.shape is None or variable.shape[:1] == (-1,):
                     return variable
         written.update(name for names in op.outputs.values() for name in names)
     return None

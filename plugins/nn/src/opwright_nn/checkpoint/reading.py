@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import warnings
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -30,6 +32,19 @@ def read_saved(path: str | os.PathLike[str]) -> Saved:
     scope = ow.Scope()
     model = ow.load(path, scope)
     return Saved(model.program, scope, model.notes)
+
+
+def describe_saved(saved: Saved | None) -> str | None:
+    """Return what tells a saved model from others, without its arrays; None for none."""
+    if saved is None:
+        return None
+    text = json.dumps([dict(saved.notes), saved.program.seed], sort_keys=True, default=str)
+    values = (saved.scope.find_var(name) for name in sorted(saved.program.global_block().vars))
+    checksum = zlib.crc32(text.encode())
+    for value in values:
+        if value is not None and value.is_set:
+            checksum = zlib.crc32(value.numpy().tobytes(), checksum)
+    return f"the one with the checksum {checksum:08x}"
 
 
 def has_program(path: str | os.PathLike[str]) -> bool:

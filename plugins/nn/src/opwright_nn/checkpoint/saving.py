@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import opwright as ow
 from opwright_nn import arguments, checks
 from opwright_nn.checkpoint.comparing import Array, check_same, fitting_values
-from opwright_nn.checkpoint.reading import Saved, read_newest
+from opwright_nn.checkpoint.reading import Saved, describe_saved, read_newest
 from opwright_nn.checkpoint.state import pack_state, unpack_state
+from opwright_nn.parallel import check_alike, save_once
 
 
 class Checkpoint(NamedTuple):
@@ -47,7 +48,8 @@ def save(
     These are the persistable variables of the program (parameters, states of the optimizer,
     learning rate, ``@step`` of random numbers), its seed, and `state`. They are written beside
     earlier checkpoints, synced to the disk, and renamed: a process that is killed at any moment
-    leaves whole ones. Files have checksums.
+    leaves whole ones. Files have checksums. Of processes that train together all call it, and the
+    first one writes.
 
     Parameters
     ----------
@@ -68,7 +70,12 @@ def save(
     """
     checks.check_instance("checkpoint.save", "state", state, Mapping)
     own_notes = {**pack_state(state or {}), **(notes or {})}
-    ow.save(path, program, scope, fetch, keep=keep, notes=own_notes)
+    fetches = list(fetch)
+
+    def write() -> None:
+        ow.save(path, program, scope, fetches, keep=keep, notes=own_notes)
+
+    save_once("checkpoint.save", program, write)
 
 
 @arguments.suggest
@@ -76,6 +83,9 @@ def resume(
     path: str | os.PathLike[str], program: ow.Program, scope: ow.Scope | None = None
 ) -> dict[str, Any] | None:
     """Set the variables of the newest checkpoint that is whole, and return its `state`.
+
+    Processes that train together all call it, and read the same folder. They may be more or fewer
+    than those that saved.
 
     Parameters
     ----------
@@ -116,6 +126,7 @@ def resume(
 def read_matching(who: str, path: str | os.PathLike[str], program: ow.Program) -> Checkpoint | None:
     """Return the newest whole checkpoint of a folder; ProgramError where it fits not `program`."""
     saved = read_newest(who, path)
+    check_alike(who, program, "checkpoint", lambda: describe_saved(saved))
     if saved is None:
         return None
     values = fitting_values(who, path, program, saved)

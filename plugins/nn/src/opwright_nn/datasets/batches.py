@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar, overload
+from typing import Any, Final, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 from opwright_nn import arguments, checks
+from opwright_nn.parallel import check_group, find_team
 
 Arrays = tuple[npt.NDArray[Any], ...]
 NamedArrays = dict[str, npt.NDArray[Any]]
@@ -19,6 +20,29 @@ Batch = TypeVar("Batch", Arrays, NamedArrays)
 _KEYS: Final = frozenset(
     {"epoch", "batch", "size", "seed", "shuffle", "drop_last", "arrays", "order_crc32"}
 )
+
+
+class Share(NamedTuple):
+    """The part of each batch that one of several processes gets.
+
+    Attributes
+    ----------
+    rank, size : int
+        The number of the process, and how many there are.
+    """
+
+    rank: int = 0
+    size: int = 1
+
+    def of(self, start: int, stop: int) -> slice:
+        """Return the part of the rows from `start` to `stop`, as many for each but for one."""
+        count = stop - start
+        first, last = (count * rank // self.size for rank in (self.rank, self.rank + 1))
+        return slice(start + first, start + last)
+
+
+WHOLE: Final = Share()
+"""The part of a process that is alone."""
 
 
 class Batches(Iterator[Batch], Generic[Batch]):
@@ -38,10 +62,12 @@ class Batches(Iterator[Batch], Generic[Batch]):
         seed: int | None,
         drop_last: bool,
         progress: bool,
+        share: Share = WHOLE,
     ) -> None:
         rows = len(arrays[0])
         stop = rows - size + 1 if drop_last else rows
         self._arrays = arrays
+        self._share = share
         self._names = names
         self._starts = range(0, max(stop, 0), size)
         self._epochs = epochs
@@ -89,9 +115,19 @@ class Batches(Iterator[Batch], Generic[Batch]):
         """Return the same batches from epoch 0, for so many epochs, without a progress bar."""
         epochs = checks.check_int("batches.repeat", "epochs", epochs, at_least=0)
         size = self._starts.step
-        return Batches(
-            self._arrays, self._names, size, 0, epochs, self._seed, self._drop_last, False
-        )
+        options = (self._seed, self._drop_last, False, self._share)
+        return Batches(self._arrays, self._names, size, 0, epochs, *options)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether this process gets a part of each batch, and others the rest."""
+        return self._share.size > 1
+
+    def whole(self) -> Batches[Batch]:
+        """Return the whole batches of one epoch, whatever part of them this process gets."""
+        twin = self.repeat(1)
+        twin._share = WHOLE
+        return twin
 
     @property
     def position(self) -> dict[str, Any]:
@@ -168,9 +204,13 @@ class Batches(Iterator[Batch], Generic[Batch]):
         for epoch in range(first_epoch, self._end_epoch):
             rows = self._order(epoch)
             for start in self._starts[skipped:]:
-                part = slice(start, start + self._starts.step)
+                part = self._part(start)
                 yield self._take(part if rows is None else rows[part])
             skipped = 0
+
+    def _part(self, start: int) -> slice:
+        """Return the rows of this process in the batch that begins there."""
+        return self._share.of(start, min(start + self._starts.step, len(self._arrays[0])))
 
     def _take(self, rows: Any) -> Any:
         picked = [array[rows] for array in self._arrays]
@@ -188,6 +228,7 @@ def batches(
     shuffle: bool = ...,
     drop_last: bool = ...,
     progress: bool = ...,
+    shard: bool | str | None = ...,
 ) -> Batches[NamedArrays]: ...
 
 
@@ -202,6 +243,7 @@ def batches(
     shuffle: bool = ...,
     drop_last: bool = ...,
     progress: bool = ...,
+    shard: bool | str | None = ...,
 ) -> Batches[Arrays]: ...
 
 
@@ -216,6 +258,7 @@ def batches(
     shuffle: bool = True,
     drop_last: bool = False,
     progress: bool = False,
+    shard: bool | str | None = None,
 ) -> Batches[Any]:
     """Iterate over `data` in batches: ``for images, labels in batches(train, size=64): ...``.
 
@@ -241,6 +284,11 @@ def batches(
         True skips a last batch with fewer than `size` rows.
     progress : bool
         True shows a progress bar on standard error if that is a terminal.
+    shard : bool or str, optional
+        True or "world" gives each process that a launcher has started its part of each batch, the
+        name of a group those of that group: of `size` rows, the process 0 gets the first, and so
+        on. All have the same order and the same position; more or fewer processes continue from
+        it. Alone, the part is the whole.
 
     Returns
     -------
@@ -262,7 +310,43 @@ def batches(
     drop_last = checks.check_bool("batches", "drop_last", drop_last)
     progress = checks.check_bool("batches", "progress", progress)
     order_seed = seed if shuffle else None
-    return Batches(arrays, names, size, first_epoch, epochs, order_seed, drop_last, progress)
+    share = find_share("batches", shard, size, len(arrays[0]), drop_last)
+    return Batches(arrays, names, size, first_epoch, epochs, order_seed, drop_last, progress, share)
+
+
+def find_share(who: str, shard: bool | str | None, size: int, rows: int, drop_last: bool) -> Share:
+    """Return the part of each batch that this process gets.
+
+    Parameters
+    ----------
+    who : str
+        The caller, for messages.
+    shard : bool, str or None
+        As of `batches`.
+    size : int
+        Rows in a batch.
+    rows : int
+        Of all data.
+    drop_last : bool
+        Whether a last batch with fewer rows is skipped.
+
+    Raises
+    ------
+    AttributeValueError
+        A batch has fewer rows than there are processes.
+    """
+    if shard is None or shard is False:
+        return WHOLE
+    team = find_team(who, check_group(who, "shard", shard))
+    share = Share(team.rank, team.size)
+    left = 0 if drop_last else rows % size
+    if size < share.size or 0 < left < share.size:
+        which, count = ("a batch", size) if size < share.size else ("the last batch", left)
+        raise AttributeValueError(
+            f"{who}: each of the {share.size} processes must get a row of each batch, got {count} "
+            f"in {which}; pass a larger size, or drop_last=True"
+        )
+    return share
 
 
 def make_order(seed: int | None, epoch: int, rows: int) -> npt.NDArray[np.int64] | None:

@@ -13,7 +13,14 @@ import numpy as np
 
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import arguments, checks
-from opwright_nn.datasets.batches import Batches, batches, make_order
+from opwright_nn.datasets.batches import (
+    WHOLE,
+    Batches,
+    Share,
+    batches,
+    find_share,
+    make_order,
+)
 from opwright_nn.datasets.workers import Limit, LoadError, iterate_ahead
 
 _WHO: Final = "load_batches"
@@ -33,6 +40,7 @@ class Decoder:
     size: int
     per_epoch: int
     seed: int | None
+    share: Share = WHOLE
     order: tuple[int, Any] | None = None
 
     def __call__(self, number: int) -> Any:
@@ -51,9 +59,9 @@ class Decoder:
         if self.order is None or self.order[0] != epoch:
             self.order = epoch, make_order(self.seed, epoch, len(self.items))
         start = batch * self.size
-        rows = range(start, min(start + self.size, len(self.items)))
+        part = self.share.of(start, min(start + self.size, len(self.items)))
         order = self.order[1]
-        return rows if order is None else order[rows.start : rows.stop].tolist()
+        return range(part.start, part.stop) if order is None else order[part].tolist()
 
     def _decode(self, row: int) -> Any:
         item = self.items[row]
@@ -125,7 +133,8 @@ class Loader(_Repeating):
         self._ahead = ahead
         self._timeout = timeout
         rows = np.arange(len(decoder.items))
-        super().__init__((rows,), None, decoder.size, seed=decoder.seed, **options)
+        share = decoder.share
+        super().__init__((rows,), None, decoder.size, seed=decoder.seed, share=share, **options)
 
     def _describe_array(self, index: int) -> str:
         items = self._decoder.items
@@ -169,6 +178,12 @@ class Loader(_Repeating):
         options["drop_last"] = self._drop_last
         return Loader(self._decoder, self._workers, self._ahead, self._timeout, **options)
 
+    def whole(self) -> Loader:
+        """Return the whole batches of one epoch, whatever part of them this process gets."""
+        decoder = dataclasses.replace(self._decoder, share=WHOLE, order=None)
+        options = {"first_epoch": 0, "epochs": 1, "progress": False, "drop_last": self._drop_last}
+        return Loader(decoder, self._workers, self._ahead, self._timeout, **options)
+
 
 class Stream(_Repeating):
     """What `load_batches` returns for a function that returns an iterator."""
@@ -199,6 +214,7 @@ class Stream(_Repeating):
                 part = list(islice(samples, size))
                 if number >= skipped:
                     start = number * size
+                    part = part[self._share.of(0, len(part))]
                     decoded = [self._transform(x) if self._transform else x for _, x in part]
                     yield collate(decoded, [i for i, _ in part] or [start])
             skipped = 0
@@ -240,6 +256,7 @@ class Stream(_Repeating):
         options = {"first_epoch": 0, "seed": self._seed, "drop_last": self._drop_last}
         epochs = checks.check_int("Stream.repeat", "epochs", epochs, at_least=0)
         options |= {"size": self._starts.step, "epochs": epochs, "progress": False}
+        options["share"] = self._share
         return Stream(self._function, self._transform, len(self._arrays[0]), **options)
 
 
@@ -259,6 +276,7 @@ def load_batches(
     shuffle: bool = True,
     drop_last: bool = False,
     progress: bool = False,
+    shard: bool | str | None = None,
 ) -> Batches[Any]:
     """Iterate over arrays, files or generators in batches, decoded ahead by worker processes.
 
@@ -284,8 +302,9 @@ def load_batches(
     timeout : float in (0, 2000000], optional
         The seconds to wait for a batch, where a worker may be stuck: a `LoadError` names its items.
         The first batches wait for the start of the workers, too. By default any time.
-    epochs, first_epoch, seed, shuffle, drop_last, progress
-        As for `batches`. Samples of a function are shuffled within a buffer of 1,024.
+    epochs, first_epoch, seed, shuffle, drop_last, progress, shard
+        As for `batches`. Samples of a function are shuffled within a buffer of 1,024. With `shard`
+        a process decodes its own part alone; a function gives all samples to each process.
 
     Returns
     -------
@@ -333,9 +352,10 @@ def load_batches(
         )
     if callable(data):
         count = checks.check_int(_WHO, "samples", samples, at_least=0)
-        return Stream(data, map, count, size=size, seed=order_seed, **options)
+        share = find_share(_WHO, shard, size, count, options["drop_last"])
+        return Stream(data, map, count, size=size, seed=order_seed, share=share, **options)
     if map is None:
-        return batches(data, size, seed=seed, shuffle=shuffle, **options)
+        return batches(data, size, seed=seed, shuffle=shuffle, shard=shard, **options)
     if isinstance(data, str | bytes | Mapping) or not hasattr(data, "__getitem__"):
         raise AttributeTypeError(
             f"{_WHO}: data must be a sequence of items where map is given, got "
@@ -343,5 +363,6 @@ def load_batches(
         )
     stop = len(data) - size + 1 if drop_last else len(data)
     per_epoch = len(range(0, max(stop, 0), size))
-    decoder = Decoder(data, map, size, per_epoch, order_seed)
+    share = find_share(_WHO, shard, size, len(data), drop_last)
+    decoder = Decoder(data, map, size, per_epoch, order_seed, share)
     return Loader(decoder, workers, ahead, timeout, **options)

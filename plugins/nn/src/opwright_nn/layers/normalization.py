@@ -8,6 +8,7 @@ import opwright as ow
 from opwright.errors import AttributeValueError, ShapeError
 from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin, check_activation
+from opwright_nn.parallel import DataParallel, check_data_parallel
 from opwright_nn.parameters.deferred import Shape, ShapeRule
 from opwright_nn.parameters.initializer import Constant
 from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
@@ -176,6 +177,7 @@ def batch_norm(
     epsilon: float = 1e-5,
     activation: str | None = None,
     training: bool = True,
+    sync: bool | str | DataParallel | None = None,
     name: str | None = None,
     param_attr: ParamAttr | None = None,
     bias_attr: ParamAttr | None = None,
@@ -198,6 +200,9 @@ def batch_norm(
         The type of an operator from ``x`` to ``out``.
     training : bool
         False uses the running mean and variance instead of those of the batch.
+    sync : bool, str or DataParallel, optional
+        True or "world" takes mean and variance over the batch of all processes that train together,
+        another name over those of a group. The running ones are then equal on all of them.
     name : str, optional
         The prefix of the names of its variables.
     param_attr, bias_attr : ParamAttr or Initializer, optional
@@ -210,11 +215,15 @@ def batch_norm(
     """
     who = "batch_norm"
     checks.check_variable(who, "x", x)
-    attrs = {
+    attrs: dict[str, object] = {
         "momentum": checks.check_float(who, "momentum", momentum, at_least=0.0, at_most=1.0),
         "epsilon": checks.check_float(who, "epsilon", epsilon, above=0.0),
         "training": checks.check_bool(who, "training", training),
     }
+    op_type, parallel = who, check_data_parallel(who, sync)
+    if parallel is not None:
+        op_type = "dist.batch_norm"
+        attrs |= parallel._asdict()
     kind = check_activation(who, activation)
     scales = check_param_attr(who, "param_attr", param_attr)
     biases = check_param_attr(who, "bias_attr", bias_attr)
@@ -228,8 +237,8 @@ def batch_norm(
         "variance": make_state(who, f"{layer.name}_variance", rule, Constant(1.0), dtype),
     }
     if not kind:
-        return operators.append(layer.block, who, inputs, attrs, name=layer.out)
-    normal = operators.append(layer.block, who, inputs, attrs, prefix=f"{layer.out}/normal")
+        return operators.append(layer.block, op_type, inputs, attrs, name=layer.out)
+    normal = operators.append(layer.block, op_type, inputs, attrs, prefix=f"{layer.out}/normal")
     return operators.append(layer.block, kind, {"x": normal}, name=layer.out)
 
 

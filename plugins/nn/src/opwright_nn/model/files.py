@@ -22,7 +22,7 @@ from opwright_nn.checkpoint.comparing import (
     op_types,
     shared_values,
 )
-from opwright_nn.checkpoint.reading import Saved, has_program, read_saved
+from opwright_nn.checkpoint.reading import Saved, describe_saved, has_program, read_saved
 from opwright_nn.checkpoint.weights import load_weights, transposed
 from opwright_nn.datasets.batches import Batches
 from opwright_nn.model.inference import persistable_names
@@ -30,6 +30,7 @@ from opwright_nn.model.layer_methods import LayerMethods
 from opwright_nn.model.startup import Startup
 from opwright_nn.model.trained_parameters import match_names
 from opwright_nn.optimizer import Optimizer
+from opwright_nn.parallel import check_alike, save_once
 
 Array = npt.NDArray[Any]
 
@@ -53,6 +54,8 @@ class ModelFiles(LayerMethods):
     ) -> None:
         """Write program, parameters and optimizer states, for `resume` and `load_parameter`.
 
+        Of processes that train together all call it, and the first one writes.
+
         Parameters
         ----------
         path : str or PathLike
@@ -67,7 +70,11 @@ class ModelFiles(LayerMethods):
         checks.check_instance(who, "batches", batches, Batches)
         self._startup.check_initialized(who, self.program)
         notes = {} if batches is None else {POSITION: batches.position}
-        ow.save(path, self.program, self.scope, self._fetches(), keep=keep, notes=notes)
+
+        def write() -> None:
+            ow.save(path, self.program, self.scope, self._fetches(), keep=keep, notes=notes)
+
+        save_once(who, self.program, write)
 
     @arguments.suggest
     def resume(
@@ -111,11 +118,14 @@ class ModelFiles(LayerMethods):
         who = "Model.resume"
         checks.check_instance(who, "batches", batches, Batches)
         try:
-            saved = read_saved(path)
+            saved: Saved | None = read_saved(path)
         except FileMissingError:
-            if checks.check_bool(who, "missing_ok", missing_ok) and not has_program(path):
-                return False
-            raise
+            if not checks.check_bool(who, "missing_ok", missing_ok) or has_program(path):
+                raise
+            saved = None
+        check_alike(who, self.program, "saved model", lambda: describe_saved(saved))
+        if saved is None:
+            return False
         values = fitting_values(who, path, self.program, saved)
         position = saved.notes.get(POSITION)
         check_same(who, path, self.program, saved, values)

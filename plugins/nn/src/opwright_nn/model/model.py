@@ -24,6 +24,7 @@ from opwright_nn.model.startup import Startup
 from opwright_nn.model.trained_parameters import TrainedParameters
 from opwright_nn.model.training_methods import ModelTraining
 from opwright_nn.optimizer import Accumulate, Optimizer
+from opwright_nn.parallel import DataParallel, check_data_parallel, find_team
 from opwright_nn.precision import MixedPrecision, check_policy
 
 if TYPE_CHECKING:
@@ -69,6 +70,10 @@ class Model(ModelTraining):
     mixed_precision : str or MixedPrecision, optional
         "bfloat16" or "float16", or what `nn.mixed_precision` returns: layers compute in 16 bits,
         with parameters in float32.
+    data_parallel : bool, str or DataParallel, optional
+        True trains the model in all processes that a launcher has started, each with its part of
+        the batch; a str in those of a group. Gradients are averaged; all begin with the parameters
+        of the first process. What `run` returns is of the own part.
 
     Attributes
     ----------
@@ -92,10 +97,12 @@ class Model(ModelTraining):
         fallback: str | None = None,
         deterministic: bool | None = None,
         mixed_precision: str | MixedPrecision | None = None,
+        data_parallel: bool | str | DataParallel | None = None,
     ) -> None:
         super().__init__(check_policy("Model", mixed_precision))
         checks.check_instance("Model", "scope", scope, ow.Scope)
         self._options = check_options("Model", device, fallback, deterministic)
+        self._parallel = check_data_parallel("Model", data_parallel)
         self.param_grads: list[tuple[ow.Variable, ow.Variable]] = []
         self.optimizer: Optimizer | None = None
         self._trained = TrainedParameters(self.program)
@@ -293,8 +300,7 @@ class Model(ModelTraining):
                     f"Model.run: every input must be filled, got no value for {name!r}; call "
                     f"model.fill({name!r}, array)"
                 )
-        self._startup.settle(self._feeds)
-        self._startup.initialize()
+        self._begin_step("Model.run", self._feeds)
         if keep:
             return self._run_kept(inputs, fetches)
         if self._generation != self.program.generation:
@@ -331,9 +337,17 @@ class Model(ModelTraining):
         more = self._get_names(who, "fetch", fetch)
         if self.optimizer is not None:
             self._trained.check_unchanged(who)
+        self._begin_step(who, examples)
+        return self._compile(input_names(self.program), [*self._fetches(), *more])
+
+    def _begin_step(self, who: str, examples: Mapping[str, Any]) -> None:
+        """Initialize what has no value, and let processes that train together begin alike."""
         self._startup.settle(examples)
         self._startup.initialize()
-        return self._compile(input_names(self.program), [*self._fetches(), *more])
+        if self._parallel is not None and self._startup.take_change():
+            team = find_team(who, self._parallel.group)
+            device = self._options.device
+            team.processes.broadcast_state(self.program, self.scope, team.group, device=device)
 
     def run_options(self) -> dict[str, Any]:
         """Return device, fallback and determinism as ``Network.compile`` takes them."""

@@ -38,7 +38,13 @@ class Startup:
         self._scope = scope
         self._deferred = deferred
         self._all_requested = False
+        self._has_changed = True
         self._network = ow.Network(self._block)
+
+    def take_change(self) -> bool:
+        """Return whether values were initialized or loaded since the last call."""
+        changed, self._has_changed = self._has_changed, False
+        return changed
 
     def request_all(self) -> None:
         """Make the next `initialize` with all shapes known initialize everything."""
@@ -47,6 +53,7 @@ class Startup:
     def note_loaded(self, shapes: Mapping[str, Shape]) -> None:
         """Note which variables were loaded: the next `initialize` fills only the others."""
         self._all_requested = False
+        self._has_changed = True
         for name, shape in shapes.items():
             variable = self._program.global_block().var(name)
             if variable.shape != shape:
@@ -92,8 +99,10 @@ class Startup:
             self._network.run(self._scope)
             self._restart_random_numbers()
             self._all_requested = False
+            self._has_changed = True
             return
         for first, last in self._missing_ranges():
+            self._has_changed = True
             self._network.run(self._scope, first, last)
 
     @ow.transaction()
@@ -133,6 +142,7 @@ class Startup:
                 f"got {format_shape(np.shape(array))}; pass an array of its shape"
             )
         self._scope.var(name).set(array)
+        self._has_changed = True
 
     def _is_set(self, name: str) -> bool:
         variable = self._scope.find_var(name)

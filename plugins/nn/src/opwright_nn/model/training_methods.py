@@ -16,8 +16,9 @@ from opwright_nn.model.optimizer_methods import OptimizerMethods
 from opwright_nn.model.programs import Input
 from opwright_nn.model.trained_parameters import TrainedParameters, match_names
 from opwright_nn.optimizer import Optimizer, make_optimizer
-from opwright_nn.optimizer.base import Pair
+from opwright_nn.optimizer.base import Pair, check_dense
 from opwright_nn.optimizer.loss_scaling import append_gradients
+from opwright_nn.parallel import DataParallel, average
 
 Names = Iterable[ow.Variable | str] | ow.Variable | str
 
@@ -28,6 +29,7 @@ class ModelTraining(ModelFiles, OptimizerMethods):
     param_grads: list[Pair]
     _trained: TrainedParameters
     _loss: str | None
+    _parallel: DataParallel | None
 
     @arguments.suggest
     def backward(
@@ -107,7 +109,9 @@ class ModelTraining(ModelFiles, OptimizerMethods):
             )
         pairs = self._trained.choose(who, self.param_grads, parameters)
         with self._building():
-            optimizer.apply_gradients(pairs)
+            if self._parallel is not None:
+                check_dense(who, pairs)
+            optimizer.apply_gradients(average(who, self._parallel, pairs))
         self._trained.note_flags()
         self._set("optimizer", optimizer)
         return optimizer

@@ -20,6 +20,7 @@ from opwright_nn import arguments, checks, operators
 from opwright_nn.optimizer.clip import GradientClip
 from opwright_nn.optimizer.loss_scaling import Updates, append_gradients
 from opwright_nn.optimizer.sparse_rows import SparseRows, find_sparse_rows
+from opwright_nn.parallel import DataParallel, average, check_data_parallel, find_team
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
 from opwright_nn.parameters.parameter import make_state
@@ -109,7 +110,11 @@ class Optimizer:
 
     @ow.transaction()
     def minimize(
-        self, loss: ow.Variable, parameters: Iterable[ow.Variable | str] | None = None
+        self,
+        loss: ow.Variable,
+        parameters: Iterable[ow.Variable | str] | None = None,
+        *,
+        data_parallel: bool | str | DataParallel | None = None,
     ) -> list[Pair]:
         """Append the gradients of `loss` and the updates of its parameters.
 
@@ -119,17 +124,34 @@ class Optimizer:
             Of the default main program.
         parameters : iterable of Variable or str, optional
             Those to train; every trainable parameter by default.
+        data_parallel : bool, str or DataParallel, optional
+            The gradients are averaged over processes, each of which computes its part of the batch;
+            the loss is then a mean over the examples of the process. True or "world" are all
+            processes, another name those of a group. The startup program gives all of them the
+            parameters and states of the first. Alone, the program computes what it would without.
 
         Returns
         -------
         list of (Variable, Variable)
             Each parameter with its gradient, as `append_backward` returns them. Within
             ``nn.mixed_precision("float16")`` the loss is scaled on the way to them.
+
+        Raises
+        ------
+        MissingRequirementError
+            `data_parallel` is given, and no package connects processes.
         """
         checks.check_variable(self._who, "loss", loss)
+        parallel = check_data_parallel(self._who, data_parallel)
         names = None if parameters is None else list(parameters)
         pairs = append_gradients(self._who, loss, names)
+        if parallel is not None:
+            check_dense(self._who, pairs)
+            pairs = list(average(self._who, parallel, pairs))
         self.apply_gradients(pairs)
+        if parallel is not None:
+            team = find_team(self._who, parallel.group)
+            team.processes.share_startup(ow.default_startup_program(), team.group)
         return pairs
 
     @ow.transaction()
@@ -316,6 +338,17 @@ class Optimizer:
             Constant(state.value),
             "float32" if state.scalar else parameter.dtype,
         )
+
+
+def check_dense(who: str, pairs: Sequence[Pair]) -> None:
+    """Raise ProgramError where a gradient is a few rows of a table: these are not averaged."""
+    sparse = find_sparse_rows(gradient for _, gradient in pairs)
+    for parameter, gradient in pairs:
+        if gradient.name in sparse:
+            raise ProgramError(
+                f"{who}: the gradient of {parameter.name!r} must be dense to be averaged over "
+                "processes, got the rows of embedding(sparse=True); pass sparse=False to embedding"
+            )
 
 
 def _state_shape(parameter: ow.Variable, scalar: bool) -> Shape:

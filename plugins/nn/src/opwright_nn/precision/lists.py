@@ -34,7 +34,9 @@ FLOAT32: Final = _names(
 )
 """Reductions, losses, and functions that magnify rounding errors or overflow."""
 
-NORMALIZATIONS: Final = _names("batch_norm group_norm instance_norm layer_norm lrn rms_norm")
+NORMALIZATIONS: Final = _names(
+    "batch_norm dist.batch_norm group_norm instance_norm layer_norm lrn rms_norm"
+)
 """They compute in float32, too. What follows goes on with the dtype of what is normalized."""
 
 UNCHANGED: Final = frozenset({"assign", "cast", "cast_like"})

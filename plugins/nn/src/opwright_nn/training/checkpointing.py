@@ -130,6 +130,10 @@ class Checkpoint(Callback):
         saved = read_saved(self.folder / BEST)
         return {name: saved.scope.var(name).numpy() for name in names}
 
+    def find_program(self) -> ow.Program | None:
+        """Return the program that was given, None where none was."""
+        return self._program
+
     def get_program(self, program: ow.Program | None) -> ow.Program:
         """Return the program that is saved: the given one, or that of the callback."""
         chosen = self._program or program

@@ -31,6 +31,12 @@ class Interrupt:
 
 
 @contextlib.contextmanager
+def ignore_interrupt() -> Iterator[Interrupt]:
+    """Note nothing, in a with block: Ctrl-C raises KeyboardInterrupt at once."""
+    yield Interrupt()
+
+
+@contextlib.contextmanager
 def catch_interrupt() -> Iterator[Interrupt]:
     """Note Ctrl-C instead of raising KeyboardInterrupt, in a with block.
 

@@ -11,6 +11,7 @@ import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
 from opwright_nn.model import Model
 from opwright_nn.model.inference import input_names
+from opwright_nn.parallel import Team, find_program_team
 from opwright_nn.training.callback import Callback
 from opwright_nn.training.checkpointing import Checkpoint
 from opwright_nn.training.display import Display
@@ -31,6 +32,7 @@ class Setup(NamedTuple):
     callbacks: list[Callback]
     saver: Checkpoint | None
     display: Display
+    team: Team | None
 
     def make(
         self,
@@ -41,6 +43,28 @@ class Setup(NamedTuple):
         """Return the training of a step."""
         return Training(
             trained, self.source, self.epochs, self.callbacks, evaluate, columns, self.display
+        )
+
+
+def find_team(model: Model | Step, callbacks: Iterable[Callback]) -> Team | None:
+    """Return the processes that train together, None for one that is alone.
+
+    Of a step the program is known if a `Checkpoint` has it.
+    """
+    savers = [item for item in callbacks if isinstance(item, Checkpoint)]
+    program = savers[0].find_program() if savers else None
+    if isinstance(model, Model):
+        program = model.program
+    team = find_program_team("train", program)
+    return None if team is None or team.size == 1 else team
+
+
+def check_shared(source: Source, team: Team | None) -> None:
+    """Raise AttributeValueError where processes would all train with the same rows."""
+    if team is not None and source.is_shared is False:
+        raise AttributeValueError(
+            f"train: {team.size} processes that train together must share the batches, got batches "
+            f"that each of them has whole; write nn.batches(..., shard={team.group!r})"
         )
 
 
@@ -96,6 +120,7 @@ def prepare_model(model: Model, setup: Setup) -> Training:
         model.optimizer,
         tuple(fetches),
         model.run_options(),
+        setup.team,
     )
     evaluate = None
     if values or metrics or held_out:
@@ -121,9 +146,8 @@ def prepare_step(step: Step, setup: Setup) -> Training:
             setup.source.restore(state["position"])
             (scope or ow.default_scope()).set_all(saved.values)
             program.seed = saved.saved.program.seed
-    return _restored(
-        setup.make(Trained(partial(_same, _as_list(step)), ("loss",), scope), None, ["loss"]), state
-    )
+    trained = Trained(partial(_same, _as_list(step)), ("loss",), scope, team=setup.team)
+    return _restored(setup.make(trained, None, ["loss"]), state)
 
 
 def _restored(training: Training, state: Mapping[str, Any] | None) -> Training:

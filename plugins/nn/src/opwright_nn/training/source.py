@@ -53,6 +53,11 @@ class Source:
         """The position of `Batches`; other data is skipped up to the batch that is next."""
         return self._data.position if isinstance(self._data, Batches) else None
 
+    @property
+    def is_shared(self) -> bool | None:
+        """Whether processes share each batch; None where only the data itself knows."""
+        return self._data.is_shared if isinstance(self._data, Batches) else None
+
     def restore(self, position: Mapping[str, Any] | None) -> None:
         """Continue after a position that was saved."""
         if (position is None) is isinstance(self._data, Batches):
@@ -76,8 +81,8 @@ class Source:
         )
 
     def once(self) -> Iterator[Feeds]:
-        """Return the batches of one epoch, for an evaluation."""
-        data = self._data.repeat(1) if isinstance(self._data, Batches) else self._iterate()
+        """Return the batches of one epoch, for an evaluation: whole, also where they are shared."""
+        data = self._data.whole() if isinstance(self._data, Batches) else self._iterate()
         return map(self._name, data)
 
     def epoch(self, done: int) -> Iterator[Feeds]:

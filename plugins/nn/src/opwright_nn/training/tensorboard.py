@@ -62,8 +62,11 @@ class TensorBoard(Callback):
         self._writer: EventWriter | None = None
 
     def begin(self, training: Training) -> None:
-        """Open the file; MissingRequirementError where no writer is installed."""
-        self._writer = EventWriter(self._folder)
+        """Open the file, in the first of processes that train together.
+
+        MissingRequirementError where no writer is installed.
+        """
+        self._writer = EventWriter(self._folder) if training.is_first else None
 
     def after_epoch(self, training: Training, record: Mapping[str, float]) -> None:
         """Write the row."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from opwright.errors import ShapeError
+from opwright_nn.parallel import Team
 
 
 class Totals:
@@ -52,6 +53,16 @@ class Totals:
         """Return the means by name, NaN where there were no rows."""
         rows = self.rows or float("nan")
         return {name: total / rows for name, total in zip(self.names, self.sums, strict=True)}
+
+    def join(self, team: Team) -> Totals:
+        """Return the totals of all processes, which all of them get in the same bits."""
+        joined = Totals(self.names)
+        for state in team.gather(self.state()):
+            other = Totals(self.names)
+            other.restore(state)
+            joined.rows += other.rows
+            joined.sums = [a + b for a, b in zip(joined.sums, other.sums, strict=True)]
+        return joined
 
     def state(self) -> dict[str, Any]:
         """Return the sums, for a checkpoint."""

@@ -11,6 +11,7 @@ import numpy as np
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import arguments, checks
 from opwright_nn.model import Model
+from opwright_nn.parallel import Team
 from opwright_nn.training.callback import Callback
 from opwright_nn.training.checkpointing import Checkpoint
 from opwright_nn.training.display import Display
@@ -19,7 +20,9 @@ from opwright_nn.training.history import History
 from opwright_nn.training.preparation import (
     Setup,
     Step,
+    check_shared,
     feed_names,
+    find_team,
     prepare_model,
     prepare_step,
 )
@@ -66,7 +69,8 @@ def train(
         history = nn.train(model, train, epochs=20, batch_size=64, validation=test)
 
     Ctrl-C ends it after the current step, with everything saved; the history is returned with
-    ``stop_reason="interrupted"``. A second Ctrl-C ends it at once.
+    ``stop_reason="interrupted"``. A second Ctrl-C ends it at once, and so does the first one where
+    several processes train together.
 
     Parameters
     ----------
@@ -76,7 +80,8 @@ def train(
     data : arrays, Batches, iterable or callable
         Arrays [n, …], as a tuple in the order in which the model's inputs were declared, or as a
         dict by their names. Or batches, each such a tuple or dict: from `nn.batches`, from an
-        iterable, or from a function that returns one for each epoch.
+        iterable, or from a function that returns one for each epoch. Processes that train together,
+        see `DataParallel`, share each batch of arrays; batches are made with ``shard="world"``.
     epochs : int, at least 0
         The number of epochs; of a resumed training, all of them together.
     batch_size : int, at least 1
@@ -117,7 +122,10 @@ def train(
     epochs = checks.check_int("train", "epochs", epochs, at_least=0)
     listed = _check_callbacks(callbacks)
     names = feed_names(model)
-    options = {"size": batch_size, "seed": seed, "shuffle": shuffle}
+    options: dict[str, object] = {"size": batch_size, "seed": seed, "shuffle": shuffle}
+    team = find_team(model, listed)
+    if team is not None and are_arrays(data):
+        options["shard"] = team.group
     held_out = None
     if validation is not None:
         fixed = {"size": batch_size, "shuffle": False} if are_arrays(validation) else {}
@@ -129,14 +137,21 @@ def train(
         epochs,
         listed,
         _find_saver(listed, resume),
-        Display(epochs, checks.check_bool("train", "progress", progress)),
+        Display(epochs, _is_shown(progress, team)),
+        team,
     )
+    check_shared(setup.source, team)
     try:
         if isinstance(model, Model):
             return prepare_model(model, setup).run()
         return prepare_step(model, setup).run()
     finally:
         setup.source.close()
+
+
+def _is_shown(progress: object, team: Team | None) -> bool:
+    """Whether this process reports the progress: of several, the first."""
+    return checks.check_bool("train", "progress", progress) and (team is None or team.rank == 0)
 
 
 def _check_callbacks(callbacks: object) -> list[Callback]:

@@ -10,10 +10,11 @@ from typing import Any, Final, NamedTuple
 
 import opwright as ow
 from opwright_nn.optimizer import Optimizer
+from opwright_nn.parallel import Team
 from opwright_nn.training.callback import Callback
 from opwright_nn.training.display import Display
 from opwright_nn.training.history import TIMES, History, pack_records, unpack_records
-from opwright_nn.training.interrupt import Interrupt, catch_interrupt
+from opwright_nn.training.interrupt import Interrupt, catch_interrupt, ignore_interrupt
 from opwright_nn.training.source import Source
 from opwright_nn.training.totals import Totals
 
@@ -42,6 +43,8 @@ class Trained(NamedTuple):
         The variables that the step returns.
     options : mapping
         Device, fallback and determinism, as ``Network.compile`` takes them.
+    team : Team or None
+        The processes that train together, each with its part of every batch.
     """
 
     find_step: Callable[[], Callable[..., Sequence[Any]]]
@@ -51,6 +54,7 @@ class Trained(NamedTuple):
     optimizer: Optimizer | None = None
     fetches: tuple[str, ...] = ()
     options: Mapping[str, Any] = MappingProxyType({})
+    team: Team | None = None
 
 
 class Training:
@@ -147,6 +151,11 @@ class Training:
         """Device, fallback and determinism of a step, as ``Network.compile`` takes them."""
         return self._trained.options
 
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes for all that train together; true for one that is alone."""
+        return self._trained.team is None or self._trained.team.rank == 0
+
     def example_feeds(self) -> Mapping[str, Any]:
         """Return the feeds of a batch, without advancing."""
         return self._source.example()
@@ -170,7 +179,7 @@ class Training:
             "done": self._done,
             "n_steps": self.n_steps,
             "seconds": self._seconds,
-            "totals": self._totals.state(),
+            "totals": self._join_totals().state(),
             "stop_reason": self.stop_reason,
             "history": pack_records(self.history.records),
             "callbacks": {name: item.state() for name, item in self._named_callbacks()},
@@ -182,7 +191,8 @@ class Training:
         self.epoch, self._done = state["epoch"], state["done"]
         self.n_steps, self._seconds = state["n_steps"], state["seconds"]
         self.stop_reason = state["stop_reason"]
-        self._totals.restore(state["totals"])
+        if self.is_first:  # the totals of all processes, which are joined again
+            self._totals.restore(state["totals"])
         self._display.note(f"resumed after {self.n_steps} steps, in epoch {self.epoch + 1}")
         self.history = History(unpack_records(state["history"]))
         for name, callback in self._named_callbacks():
@@ -205,7 +215,9 @@ class Training:
         for callback in self._callbacks:
             callback.begin(self)
         interrupted = False
-        with catch_interrupt() as interrupt:
+        # Processes that stop after different steps would wait for one another.
+        catch = catch_interrupt if self._trained.team is None else ignore_interrupt
+        with catch() as interrupt:
             while self.epoch < self.epochs and self.stop_reason is None and not interrupted:
                 if self._run_epoch(interrupt):
                     self._end_epoch()
@@ -270,22 +282,27 @@ class Training:
             if callback.every_steps is not None and self.n_steps % callback.every_steps == 0:
                 callback.after_steps(self)
         if self._display.is_due:
-            record = {**self._totals.means(), **self._speed()}
+            record = {**self._totals.means(), **self._speed(self._totals)}
             self._display.update(self.epoch + 1, self._done, self._source.per_epoch, record)
 
-    def _speed(self) -> dict[str, float]:
+    def _speed(self, totals: Totals) -> dict[str, float]:
         return {
             "seconds": self._seconds,
-            "samples_per_second": self._totals.rows / self._seconds if self._seconds else 0.0,
+            "samples_per_second": totals.rows / self._seconds if self._seconds else 0.0,
         }
+
+    def _join_totals(self) -> Totals:
+        team = self._trained.team
+        return self._totals if team is None else self._totals.join(team)
 
     def _end_epoch(self) -> None:
         record: dict[str, float] = {"epoch": self.epoch + 1, "steps": self.n_steps}
-        record |= self._totals.means()
+        totals = self._join_totals()
+        record |= totals.means()
         record |= {} if self._evaluate is None else self._evaluate()
         rate = self.learning_rate
         record |= {} if rate is None else {"learning_rate": rate}
-        record |= self._speed()
+        record |= self._speed(totals)
         self.history.add(record)
         self.epoch += 1
         self._done, self._seconds = 0, 0.0

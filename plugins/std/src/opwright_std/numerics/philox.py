@@ -21,10 +21,18 @@ Whole numbers of [low, high)
     ``low + (w * (high - low) >> 64)`` with the 64-bit word ``w = word[2i + 1] << 32 | word[2i]``.
 Normal
     See `box_muller.py`.
+
+Parts
+    A tensor may be a part of a larger one: along an axis it has `own` rows, behind `before` others,
+    of `all`. The length of the axis may be a multiple of `own`, where rows were split further. The
+    index of an element is then that in the larger tensor: parts together have the words of the
+    whole.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -97,6 +105,54 @@ def random_words(
         counter[2], counter[3] = (number & 0xFFFFFFFF for number in last)
         words[begin:end] = philox4x32(counter, key).T
     return words.ravel()[:count]
+
+
+def words_of_part(
+    shape: tuple[int, ...],
+    axis: int,
+    part: Sequence[int],
+    seed: int,
+    stream: int | None,
+    step: NDArray[Any] | None,
+) -> NDArray[np.uint32]:
+    """Return a word for each element of a tensor that is a part of a larger one.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of the part.
+    axis : int
+        Along which it was taken.
+    part : sequence of three int
+        The rows before it, its own, and all of the larger tensor.
+    seed, stream, step
+        As of `random_words`.
+
+    Returns
+    -------
+    uint32 array of that shape
+
+    Raises
+    ------
+    ValueError
+        The numbers fit neither one another nor the shape.
+    """
+    before, own, total = map(int, part)
+    size = math.prod(shape)
+    if size == 0:
+        return np.empty(shape, np.uint32)
+    if own < 1 or not 0 <= before <= total - own or shape[axis] % own:
+        raise ValueError(
+            "part must be rows before, own rows and rows of all, and the length of axis "
+            f"{axis} a multiple of its own, got {[before, own, total]} for {list(shape)}"
+        )
+    run = math.prod(shape[axis:])  # so many elements follow one another in the larger tensor, too
+    row = run // own
+    words = np.empty((size // run, run), np.uint32)
+    for number, target in enumerate(words):
+        block, skipped = divmod((number * total + before) * row, 4)
+        target[:] = random_words(skipped + run, seed, stream, step, block)[skipped:]
+    return words.reshape(shape)
 
 
 def random_long_words(

@@ -30,6 +30,11 @@ def dropout(
         np.copyto(out, x)
         return
     words = random_words(x.size, seed, stream, step).reshape(x.shape)
+    apply_mask(x, words, out, mask, probability)
+
+
+def apply_mask(x: Array, words: Array, out: Array, mask: Array, probability: float) -> None:
+    """Drop the elements of x whose words are too small, and scale the others."""
     # An integer test gives one mask on every device; 2^32 (probability 1) drops all.
     np.greater_equal(words, int(probability * 2**32), out=mask)
     np.multiply(x, _keep_scale(probability), out=out, where=mask)

@@ -15,12 +15,16 @@ _NO_GRADIENT = no_gradient("what is drawn is no continuous value")
 def bernoulli(
     x: Array, step: Array | None, out: Array, *, seed: int, stream: int | None = None
 ) -> None:
-    chance = x.reshape(-1).astype(np.float64)
+    draw_ones(x, random_words(x.size, seed, stream, step).reshape(x.shape), out)
+
+
+def draw_ones(x: Array, words: Array, out: Array) -> None:
+    """Write 1 where the word of an element is small enough for its probability, else 0."""
+    chance = x.astype(np.float64)
     wrong = ~((chance >= 0) & (chance <= 1))
     if wrong.any():
         raise ValueError(f"bernoulli: x must be in [0, 1], got {chance[wrong][0]}")
-    words = random_words(x.size, seed, stream, step)
-    out[...] = (words < np.floor(chance * 2.0**32)).reshape(x.shape)
+    out[...] = words < np.floor(chance * 2.0**32)
 
 
 BERNOULLI = add_seed(

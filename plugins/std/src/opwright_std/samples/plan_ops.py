@@ -81,6 +81,22 @@ def conv2d_pool_grad(draw: Draw) -> Drawn:
     return inputs, {"data_format": "NHWC"}
 
 
+def part_of_larger(draw: Draw) -> Drawn:
+    """Rows that lie between others, each of them split or not."""
+    rows, each = draw.other_length(), draw.choice([1, 2])
+    shape, axis = draw.choice(
+        [((rows * each, draw.length), 0), ((3, rows * each, draw.other_length()), 1)]
+    )
+    before = draw.choice([0, 3])
+    part = np.array([before, rows, before + rows + draw.choice([0, 5])])
+    chances = draw.definition.op_type == "std.bernoulli_part"
+    draw.refused["part"] = (-1,)
+    if chances:
+        draw.drops_nan = "what is no probability is refused"
+    x = draw.floats(shape, 0.0, 1.0) if chances else draw.floats(shape)
+    return {"x": x, "part": part}, {**draw.attrs, "axis": axis}
+
+
 def _channels(draw: Draw, *slots: str) -> tuple[tuple[int, ...], dict[str, Any]]:
     """Return the shape of images, or of rows, and numbers for each of their channels."""
     size = draw.choice([(), (draw.other_length(),), (2, draw.other_length())])
@@ -145,6 +161,7 @@ def many_updates(draw: Draw) -> Drawn:
 
 
 SAMPLES = {
+    **dict.fromkeys(("std.bernoulli_part", "std.dropout_part"), part_of_larger),
     "std.batch_norm_activation": batch_norm_activation,
     "std.batch_norm_activation_grad": batch_norm_activation_grad,
     "std.conv2d_pool_grad": conv2d_pool_grad,

@@ -1,41 +1,41 @@
 // The 16-bit floats: to float and back by their bits, rounded to nearest, halves to even. Without
 // branches, so that loops are vectorised for processors without instructions for them. NaN becomes
 // what those instructions make of it: float16 keeps the high bits of its payload and gets quiet.
-#ifndef OPWRIGHT_MPI_HALF_H_
-#define OPWRIGHT_MPI_HALF_H_
+#ifndef OPWRIGHT_FUNCTORS_HALF_H_
+#define OPWRIGHT_FUNCTORS_HALF_H_
 
 #include <cstdint>
 #include <cstring>
 
-// Also within functions of several versions, each of which gets its own.
-#define OPWRIGHT_ALWAYS_INLINE inline __attribute__((always_inline))
+#include "opwright/functors/elementary.h"
 
-namespace opwright_mpi {
+namespace opwright {
+namespace functors {
 
-OPWRIGHT_ALWAYS_INLINE float FloatOfBits(uint32_t bits) {
+OPWRIGHT_FUNCTOR float FloatOfBits(uint32_t bits) {
   float value;
   std::memcpy(&value, &bits, sizeof(value));
   return value;
 }
 
-OPWRIGHT_ALWAYS_INLINE uint32_t BitsOfFloat(float value) {
+OPWRIGHT_FUNCTOR uint32_t BitsOfFloat(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
   return bits;
 }
 
-OPWRIGHT_ALWAYS_INLINE float FloatOfBFloat16(uint16_t bits) {
+OPWRIGHT_FUNCTOR float FloatOfBFloat16(uint16_t bits) {
   return FloatOfBits(static_cast<uint32_t>(bits) << 16);
 }
 
-OPWRIGHT_ALWAYS_INLINE uint16_t BFloat16OfFloat(float value) {
+OPWRIGHT_FUNCTOR uint16_t BFloat16OfFloat(float value) {
   const uint32_t bits = BitsOfFloat(value);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   const uint32_t nan = ((bits >> 16) & 0x8000u) | 0x7fc0u;
   return static_cast<uint16_t>(value != value ? nan : rounded);
 }
 
-OPWRIGHT_ALWAYS_INLINE float FloatOfFloat16(uint16_t half) {
+OPWRIGHT_FUNCTOR float FloatOfFloat16(uint16_t half) {
   constexpr uint32_t kExponents = 0x7c00u << 13;
   constexpr uint32_t kRebias = (127u - 15u) << 23;
   const uint32_t shifted = (static_cast<uint32_t>(half) & 0x7fffu) << 13;
@@ -50,7 +50,7 @@ OPWRIGHT_ALWAYS_INLINE float FloatOfFloat16(uint16_t half) {
   return FloatOfBits(magnitude | (static_cast<uint32_t>(half) & 0x8000u) << 16);
 }
 
-OPWRIGHT_ALWAYS_INLINE uint16_t Float16OfFloat(float value) {
+OPWRIGHT_FUNCTOR uint16_t Float16OfFloat(float value) {
   const uint32_t bits = BitsOfFloat(value);
   const uint32_t sign = bits & 0x80000000u;
   const uint32_t magnitude = bits ^ sign;
@@ -66,6 +66,21 @@ OPWRIGHT_ALWAYS_INLINE uint16_t Float16OfFloat(float value) {
   return static_cast<uint16_t>(result | (sign >> 16));
 }
 
-}  // namespace opwright_mpi
+// Rounded once: a double that became a float first might be rounded twice, and wrongly. Rounding
+// to odd keeps in the float's last bit that something was lost.
+OPWRIGHT_FUNCTOR uint16_t Float16OfDouble(double value) {
+  const float nearest = static_cast<float>(value);
+  const uint32_t bits = BitsOfFloat(nearest);
+  const double back = static_cast<double>(nearest);
+  const double size = value < 0 ? -value : value;
+  const double back_size = back < 0 ? -back : back;
+  const bool inexact = (back != value) & (value == value) & ((bits & 1u) == 0);
+  // An even neighbour that lies above steps down to the odd one, one that lies below steps up.
+  const uint32_t odd = back_size > size ? bits - 1u : bits + 1u;
+  return Float16OfFloat(FloatOfBits(inexact ? odd : bits));
+}
 
-#endif  // OPWRIGHT_MPI_HALF_H_
+}  // namespace functors
+}  // namespace opwright
+
+#endif  // OPWRIGHT_FUNCTORS_HALF_H_

@@ -1,0 +1,146 @@
+"""``dist_random``: processes that train together draw what one with the whole batch would draw.
+
+Random operators such as dropout draw for the elements of a tensor, by their index. Where the
+processes share a batch, the index becomes that in the tensor of the whole batch: each process says
+how many rows lie before its own, and the random operator draws for that part.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import opwright as ow
+from opwright.errors import ProgramError
+from opwright.op import format_shape
+from opwright.rewriting import Graph, LoweredOp, Meta, Value
+from opwright_dist.groups.world import current_world
+
+_WAY_OUT = "or draw in each process as if it were alone, with passes=['-dist_random']"
+_AVERAGE = "dist.all_reduce"
+
+
+class _Sharing(NamedTuple):
+    """How processes share a batch.
+
+    Attributes
+    ----------
+    group : str
+    rows : str
+        The variable whose first dimension is the number of examples.
+    unequal_rows : str
+    """
+
+    group: str
+    rows: str
+    unequal_rows: str
+
+
+def dist_random(graph: Graph) -> None:
+    """Replace the random operators of a program that averages gradients by those for parts."""
+    ops = [op for op in graph.ops if _draws_for_elements(op)]
+    sharing = _find_sharing(graph.program) if ops else None
+    if sharing is None or current_world().group(sharing.group).size == 1:
+        return
+    axes = {op: _find_axis(graph, op) for op in ops}
+    placed = {op: axis for op, axis in axes.items() if axis is not None}
+    if placed:
+        _place(graph, placed, sharing)
+
+
+def _draws_for_elements(op: LoweredOp) -> bool:
+    """Whether an operator draws for each element of an input, which it does in training alone."""
+    if not op.definition.random or op.attrs.get("training") is False:
+        return False
+    if op.type.endswith("_part"):
+        return False
+    return any(slot.name != "step" for slot in op.definition.proto.inputs)
+
+
+def _find_sharing(program: ow.Program | None) -> _Sharing | None:
+    """Return what the gradients of a program are averaged over, None where they are not."""
+    if program is None:
+        return None
+    for op in program.global_block().ops:
+        if op.type == _AVERAGE and op.input("rows"):
+            attrs = op.attrs
+            return _Sharing(attrs["group"], op.input("rows")[0], attrs["unequal_rows"])
+    return None
+
+
+def _find_axis(graph: Graph, op: LoweredOp) -> int | None:
+    """Return the axis of the batch: the first dimension that the program leaves unknown.
+
+    None where all are known: such a tensor, of parameters for example, is equal on all processes.
+    """
+    out = op.writes()[0]
+    if graph.is_body or graph.program is None:
+        raise ProgramError(
+            f"{op.type}: random numbers of a batch that processes share must be drawn outside of "
+            f"loops and branches, got {out.name!r} within one; draw them outside, {_WAY_OUT}"
+        )
+    declared = graph.program.global_block().find_var(out.name)
+    shape = None if declared is None else declared.shape
+    if shape is None:
+        raise ProgramError(
+            f"{op.type}: random numbers of a batch that processes share need an output with a "
+            f"shape in the program, got {out.name!r} without one; declare it, {_WAY_OUT}"
+        )
+    return shape.index(-1) if -1 in shape else None
+
+
+def _place(graph: Graph, axes: dict[LoweredOp, int], sharing: _Sharing) -> None:
+    first = next(iter(axes))
+    rows = _find_rows(graph, sharing, first)
+    part = graph.value("part", Meta((3,), "int64"))
+    attrs = {"group": sharing.group, "unequal_rows": sharing.unequal_rows}
+    made = graph.make("dist.part", {"rows": rows}, {"part": part}, attrs, like=first)
+    part.op = made
+    for op in axes:
+        _check_length(op, axes[op], rows)
+    new = {op: _make_part(graph, op, axis, part) for op, axis in axes.items()}
+    for old, op in new.items():
+        for value in old.writes():
+            value.op = op
+    place = graph.ops.index(first)
+    graph.ops = [*graph.ops[:place], made, *(new.get(op, op) for op in graph.ops[place:])]
+    graph.forget_uses()
+
+
+def _find_rows(graph: Graph, sharing: _Sharing, op: LoweredOp) -> Value:
+    for average in graph.of_type(_AVERAGE):
+        for value in average.input("rows"):
+            if value.name == sharing.rows:
+                return value
+    rows = graph.feeds.get(sharing.rows)
+    if rows is None:
+        raise ProgramError(
+            f"{op.type}: the number of examples must be known where random numbers of a batch "
+            f"that processes share are drawn, got a part of the program without {sharing.rows!r}; "
+            f"run the whole, {_WAY_OUT}"
+        )
+    return rows
+
+
+def _check_length(op: LoweredOp, axis: int, rows: Value) -> None:
+    shape, n_rows = op.writes()[0].meta.shape, rows.meta.shape[0]
+    if n_rows and shape[axis] % n_rows:
+        raise ProgramError(
+            f"{op.type}: the first unknown dimension of what it draws for must be the examples, "
+            f"{n_rows} or a multiple of them, got {format_shape(shape)} with {shape[axis]} on axis "
+            f"{axis}; let the examples be the first unknown dimension, {_WAY_OUT}"
+        )
+
+
+def _make_part(graph: Graph, op: LoweredOp, axis: int, part: Value) -> LoweredOp:
+    part_type = f"{op.type}_part" if "." in op.type else f"std.{op.type}_part"
+    definition = graph.definition(part_type)
+    if definition is None:
+        raise ProgramError(
+            f"{op.type}: random numbers of a batch that processes share need an operator for "
+            f"parts, got no {part_type!r}, which no plugin provides; provide it, {_WAY_OUT}"
+        )
+    inputs = {slot: op.input(slot) for slot in op.definition.input_index}
+    outputs = {slot: op.output(slot) for slot in op.definition.output_index}
+    attrs = {name: op.attrs[name] for name in definition.attr_names if name in op.attrs}
+    attrs["axis"] = axis
+    return graph.make(definition, {**inputs, "part": part}, outputs, attrs, like=op)

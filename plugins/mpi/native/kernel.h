@@ -1,0 +1,69 @@
+// What the kernels of collectives have in common.
+#ifndef OPWRIGHT_MPI_KERNEL_H_
+#define OPWRIGHT_MPI_KERNEL_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "group.h"
+#include "library.h"
+#include "opwright/sdk.hpp"
+
+namespace opwright_mpi {
+
+inline void ConfigureBlocking(opwright::KernelOptions& options) {
+  options.library = "mpi";
+  options.blocks = true;
+}
+
+inline Poll PollOf(const opwright::RunContext& ctx) {
+  return [&ctx] { return ctx.Poll(); };
+}
+
+// The group, where it has several processes that this engine connects.
+inline opwright::Status FindMembers(const std::string& name, Group** group) {
+  *group = FindGroup(name);
+  if (*group == nullptr || (*group)->size < 2) {
+    return opwright::Status::Refused("MPI connects no group '", name, "' of several processes");
+  }
+  return opwright::Status::Ok();
+}
+
+// What a collective waits for first: whether all processes are about to run the same plan.
+inline opwright::Status Enter(Group* group, const char* who, const opwright::RunContext& ctx) {
+  OPWRIGHT_RETURN_IF_ERROR(group->Check(who));
+  return group->EndComparison(who, PollOf(ctx));
+}
+
+// What MPI reads and writes is kept from run to run: where a run ends in a wait, it still does.
+struct Buffers {
+  std::vector<char> sent;
+  std::vector<char> received;
+  std::unique_ptr<Request> request = std::make_unique<Request>(RequestNull());
+  Buffers() = default;
+  Buffers(Buffers&&) = default;
+  Buffers& operator=(Buffers&&) = delete;
+  ~Buffers() {
+    if (request == nullptr || *request == RequestNull()) return;
+    static_cast<void>(new std::vector<char>(std::move(sent)));
+    static_cast<void>(new std::vector<char>(std::move(received)));
+    static_cast<void>(request.release());
+  }
+};
+
+// Starts what `start` says and waits for it.
+template <typename Start>
+opwright::Status Exchange(Group* group, const char* who, const opwright::RunContext& ctx,
+                          Buffers& buffers, const Start& start) {
+  const int code = start(buffers.request.get());
+  OPWRIGHT_RETURN_IF_ERROR(group->Started(who, code));
+  OPWRIGHT_RETURN_IF_ERROR(group->Wait(who, PollOf(ctx), buffers.request.get()));
+  *buffers.request = RequestNull();
+  return opwright::Status::Ok();
+}
+
+}  // namespace opwright_mpi
+
+#endif  // OPWRIGHT_MPI_KERNEL_H_

@@ -1,0 +1,202 @@
+"""DataParallel: how a program trains in several processes, which another package connects.
+
+That package names what it provides by an entry point of the group ``opwright_nn.processes``, such
+as ``opwright_dist``. It is imported where data-parallel training is asked for, and never before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
+from typing import Any, Final, NamedTuple, Protocol, cast
+
+import opwright as ow
+from opwright.errors import MissingRequirementError, ProgramError
+from opwright_nn import checks
+
+PROVIDERS: Final = "opwright_nn.processes"
+"""The entry-point group: any name to the module or object that is a `Processes`."""
+
+WORLD: Final = "world"
+"""The group of all processes."""
+
+UNEQUAL_ROWS: Final = ("refuse", "weight")
+
+_AVERAGE: Final = "dist.all_reduce"
+
+Pair = tuple[ow.Variable, ow.Variable]
+
+
+class Processes(Protocol):
+    """What a package provides that connects processes; a group has a name, all are "world"."""
+
+    def rank(self, group: str) -> int:
+        """Return the number of this process in a group, -1 where it does not belong to it."""
+
+    def size(self, group: str) -> int:
+        """Return how many processes a group has."""
+
+    def gather(self, data: bytes, group: str) -> list[bytes]:
+        """Return what each process of a group gives, in the order of ranks."""
+
+    def run_on_root(self, function: Callable[[], object], group: str) -> None:
+        """Call a function in the first process of a group; the others wait, or raise as it does."""
+
+    def data_parallel(
+        self, pairs: Sequence[Pair], group: str, *, unequal_rows: str = "refuse"
+    ) -> list[Pair]:
+        """Append the mean of gradients over the processes of a group."""
+
+    def share_startup(self, startup: ow.Program, group: str) -> None:
+        """Let a startup program end by giving every process what the first has initialized."""
+
+    def broadcast_state(
+        self, program: ow.Program, scope: ow.Scope | None, group: str, *, device: str = "cpu"
+    ) -> None:
+        """Give every process the persistable variables of the first."""
+
+
+class DataParallel(NamedTuple):
+    """How several processes train together; ``data_parallel=True`` stands for the defaults.
+
+    Attributes
+    ----------
+    group : str
+        The processes: all of them, or those of a group that `opwright_dist.new_group` made.
+    unequal_rows : str
+        Where processes have unequal numbers of examples in a step: ``"refuse"`` ends the run with
+        an error, ``"weight"`` weights each by its number, as if one had the whole batch.
+    """
+
+    group: str = WORLD
+    unequal_rows: str = "refuse"
+
+
+class Team(NamedTuple):
+    """The processes of a group, and what connects them.
+
+    Attributes
+    ----------
+    processes : Processes
+    group : str
+    """
+
+    processes: Processes
+    group: str
+
+    @property
+    def rank(self) -> int:
+        """The number of this process in the group."""
+        return self.processes.rank(self.group)
+
+    @property
+    def size(self) -> int:
+        """How many processes there are."""
+        return self.processes.size(self.group)
+
+    def gather(self, value: object) -> list[Any]:
+        """Return a value of each process, which JSON can write; all of them call it."""
+        data = json.dumps(value).encode()
+        return [json.loads(each) for each in self.processes.gather(data, self.group)]
+
+
+def check_data_parallel(who: str, value: object) -> DataParallel | None:
+    """Return how a program trains together; None for None and False.
+
+    What connects the processes must be installed, and the group must exist.
+
+    Parameters
+    ----------
+    who : str
+        The caller, for messages.
+    value : bool, str, DataParallel or None
+        True stands for all processes, a str for those of that group.
+    """
+    if value is None or value is False:
+        return None
+    if not isinstance(value, DataParallel):
+        value = DataParallel(check_group(who, "data_parallel", value))
+    checks.check_str(who, "group", value.group)
+    checks.check_choice(who, "unequal_rows", value.unequal_rows, UNEQUAL_ROWS)
+    find_team(who, value.group)
+    return value
+
+
+def check_group(who: str, name: str, value: object) -> str:
+    """Return the name of a group; True stands for all processes."""
+    return WORLD if value is True else checks.check_str(who, name, value)
+
+
+def find_team(who: str, group: str) -> Team:
+    """Return the processes of a group.
+
+    Raises
+    ------
+    MissingRequirementError
+        No installed package connects processes.
+    """
+    found = sorted(entry_points(group=PROVIDERS), key=lambda point: point.name)
+    if not found:
+        raise MissingRequirementError(
+            f"{who}: a package that connects processes must be installed, got none; run: "
+            "pip install opwright-dist opwright-mpi"
+        )
+    team = Team(cast(Processes, found[0].load()), group)
+    if team.rank < 0:
+        raise ProgramError(
+            f"{who}: this process must belong to the group, got {group!r}, which it is no member "
+            "of; run another program in it, or name another group"
+        )
+    return team
+
+
+def find_program_team(who: str, program: ow.Program | None) -> Team | None:
+    """Return the processes over which a program averages its gradients, None where it does not."""
+    for op in () if program is None else program.global_block().ops:
+        if op.type == _AVERAGE and op.input("rows"):
+            return find_team(who, cast(str, op.attrs["group"]))
+    return None
+
+
+def average(who: str, parallel: DataParallel | None, pairs: Sequence[Pair]) -> Sequence[Pair]:
+    """Append the mean of gradients over the processes; return the pairs as they are for None."""
+    if parallel is None:
+        return pairs
+    team = find_team(who, parallel.group)
+    return team.processes.data_parallel(pairs, team.group, unequal_rows=parallel.unequal_rows)
+
+
+def save_once(who: str, program: ow.Program | None, save: Callable[[], object]) -> None:
+    """Save in one process of those that train a program together; the others wait for it."""
+    team = find_program_team(who, program)
+    if team is None:
+        save()
+    else:
+        team.processes.run_on_root(save, team.group)
+
+
+def check_alike(
+    who: str, program: ow.Program | None, what: str, describe: Callable[[], object]
+) -> None:
+    """Raise ProgramError unless all processes that train a program together have found the same.
+
+    Parameters
+    ----------
+    who, what : str
+        The caller, and what is compared, for messages.
+    program : Program, optional
+        Says which processes these are.
+    describe : callable
+        Returns what JSON can write.
+    """
+    team = find_program_team(who, program)
+    if team is None or team.size == 1:
+        return
+    values = team.gather(describe())
+    for rank, other in enumerate(values):
+        if other != values[0]:
+            raise ProgramError(
+                f"{who}: all processes must find the same {what}, got {values[0]} on rank 0 and "
+                f"{other} on rank {rank}; give a folder that all of them see"
+            )

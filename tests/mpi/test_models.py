@@ -1,0 +1,211 @@
+"""Models of opwright-nn over real processes: trained, normalized, saved and resumed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+HEAD = """
+import sys
+from pathlib import Path
+import numpy as np
+import opwright as ow
+import opwright_dist as dist
+import opwright_nn as nn
+
+r, n = dist.rank(), dist.size()
+ROWS = np.random.default_rng(0).normal(size=(60, 6)).astype(np.float32)
+DATA = {"x": ROWS, "y": ROWS.sum(axis=1, keepdims=True)}
+
+
+def build(parallel, sync=None):
+    model = nn.Model(data_parallel=parallel)
+    hidden = model.batch_norm(model.fc_layer("x", 16), sync=sync) if sync else model.fc_layer("x", 16)
+    hidden = model.dropout(model.tanh(hidden), 0.3)
+    error = model.fc_layer(hidden, 1) - model.input("y")
+    model.minimize(model.mean(error * error), nn.optimizer.Adam(0.01))
+    return model
+
+
+def values(model):
+    return [model.scope.var(p.name).numpy() for p in model.parameters]
+
+
+def same_on_all(arrays):
+    every = dist.gather(b"".join(array.tobytes() for array in arrays))
+    assert len(set(every)) == 1, "the processes differ"
+
+
+def close(arrays, wanted, rtol=1e-4):
+    for own, whole in zip(arrays, wanted, strict=True):
+        np.testing.assert_allclose(own, whole, rtol=rtol, atol=1e-5)
+"""
+
+TRAINING = """
+choice = nn.DataParallel(unequal_rows="weight") if sys.argv[1] == "weight" else "world"
+size = 10 if sys.argv[1] == "weight" else 12
+whole = build(None, None)
+wanted = nn.train(whole, DATA, epochs=3, batch_size=size, seed=2, validation=DATA, progress=False)
+model = build(choice)
+if r == 1:
+    model.initialize_parameters(seed=99, x=ROWS[:4])  # it begins with those of rank 0 nevertheless
+else:
+    model.initialize_parameters(x=ROWS[:4])
+history = nn.train(model, DATA, epochs=3, batch_size=size, seed=2, validation=DATA, progress=False)
+same_on_all(values(model))
+close(values(model), values(whole))
+for name in ("loss", "validation_loss"):
+    close([history[name]], [wanted[name]])
+    same_on_all([np.array(history[name])])
+batches = nn.batches(DATA, size, epochs=3, seed=2, shard="world")
+model = build(choice)
+for batch in batches:
+    model.fill("x", batch["x"])
+    model.fill("y", batch["y"])
+    model.run()
+close(values(model), values(whole))
+print("good")
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("unequal_rows", ["refuse", "weight"])
+def test_a_model_is_trained_as_by_one_process(run, ranks: int, unequal_rows: str) -> None:
+    script = HEAD + f"sys.argv[1:] = [{unequal_rows!r}]" + TRAINING
+    done = run(script, ranks)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("good") == ranks
+
+
+NORMALIZATION = """
+def normalize(rows, grads, parallel, sync):
+    main, startup = ow.Program(seed=1), ow.Program(seed=1)
+    with ow.program_guard(main, startup):
+        x = nn.layers.data("x", [None, 3, 4])
+        weight = nn.layers.data("weight", [None, 3, 4])
+        out = nn.layers.batch_norm(x, sync=sync, momentum=0.7)
+        loss = nn.layers.mean(out * out * weight)
+        pairs = ow.append_backward([loss], parameters=[x, *main.parameters()])
+        trained = [pair for pair in pairs if pair[0] is not x]
+        x_grad = next(grad for variable, grad in pairs if variable is x)
+        if parallel is not None:
+            trained = dist.data_parallel(trained, **parallel)
+    scope = ow.Scope()
+    ow.Network(startup.global_block()).compile(fetch=[], scope=scope)()
+    fetch = [out, x_grad, *(grad for _, grad in trained)]
+    step = ow.Network(main.global_block()).compile(feed=[x, weight], fetch=fetch, scope=scope)
+    results = step(x=rows, weight=grads)
+    states = [v.name for v in main.global_block().vars.values() if v.persistable]
+    return results, [scope.find_var(name).numpy() for name in sorted(states)]
+
+
+rng = np.random.default_rng(5)
+X = (rng.normal(size=(16, 3, 4)) * 3 + 40).astype(np.float32)
+W = rng.normal(size=(16, 3, 4)).astype(np.float32)
+whole, states = normalize(X, W, None, None)
+cut = [0, *(3 + 2 * k for k in range(n - 1)), 16]
+for part, unequal in (
+    (slice(r * 16 // n, (r + 1) * 16 // n), "refuse"),
+    (slice(cut[r], cut[r + 1]), "weight"),
+):
+    sync = nn.DataParallel(unequal_rows=unequal)
+    own, own_states = normalize(X[part], W[part], {"unequal_rows": unequal}, sync)
+    share = (part.stop - part.start) / 16
+    close([own[0]], [whole[0][part]])
+    close([own[1] * share], [whole[1][part]])  # of the mean of the process
+    close(own[2:], whole[2:])
+    close(own_states, states)
+    same_on_all(own_states)
+print("good")
+"""
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_batch_norm_is_that_of_the_whole_batch(run, ranks: int) -> None:
+    done = run(HEAD + NORMALIZATION, ranks)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("good") == ranks
+
+
+def test_a_model_with_batch_norm_over_processes_predicts_in_one_alone(run) -> None:
+    script = """
+model = build(True, True)
+nn.train(model, DATA, epochs=1, batch_size=12, progress=False)
+out = model.program.global_block().ops[0].output("out")[0]
+if r == 0:
+    model.predict(model.program.global_block().var(out), x=ROWS)
+print("good")
+"""
+    done = run(HEAD + script, 2)
+    assert done.stdout.count("good") == 2, done.stdout + done.stderr
+
+
+RESUMING = """
+folder = Path(__file__).parent / "checkpoints"
+model = build(True, True)
+history = nn.train(
+    model, DATA, epochs=int(epochs), batch_size=12, seed=2, progress=False, resume="latest",
+    callbacks=[nn.Checkpoint(folder, keep=20, every_steps=3)],
+)
+same_on_all(values(model))
+model.save(folder.parent / "saved")
+kept = len(list((folder / "generations").iterdir()))
+if r == 0:
+    print("saves", kept, "loss", *(format(loss, ".5e") for loss in history["loss"]))
+    np.savez(Path(__file__).parent / f"{n}_{epochs}.npz", *values(model))
+"""
+
+
+def test_a_training_continues_with_another_number_of_processes(run, tmp_path: Path) -> None:
+    import numpy as np
+
+    def train(ranks: int, epochs: int) -> str:
+        done = run(HEAD + f"epochs = {epochs}\n" + RESUMING, ranks)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    first = train(2, 1)
+    # 5 steps: after the third, and at the end of the epoch.
+    assert "saves 2 " in first
+    train(4, 2)
+    last = train(1, 3)
+    (tmp_path / "checkpoints").rename(tmp_path / "before")
+    alone = train(1, 3)
+    losses = [[float(word) for word in text.split("loss ")[1].split()] for text in (last, alone)]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
+
+
+def test_processes_that_see_different_folders_are_told(run) -> None:
+    script = """
+model = build(True)
+model.initialize_parameters(x=ROWS, y=DATA["y"])
+folder = Path(__file__).parent / "saved"
+model.save(folder)
+try:
+    model.resume(folder if r == 0 else folder.parent / "other", missing_ok=True)
+except ow.errors.ProgramError as error:
+    print(error)
+assert model.resume(folder)
+print("good")
+"""
+    done = run(HEAD + script, 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("must find the same saved model, got the one with the checksum") == 2
+    assert done.stdout.count("good") == 2
+
+
+def test_a_save_that_fails_is_told_by_all(run) -> None:
+    script = """
+model = build(True)
+model.initialize_parameters(x=ROWS, y=DATA["y"])
+Path(__file__).with_name(f"file_{r}").write_text("in the way")
+try:
+    model.save(Path(__file__).with_name("file_0") / "folder")
+except (OSError, dist.DistError, ow.errors.OpwrightError) as error:
+    print("told", r, type(error).__name__)
+print("good")
+"""
+    done = run(HEAD + script, 2)
+    assert "told 0" in done.stdout and "told 1 DistError" in done.stdout, done.stdout + done.stderr
+    assert done.stdout.count("good") == 2
