@@ -81,6 +81,8 @@ PART = (
     .add_attr("unequal_rows", str, "as of dist.all_reduce")
     .default("refuse")
     .one_of("refuse", "weight")
+    .add_attr("seeds", list[int], "of the random operators, which must be equal on all processes")
+    .required()
     .add_attr("dtype", str, "selects the kernel")
     .default("int64")
     .as_dtype("int64")

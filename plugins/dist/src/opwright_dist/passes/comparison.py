@@ -50,15 +50,13 @@ def dist_compare(graph: Graph) -> None:
 
 
 def _meets(op: LoweredOp) -> bool:
-    if op.type == "dist.part" and op.attrs["unequal_rows"] != "weight":
-        return False  # each process knows its part without the others
     return current_world().group(op.attrs["group"]).size > 1
 
 
 def describe(op: LoweredOp) -> str:
     """Return what must be equal on all processes: type, attributes, dtype and shapes."""
     if op.type == "dist.part":
-        return op.type
+        return f"{op.type}(seeds={op.attrs['seeds']})"
     metas = [value.meta for value in op.input("x")]
     words = [f"{name}={op.attrs[name]}" for name in _WORDS if name in op.attrs]
     weighted = op.attrs.get("unequal_rows") == "weight"

@@ -92,7 +92,11 @@ def _place(graph: Graph, axes: dict[LoweredOp, int], sharing: _Sharing) -> None:
     first = next(iter(axes))
     rows = _find_rows(graph, sharing, first)
     part = graph.value("part", Meta((3,), "int64"))
-    attrs = {"group": sharing.group, "unequal_rows": sharing.unequal_rows}
+    attrs = {
+        "group": sharing.group,
+        "unequal_rows": sharing.unequal_rows,
+        "seeds": sorted({op.attrs["seed"] for op in axes}),
+    }
     made = graph.make("dist.part", {"rows": rows}, {"part": part}, attrs, like=first)
     part.op = made
     for op in axes:

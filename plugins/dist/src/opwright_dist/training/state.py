@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 import opwright as ow
+from opwright.vocabulary import STEP
 from opwright_dist.groups.world import WORLD, current_world
 
 
@@ -76,8 +81,18 @@ def broadcast_state(
         held = where.find_var(variable.name)
         if not variable.persistable or held is None or not held.is_set:
             continue
+        if variable.name == STEP:
+            _share_step(held, group, root)
+            continue
         block.create_var(variable.name, shape=held.shape, dtype=held.dtype, persistable=True)
         attrs = {"group": group, "root": root}
         names = {"x": variable.name}, {"out": variable.name}
         block.append_op("dist.broadcast", inputs=names[0], outputs=names[1], attrs=attrs)
     ow.Network(block).compile(fetch=[], device=device, scope=where)()
+
+
+def _share_step(step: Any, group: str, root: int) -> None:
+    """Give every process the count of runs; a plan that reads it would raise it, too."""
+    count = int(step.numpy().item())
+    counts = current_world().engine.gather(str(count).encode(), group)
+    step.set(np.array([int(counts[root])], np.int64))

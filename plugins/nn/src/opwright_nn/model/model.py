@@ -347,6 +347,7 @@ class Model(ModelTraining):
         if self._parallel is not None and self._startup.take_change():
             team = find_team(who, self._parallel.group)
             device = self._options.device
+            self.program.seed = team.gather(self.program.seed)[0]
             team.processes.broadcast_state(self.program, self.scope, team.group, device=device)
 
     def run_options(self) -> dict[str, Any]:
