@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 HEAD = """
@@ -21,7 +22,9 @@ DATA = {"x": ROWS, "y": ROWS.sum(axis=1, keepdims=True)}
 
 def build(parallel, sync=None):
     model = nn.Model(data_parallel=parallel)
-    hidden = model.batch_norm(model.fc_layer("x", 16), sync=sync) if sync else model.fc_layer("x", 16)
+    hidden = model.fc_layer("x", 16)
+    if sync:
+        hidden = model.batch_norm(hidden, sync=sync)
     hidden = model.dropout(model.tanh(hidden), 0.3)
     error = model.fc_layer(hidden, 1) - model.input("y")
     model.minimize(model.mean(error * error), nn.optimizer.Adam(0.01))
@@ -158,8 +161,6 @@ if r == 0:
 
 
 def test_a_training_continues_with_another_number_of_processes(run, tmp_path: Path) -> None:
-    import numpy as np
-
     def train(ranks: int, epochs: int) -> str:
         done = run(HEAD + f"epochs = {epochs}\n" + RESUMING, ranks)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -207,5 +208,6 @@ except (OSError, dist.DistError, ow.errors.OpwrightError) as error:
 print("good")
 """
     done = run(HEAD + script, 2)
-    assert "told 0" in done.stdout and "told 1 DistError" in done.stdout, done.stdout + done.stderr
+    assert "told 0" in done.stdout, done.stdout + done.stderr
+    assert "told 1 DistError" in done.stdout, done.stdout + done.stderr
     assert done.stdout.count("good") == 2
