@@ -36,6 +36,7 @@ MODULES: Final = {
     "opwright_dist": "Many processes: groups, data-parallel training.",
     "opwright_dist.simulation": "To predict how a training scales.",
     "opwright_nn.checkpoint": "Checkpoints of trainings, and weights of other frameworks.",
+    "opwright_dist": "Several processes: groups, collectives, data-parallel training.",
 }
 """Every public module and what it is for."""
 

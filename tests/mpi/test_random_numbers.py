@@ -24,8 +24,8 @@ def network(x):
     return [hidden, turned, split, drawn], layers.mean(ops.square(layers.fc(joined, 1)))
 
 
-def train(x_rows, parallel=None, passes=None, steps=5):
-    main, startup = ow.Program(seed=3), ow.Program(seed=3)
+def train(x_rows, parallel=None, passes=None, steps=5, seed=3):
+    main, startup = ow.Program(seed=seed), ow.Program(seed=3)
     with ow.program_guard(main, startup):
         x = layers.data("x", [None, 6])
         drawn, loss = network(x)
@@ -127,3 +127,15 @@ for passes in (None, ["-dist_random"]):
     assert done.stdout.count("must be drawn outside of loops and branches") == 2
     assert done.stdout.count("passes=['-dist_random']") == 2
     assert done.stdout.count("runs") == 2
+
+
+def test_processes_with_different_seeds_are_refused(run) -> None:
+    script = """
+try:
+    train(X[8 * r : 8 * r + 8], {}, seed=3 + r)
+except ow.errors.OpwrightError as error:
+    print(error)
+"""
+    done = run(HEAD + script, 2)
+    assert done.stdout.count("dist.part(seeds=[3]) on rank 0") == 2, done.stdout + done.stderr
+    assert done.stdout.count("dist.part(seeds=[4]) on rank 1") == 2
