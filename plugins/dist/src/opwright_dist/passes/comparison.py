@@ -56,7 +56,7 @@ def _meets(op: LoweredOp) -> bool:
 def describe(op: LoweredOp) -> str:
     """Return what must be equal on all processes: type, attributes, dtype and shapes."""
     if op.type == "dist.part":
-        return f"{op.type}(seeds={op.attrs['seeds']})"
+        return f"{op.type}(seeds={list(op.attrs['seeds'])})"
     metas = [value.meta for value in op.input("x")]
     words = [f"{name}={op.attrs[name]}" for name in _WORDS if name in op.attrs]
     weighted = op.attrs.get("unequal_rows") == "weight"

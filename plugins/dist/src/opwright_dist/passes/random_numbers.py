@@ -62,8 +62,8 @@ def _find_sharing(program: ow.Program | None) -> _Sharing | None:
         return None
     for op in program.global_block().ops:
         if op.type == _AVERAGE and op.input("rows"):
-            attrs = op.attrs
-            return _Sharing(attrs["group"], op.input("rows")[0], attrs["unequal_rows"])
+            group, unequal_rows = str(op.attrs["group"]), str(op.attrs["unequal_rows"])
+            return _Sharing(group, op.input("rows")[0], unequal_rows)
     return None
 
 

@@ -253,10 +253,10 @@ class Stream(_Repeating):
 
     def repeat(self, epochs: int) -> Stream:
         """Return the same batches from epoch 0, for so many epochs, without a progress bar."""
-        options = {"first_epoch": 0, "seed": self._seed, "drop_last": self._drop_last}
+        options: dict[str, Any] = {"first_epoch": 0, "seed": self._seed, "share": self._share}
         epochs = checks.check_int("Stream.repeat", "epochs", epochs, at_least=0)
         options |= {"size": self._starts.step, "epochs": epochs, "progress": False}
-        options["share"] = self._share
+        options["drop_last"] = self._drop_last
         return Stream(self._function, self._transform, len(self._arrays[0]), **options)
 
 
