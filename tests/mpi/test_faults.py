@@ -61,7 +61,7 @@ ow.ops.dist.all_reduce(X)
     done = run(HEAD + script, 2)
     assert done.returncode != 0
     assert "a fault of the user" in done.stderr + done.stdout
-    assert "opwright-mpi: rank 1 failed: all are ended" in done.stderr + done.stdout
+    assert "opwright-mpi: rank 1 ended with exit code 1: all are ended" in done.stderr
 
 
 def test_a_rank_that_ends_early_is_named(run) -> None:
@@ -92,8 +92,95 @@ except ow.errors.OpwrightError as error:
     done = run(HEAD + script, 2, deadline=1.0)
     text = done.stderr + done.stdout
     assert done.returncode != 0
-    assert "group 'world': rank 1 did not come within 1 s" in text
+    assert "dist.all_reduce: group 'world': rank 1 did not come within 1 s" in text
     assert "is unusable since a collective failed" in text
+
+
+def test_a_rank_that_goes_on_after_the_others_have_ended_is_named(run) -> None:
+    done = run(HEAD + "if r == 1:\n    time.sleep(1000)\n", 2, deadline=1.0)
+    assert done.returncode == 1
+    assert "opwright-mpi: rank 0 ended, and rank 1 did not within 1 s" in done.stderr
+
+
+def test_a_rank_that_is_killed_in_a_collective_is_named(run) -> None:
+    script = """
+if r == 1:
+    os.kill(os.getpid(), 9)
+ow.ops.dist.all_reduce(X)
+"""
+    done = run(HEAD + script, 3)
+    assert done.returncode == 137
+    assert "opwright-mpi: rank 1 was ended by SIGKILL: all are ended" in done.stderr
+
+
+def test_a_finalized_mpi_is_refused(run) -> None:
+    script = """
+import ctypes
+from opwright_mpi.library import find_library
+
+ctypes.CDLL(find_library()).MPI_Finalize()
+try:
+    ow.ops.dist.all_reduce(X)
+except ow.errors.OpwrightError as error:
+    print(error)
+"""
+    done = run(HEAD + script, 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("MPI has been finalized in this process, and cannot be started") == 2
+
+
+def test_an_mpi_that_was_finalized_before_is_refused(run) -> None:
+    script = """
+import ctypes
+import opwright_dist as dist
+from opwright_mpi.library import find_library
+
+library = ctypes.CDLL(find_library())
+library.MPI_Init(None, None)
+library.MPI_Finalize()
+try:
+    dist.rank()
+except dist.DistError as error:
+    print(error)
+"""
+    done = run(script, 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("MPI has been finalized in this process, and starts only once") == 2
+
+
+def test_a_second_mpi_library_is_refused(run) -> None:
+    script = """
+import ctypes, shutil, tempfile
+import opwright_dist as dist
+from opwright_mpi.library import find_own
+
+with tempfile.TemporaryDirectory() as folder:
+    other = shutil.copy(find_own(), folder + "/libmpi.so.40")
+    ctypes.CDLL(other)
+    try:
+        dist.rank()
+    except dist.DistError as error:
+        print(error)
+"""
+    done = run(script, 1)
+    assert "a process can have one MPI library, got" in done.stdout, done.stdout + done.stderr
+    assert "libmpi.so.40 beside" in done.stdout
+    assert "or name it by OPWRIGHT_MPI_LIBRARY" in done.stdout
+
+
+def test_a_library_that_does_not_hear_the_launcher_is_refused(run) -> None:
+    script = """
+import os
+os.environ["OPWRIGHT_MPI_RANKS"] = "3"
+import opwright_dist as dist
+try:
+    dist.rank()
+except dist.DistError as error:
+    print(error)
+os._exit(0)
+"""
+    done = run(script, 1)
+    assert "must connect the 3 processes of the launcher by PMI, got 1 from" in done.stdout
 
 
 def test_a_forked_child_is_refused(run) -> None:

@@ -332,12 +332,13 @@ void Group::SayGoodbye() {
   }
 }
 
-bool Group::EveryoneSaidGoodbye() {
+std::string Group::FindRemaining() {
   Receive();
+  std::vector<int> remaining;
   for (int i = 0; i < size; ++i) {
-    if (i != rank && !peers_[static_cast<size_t>(i)].ended) return false;
+    if (i != rank && !peers_[static_cast<size_t>(i)].ended) remaining.push_back(i);
   }
-  return true;
+  return remaining.empty() ? "" : RankList(remaining);
 }
 
 Group* FindGroup(const std::string& name) {

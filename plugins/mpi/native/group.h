@@ -60,7 +60,8 @@ class Group {
 
   // Tells the others that this process starts no further collective.
   void SayGoodbye();
-  bool EveryoneSaidGoodbye();
+  // The others that have not said so yet, for people; empty where there are none.
+  std::string FindRemaining();
 
  private:
   enum Message : int64_t { kAsk, kAnswer, kGoodbye };

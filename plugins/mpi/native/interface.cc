@@ -68,10 +68,11 @@ EXPORT int opwright_mpi_gather(const char* group_name, const char* data, int64_t
   return Answer(status.ok() ? "" : status.message(), text, size);
 }
 
-// Says that this process starts no further collective; 1 once all have said so.
+// Says that this process starts no further collective; then 0 once all have said so, or 1 and the
+// text names who has not.
 EXPORT void opwright_mpi_say_goodbye() { FindGroup("world")->SayGoodbye(); }
-EXPORT int opwright_mpi_everyone_said_goodbye() {
-  return FindGroup("world")->EveryoneSaidGoodbye() ? 1 : 0;
+EXPORT int opwright_mpi_find_remaining(char* text, int64_t size) {
+  return Answer(FindGroup("world")->FindRemaining(), text, size);
 }
 EXPORT void opwright_mpi_finalize() {
   if (opwright_mpi::FindUnusable() == nullptr) Mpi().Finalize();

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from opwright_dist._version import __version__
 from opwright_dist.errors import DistError
-from opwright_dist.groups import Engine, Group, SingleProcess, World, current_world, set_world
+from opwright_dist.groups import (
+    Engine,
+    Group,
+    Rendezvous,
+    SingleProcess,
+    World,
+    current_world,
+    get_engine,
+    set_world,
+)
 
 _HOMES = {
     "broadcast_state": "opwright_dist.training.state",
@@ -28,6 +37,7 @@ __all__ = [
     "DistError",
     "Engine",
     "Group",
+    "Rendezvous",
     "SingleProcess",
     "World",
     "__version__",
@@ -35,6 +45,7 @@ __all__ = [
     "current_world",
     "data_parallel",
     "gather",
+    "get_engine",
     "new_group",
     "rank",
     "run_on_root",

@@ -11,15 +11,17 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final
 
+from opwright.commands import end_with_parent
 from opwright_dist import DistError, Engine
-from opwright_mpi.library import find_library, find_own
+from opwright_mpi.library import LIBRARY_VARIABLE, find_library, find_own, unlink_shared_memory
+from opwright_mpi.pmi import LAUNCHER_VARIABLE, RANK_VARIABLE, RANKS_VARIABLE, PmiServer
 
 _LAUNCHED: Final = (
     "PMI_RANK",
     "PMI_SIZE",
     "PMIX_RANK",
     "OMPI_COMM_WORLD_RANK",
-    "OPWRIGHT_MPI_RANK",
+    RANK_VARIABLE,
 )
 """What launchers set in the environment of the processes that they start."""
 
@@ -48,7 +50,13 @@ class MpiEngine(Engine):
         self._deadline_s = 60.0
         self._failed = False
         self._pid = os.getpid()
+        self._has_launcher = os.environ.get(LAUNCHER_VARIABLE) == str(os.getppid())
+        if self._has_launcher:
+            end_with_parent(os.getppid())
         self._call("connect", path.encode())
+        unlink_shared_memory()
+        self._library = ctypes.CDLL(path)
+        self._check_size(path)
         self._before_hook = sys.excepthook
         sys.excepthook = self._note_failure
         atexit.register(self._end)
@@ -57,6 +65,11 @@ class MpiEngine(Engine):
     def was_launched(cls) -> bool:
         """Tell whether a launcher of MPI processes has started this one."""
         return any(name in os.environ for name in _LAUNCHED)
+
+    @classmethod
+    def open_rendezvous(cls, nodes: Sequence[int], address: str) -> PmiServer:
+        """Open a server of PMI, by which the processes of a run find each other."""
+        return PmiServer(nodes, address)
 
     @property
     def rank(self) -> int:
@@ -95,6 +108,16 @@ class MpiEngine(Engine):
         self._own.opwright_mpi_describe(text, ctypes.c_int64(_TEXT_BYTES))
         return text.value.decode(errors="replace").partition("\n")[0]
 
+    def _check_size(self, path: str) -> None:
+        """Raise where each process is alone, as its library has not heard its launcher."""
+        wanted = os.environ.get(RANKS_VARIABLE, str(self.size))
+        if wanted != str(self.size):
+            raise DistError(
+                f"opwright-mpi: the library must connect the {wanted} processes of the launcher by "
+                f"PMI, got {self.size} from {path}; start them with that library's mpiexec, or "
+                f"unset {LIBRARY_VARIABLE}"
+            )
+
     def _gather(self, data: bytes, size: int, group: str, n: int) -> list[bytes]:
         every = ctypes.create_string_buffer(max(size * n, 1))
         self._call("gather", group.encode(), data, ctypes.c_int64(size), every)
@@ -119,20 +142,34 @@ class MpiEngine(Engine):
         """End together with the others, or end them all where this process has failed."""
         if os.getpid() != self._pid:
             return  # a forked child has no part in it
+        if self._was_finalized():
+            return
         if not self._own.opwright_mpi_may_finalize() or self._failed:
-            self._abort("failed")
+            self._abort("")
             return
         self._own.opwright_mpi_say_goodbye()
+        text = ctypes.create_string_buffer(_TEXT_BYTES)
         end = time.monotonic() + self._deadline_s
-        while not self._own.opwright_mpi_everyone_said_goodbye():
+        while self._own.opwright_mpi_find_remaining(text, ctypes.c_int64(_TEXT_BYTES)):
             if time.monotonic() > end:
-                self._abort("waited for the others to end, longer than the deadline")
+                late = text.value.decode()
+                self._abort(f"ended, and {late} did not within {self._deadline_s:g} s")
                 return
             time.sleep(_GOODBYE_NAP_S)
         self._own.opwright_mpi_finalize()
 
+    def _was_finalized(self) -> bool:
+        """Tell whether the script has finalized MPI by itself."""
+        answer = ctypes.c_int(0)
+        self._library.MPI_Finalized(ctypes.byref(answer))
+        return bool(answer.value)
+
     def _abort(self, reason: str) -> None:
-        print(f"opwright-mpi: rank {self.rank} {reason}: all are ended", file=sys.stderr)  # noqa: T201
+        if reason or not self._has_launcher:  # our launcher names the process, and ends the others
+            why = reason or "failed"
+            print(f"opwright-mpi: rank {self.rank} {why}: all are ended", file=sys.stderr)  # noqa: T201
         sys.stdout.flush()
         sys.stderr.flush()
+        if self._has_launcher:
+            os._exit(1)
         self._own.opwright_mpi_abort(1)

@@ -52,23 +52,6 @@ def find_library() -> str:
     return path
 
 
-def find_mpiexec() -> str:
-    """Return the path of the wheel's ``mpiexec``.
-
-    Raises
-    ------
-    DistError
-        The wheel is not installed.
-    """
-    path = _find_in_wheel("mpiexec")
-    if path is None:
-        raise DistError(
-            "opwright-mpi run: mpiexec of the wheel 'mpich' must be there, got none; pip install "
-            "mpich, or start the processes with the mpiexec or srun of your MPI"
-        )
-    return path
-
-
 def _find_in_wheel(name: str) -> str | None:
     try:
         files = distribution("mpich").files or []
@@ -80,15 +63,30 @@ def _find_in_wheel(name: str) -> str | None:
     return None
 
 
-def _find_other_library(path: str) -> str | None:
-    """Return an MPI library that is loaded in this process and is not the one at `path`."""
+def unlink_shared_memory() -> None:
+    """Take the names from the memory that MPICH's processes share, once all have opened it.
+
+    Nothing else removes it where one of them is killed: 3 MB of /dev/shm for each run.
+    """
+    for file in _list_mapped_files():
+        if file.parent == Path("/dev/shm") and file.name.startswith("mpich_shm_"):
+            file.unlink(missing_ok=True)
+
+
+def _list_mapped_files() -> set[Path]:
+    """Return the files in the memory of this process."""
     try:
         maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return None
+        return set()
+    rows = (line.split(maxsplit=5) for line in maps.splitlines())
+    return {Path(row[5]) for row in rows if len(row) > 5}
+
+
+def _find_other_library(path: str) -> str | None:
+    """Return an MPI library that is loaded in this process and is not the one at `path`."""
     own = Path(path).resolve().parent
-    for line in maps.splitlines():
-        loaded = Path(line.split(maxsplit=5)[-1])
+    for loaded in _list_mapped_files():
         if loaded.name.startswith("libmpi") and ".so" in loaded.name and loaded.parent != own:
             return str(loaded)
     return None

@@ -6,8 +6,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
+from opwright_dist.errors import DistError
+
 ENGINES: Final = "opwright_dist.engines"
 """The entry-point group of engines: name to ``"module:class"`` of an `Engine`."""
+
+
+class Rendezvous(ABC):
+    """Where the processes of one run find each other; their launcher keeps it open."""
+
+    @abstractmethod
+    def environment(self, rank: int) -> dict[str, str]:
+        """Return the variables of the environment with which process `rank` connects."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close it, when the processes have ended."""
 
 
 class Engine(ABC):
@@ -24,6 +38,27 @@ class Engine(ABC):
     @abstractmethod
     def was_launched(cls) -> bool:
         """Tell whether a launcher of this engine has started the process: reads the environment."""
+
+    @classmethod
+    def open_rendezvous(cls, nodes: Sequence[int], address: str) -> Rendezvous:
+        """Open what a launcher needs that starts the processes by itself, as opwright-ray does.
+
+        Parameters
+        ----------
+        nodes : sequence of int
+            For each process the number of the machine on which it runs.
+        address : str
+            Of this machine, as the others reach it.
+
+        Raises
+        ------
+        DistError
+            The engine has launchers of its own alone, or cannot listen at the address.
+        """
+        raise DistError(
+            f"{cls.name}: the engine must serve other launchers, got one that does not; start the "
+            "processes with a launcher of its own"
+        )
 
     @property
     @abstractmethod

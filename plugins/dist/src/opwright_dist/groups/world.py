@@ -165,20 +165,40 @@ def set_world(world: World | None) -> World | None:
     return before
 
 
+def get_engine(name: str, who: str = ENGINE_VARIABLE) -> type[Engine]:
+    """Return an engine by its name, without connecting anything.
+
+    Parameters
+    ----------
+    name : str
+        Of its entry point, such as ``"mpi"``.
+    who : str
+        What has named it, for the error.
+
+    Raises
+    ------
+    DistError
+        No installed package provides it.
+    """
+    if name == SingleProcess.name:
+        return SingleProcess
+    points = {point.name: point for point in entry_points(group=ENGINES)}
+    if name not in points:
+        raise DistError(
+            f"{who}: no installed package provides the engine, got {name!r}"
+            f"{hint(name, [*points, SingleProcess.name], 'engines')}; pip install opwright-{name}"
+        )
+    engine: type[Engine] = points[name].load()
+    return engine
+
+
 def _open_engine() -> Engine:
     """Construct the engine that the environment names, or whose launcher started the process."""
-    found = {entry.name: entry for entry in entry_points(group=ENGINES)}
     wanted = os.environ.get(ENGINE_VARIABLE)
-    if wanted == SingleProcess.name:
-        return SingleProcess()
-    if wanted is not None and wanted not in found:
-        raise DistError(
-            f"{ENGINE_VARIABLE}: no installed package provides the engine, got {wanted!r}"
-            f"{hint(wanted, [*found, SingleProcess.name], 'engines')}; pip install "
-            f"opwright-{wanted}"
-        )
-    for entry in found.values() if wanted is None else [found[wanted]]:
-        engine: type[Engine] = entry.load()
-        if wanted is not None or engine.was_launched():
+    if wanted is not None:
+        return get_engine(wanted)()
+    for point in entry_points(group=ENGINES):
+        engine: type[Engine] = point.load()
+        if engine.was_launched():
             return engine()
     return SingleProcess()

@@ -1,0 +1,33 @@
+"""Prefixes what processes print by their ranks, whole lines at a time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_LONGEST_LINE: Final = 1 << 20
+"""Bytes; a line that grows beyond them is forwarded in pieces."""
+
+
+class Lines:
+    """One stream of one process, made into whole lines that begin with its rank.
+
+    Parameters
+    ----------
+    rank : int
+    """
+
+    def __init__(self, rank: int) -> None:
+        self._prefix = b"[%d] " % rank
+        self._pending = b""
+
+    def add(self, data: bytes) -> bytes:
+        """Return the lines that are whole now; the rest waits for what is still to come."""
+        *lines, self._pending = (self._pending + data).split(b"\n")
+        if len(self._pending) > _LONGEST_LINE:
+            lines.append(self._pending)
+            self._pending = b""
+        return b"".join(self._prefix + line + b"\n" for line in lines)
+
+    def end(self) -> bytes:
+        """Return the last line, if the stream has ended within one."""
+        return self.add(b"\n") if self._pending else b""

@@ -1,0 +1,203 @@
+"""Starts the processes of a run here, forwards what they print, and ends them together."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from types import FrameType
+from typing import IO, Final, NamedTuple, cast
+
+from opwright_mpi.output import Lines
+from opwright_mpi.pmi import LAUNCHER_VARIABLE, PmiServer
+
+_LOOK_S: Final = 0.05
+_TERMINATE_S: Final = 0.5
+"""How long a process may take to end by SIGTERM, where another one has failed."""
+
+_INTERRUPT_S: Final = 10.0
+"""How long the processes may take to end after Ctrl-C, such as for a last checkpoint."""
+
+_LAST_WORDS_S: Final = 1.0
+"""How long a process that has ended may have children that print."""
+
+_READ_BYTES: Final = 65_536
+
+
+class _Stream(NamedTuple):
+    lines: Lines
+    target: IO[bytes]
+
+
+class Ending(NamedTuple):
+    """Why a run has ended.
+
+    Attributes
+    ----------
+    status : int
+        0, or what the launcher returns.
+    message : str
+        Names the process that was the first to fail; empty where none was.
+    """
+
+    status: int
+    message: str
+
+
+class Ranks:
+    """The processes of one run, with their streams.
+
+    Parameters
+    ----------
+    command : sequence of str
+        What each of them runs.
+    n : int
+        How many there are.
+    """
+
+    def __init__(self, command: Sequence[str], n: int) -> None:
+        self._command = command
+        self._server = PmiServer([0] * n)
+        self._selector = selectors.DefaultSelector()
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._ending = Ending(0, "")
+        self._signals: list[int] = []
+        self._kill_at = float("inf")
+
+    def interrupt(self, number: int, frame: FrameType | None = None) -> None:
+        """Take a signal, as a handler of it: the processes get it, too."""
+        self._signals.append(number)
+
+    def run(self) -> Ending:
+        """Start the processes, forward what they print until all have ended; say how that came.
+
+        Raises
+        ------
+        OSError
+            The machine has no room for so many; those that had started are ended.
+        """
+        try:
+            for rank in range(self._server.size):
+                self._start(rank)
+            self._watch()
+        finally:
+            if self._is_running():
+                self._send(signal.SIGKILL)
+            self._server.close()
+        return self._ending
+
+    def _is_running(self) -> bool:
+        return any(child.poll() is None for child in self._children)
+
+    def _watch(self) -> None:
+        while self._is_running():
+            self._forward(_LOOK_S)
+            self._pass_signals_on()
+            if not self._ending.message:
+                self._look_for_failure()
+            if time.monotonic() > self._kill_at:
+                self._send(signal.SIGKILL)
+        if not self._ending.message:
+            self._look_for_failure()
+        end = time.monotonic() + _LAST_WORDS_S
+        while self._selector.get_map() and time.monotonic() < end:
+            self._forward(_LOOK_S)
+        for key in list(self._selector.get_map().values()):
+            self._finish(key)
+
+    def _start(self, rank: int) -> None:
+        variables = {
+            "PYTHONUNBUFFERED": "1",  # a pipe would keep what is printed until it is full
+            **os.environ,
+            **self._server.environment(rank),
+            LAUNCHER_VARIABLE: str(os.getpid()),
+        }
+        reads_ours = rank == 0 and sys.stdin is not None and not sys.stdin.isatty()
+        child = subprocess.Popen(
+            self._command,
+            env=variables,
+            stdin=None if reads_ours else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            process_group=0,  # Ctrl-C comes to the launcher alone, which passes it on once
+        )
+        self._children.append(child)
+        for source, target in ((child.stdout, sys.stdout), (child.stderr, sys.stderr)):
+            stream = _Stream(Lines(rank), target.buffer)
+            self._selector.register(cast(IO[bytes], source), selectors.EVENT_READ, stream)
+
+    def _forward(self, timeout_s: float) -> None:
+        """Print what has come, and wait for it at most so long."""
+        if not self._selector.get_map():
+            time.sleep(timeout_s)
+        for key, _ in self._selector.select(timeout_s):
+            data = os.read(key.fd, _READ_BYTES)
+            if data:
+                self._print(key.data, key.data.lines.add(data))
+            else:
+                self._finish(key)
+
+    def _finish(self, key: selectors.SelectorKey) -> None:
+        self._selector.unregister(key.fileobj)
+        self._print(key.data, key.data.lines.end())
+
+    def _print(self, stream: _Stream, lines: bytes) -> None:
+        try:
+            stream.target.write(lines)
+            stream.target.flush()
+        except BrokenPipeError:  # as by `| head`: as any program, it ends when nobody reads on
+            self._signals.append(signal.SIGPIPE)
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), stream.target.fileno())
+
+    def _pass_signals_on(self) -> None:
+        signals, self._signals = self._signals, []
+        for number in signals:
+            if self._ending.status:
+                self._kill_at = 0.0
+                continue
+            reason = f"ended by {signal.Signals(number).name}"
+            sent = (
+                signal.SIGTERM if number == signal.SIGPIPE else number
+            )  # Python ignores the other
+            self._end_all(128 + number, reason, sent, _INTERRUPT_S)
+
+    def _look_for_failure(self) -> None:
+        for rank, child in enumerate(self._children):
+            code = child.poll()
+            fault = None if code is None else self._find_fault(rank, code)
+            if code is None or fault is None:
+                continue
+            status = code if code > 0 else 128 - code if code < 0 else 1
+            self._end_all(status, f"rank {rank} {fault}", signal.SIGTERM, _TERMINATE_S)
+            return
+
+    def _find_fault(self, rank: int, code: int) -> str | None:
+        """Return what is wrong with how a process has ended, None where nothing is."""
+        if code < 0:
+            return f"was ended by {signal.Signals(-code).name}"
+        if code > 0:
+            return f"ended with exit code {code}"
+        if rank in self._server.finalized:
+            return None
+        if rank in self._server.joined:
+            return "ended with exit code 0 before it had finalized MPI, as by os._exit"
+        if self._server.joined:
+            return "ended with exit code 0 and has not connected to the others, which wait for it"
+        return None
+
+    def _end_all(self, status: int, reason: str, number: int, patience_s: float) -> None:
+        self._ending = Ending(status, reason + (": all are ended" if self._is_running() else ""))
+        self._kill_at = time.monotonic() + patience_s
+        self._send(number)
+
+    def _send(self, number: int) -> None:
+        """Send a signal to all processes, and to those that they have started."""
+        for child in self._children:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, number)

@@ -1,0 +1,237 @@
+"""``opwright-mpi run``: lines with ranks, processes that end together, wrong command lines."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from opwright_mpi import launcher
+from opwright_mpi.output import Lines
+
+CODE = "import sys; from opwright_mpi.launcher import main; sys.exit(main())"
+CONNECT = "import os, sys, time\nimport opwright_dist as dist\nr = dist.rank()\n"
+
+
+def test_every_line_begins_with_its_rank_and_none_is_torn(run) -> None:
+    script = """
+import os, sys
+r = os.environ["OPWRIGHT_MPI_RANK"]
+for i in range(300):
+    os.write(1, b"out " + r.encode() * 1000)
+    os.write(1, b" end\\n")
+    print("err", r * 50, "end", file=sys.stderr)
+print("the last line has no end", end="")
+"""
+    done = run(script, 4)
+    assert done.returncode == 0, done.stderr
+    out, err = done.stdout.splitlines(), done.stderr.splitlines()
+    for r in range(4):
+        assert out.count(f"[{r}] out {str(r) * 1000} end") == 300
+        assert err.count(f"[{r}] err {str(r) * 50} end") == 300
+        assert f"[{r}] the last line has no end" in out
+    assert len(out) == 4 * 301
+    assert len(err) == 4 * 300
+
+
+def test_a_line_comes_before_its_process_ends(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("print('first')\ninput()\nprint('second')\n")
+    with subprocess.Popen(
+        [sys.executable, "-c", CODE, "run", "-n", "1", str(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "[0] first\n"
+        process.stdin.write("\n")
+        process.stdin.close()
+        assert process.stdout.read() == "[0] second\n"
+    assert process.returncode == 0
+
+
+def test_a_line_without_end_is_forwarded_in_pieces() -> None:
+    lines = Lines(3)
+    assert lines.add(b"a" * 10) == b""
+    assert lines.add(b"a" * (1 << 20)) == b"[3] " + b"a" * (10 + (1 << 20)) + b"\n"
+    assert lines.end() == b""
+
+
+def test_arguments_reach_the_script_and_modules_are_run(run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    command = [sys.executable, "-c", CODE, "run", "-n2", "-m", "train", "-n", "--epochs=3"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert sorted(done.stdout.splitlines()) == [f"[{r}] ['-n', '--epochs=3']" for r in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "message"),
+    [
+        ("sys.exit(7)", 7, "rank 1 ended with exit code 7"),
+        ("os._exit(0)", 1, "rank 1 ended with exit code 0 before it had finalized MPI"),
+        ("os._exit(5)", 5, "rank 1 ended with exit code 5: all are ended"),
+    ],
+)
+def test_a_rank_that_ends_before_the_others_ends_all(run, end, status, message) -> None:
+    wait = "time.sleep(1000)" if end != "sys.exit(7)" else "pass"
+    done = run(f"{CONNECT}if r == 1:\n    {end}\n{wait}\n", 3)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert f"opwright-mpi: {message}" in done.stderr
+
+
+def test_a_rank_that_never_connects_ends_those_that_wait_for_it(run) -> None:
+    script = "import os\nif os.environ['OPWRIGHT_MPI_RANK'] == '1':\n    raise SystemExit\n"
+    done = run(script + CONNECT, 2)
+    assert done.returncode == 1
+    assert "rank 1 ended with exit code 0 and has not connected to the others" in done.stderr
+
+
+def test_processes_that_a_rank_has_started_end_with_it(run, tmp_path: Path) -> None:
+    script = f"""
+import subprocess
+if r == 0:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+    open({str(tmp_path / "child")!r}, "w").write(str(child.pid))
+    os._exit(1)
+time.sleep(1000)
+"""
+    assert run(CONNECT + script, 2).returncode == 1
+    child = int((tmp_path / "child").read_text())
+    assert not is_running(child)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_to_the_launcher_ends_all(tmp_path: Path, number: int, status: int) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(CONNECT + "print(os.getpid(), flush=True)\ntime.sleep(1000)\n")
+    with subprocess.Popen(
+        [sys.executable, "-c", CODE, "run", "-n", "2", str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        pids = [int(process.stdout.readline().split()[1]) for _ in range(2)]
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=300)
+    assert process.returncode == status
+    assert f"opwright-mpi: ended by {signal.Signals(number).name}" in errors
+    assert not any(map(is_running, pids))
+
+
+def test_processes_end_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(CONNECT + "print(os.getpid(), flush=True)\ntime.sleep(1000)\n")
+    with subprocess.Popen(
+        [sys.executable, "-c", CODE, "run", "-n", "2", str(script)], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        pids = [int(process.stdout.readline().split()[1]) for _ in range(2)]
+        process.kill()
+    while any(map(is_running, pids)):
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/stat")
+    return status.exists() and status.read_text().split()[2] not in "ZX"
+
+
+def test_a_reader_that_ends_ends_all(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("while True:\n    print('again')\n")
+    command = f"{sys.executable} -c '{CODE}' run -n 2 {script} | head -n 1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 128 + signal.SIGPIPE
+    assert done.stdout in ("[0] again\n", "[1] again\n")
+    assert "Traceback" not in done.stderr
+
+
+def test_scripts_without_collectives_run_side_by_side(run) -> None:
+    done = run("print('good')", 2)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(done.stdout.splitlines()) == ["[0] good", "[1] good"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["rnu"], "unknown command, got 'rnu'; did you mean 'run'?"),
+        (["run"], "-n must give the number of processes, got none; write -n 4"),
+        (["run", "-n"], r"-n must be a number of processes in \[1, 4096\], got ''"),
+        (["run", "-n", "0", "x.py"], r"-n must be a number of processes in \[1, 4096\], got '0'"),
+        (["run", "-n", "four", "x.py"], r"in \[1, 4096\], got 'four'; give about as many"),
+        (["run", "-n", "-3", "x.py"], r"in \[1, 4096\], got '-3'"),
+        (["run", "--rank", "4", "x.py"], "unknown option, got '--rank'; did you mean '--ranks'?"),
+        (["run", "-n", "4"], "a script must follow, got none; write run -n 4 train.py"),
+        (["run", "-n", "4", "trian.py"], "the script must be a file, got 'trian.py'; did you mean"),
+        (["run", "-n", "4", "none/x.py"], "got 'none/x.py'; give the path of a Python file"),
+        (["run", "-n", "4", "-m", "no.such"], "the module must be importable, got 'no.such'"),
+    ],
+)
+def test_a_wrong_command_line_says_what_is_right(
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "train.py").touch()
+    monkeypatch.chdir(tmp_path)
+    assert launcher.main(words) == 2
+    text = capsys.readouterr().err
+    assert text.startswith("opwright-mpi run: ")
+    assert re.search(message.replace("?", r"\?"), text), text
+
+
+def test_without_an_mpi_library_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "train.py"
+    script.touch()
+    monkeypatch.setattr("opwright_mpi.library._find_in_wheel", lambda name: None)
+    assert launcher.main(["run", "-n", "2", str(script)]) == 1
+    assert "pip install mpich, or name one by OPWRIGHT_MPI_LIBRARY" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["run", "--help"], ["run", "-n", "2", "-h"]])
+def test_help_is_printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert launcher.main(words) == 0
+    assert "usage: opwright-mpi run -n N" in capsys.readouterr().out
+
+
+def run_by_mpiexec(tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:
+    path = tmp_path / "script.py"
+    path.write_text(CONNECT + script)
+    command = [Path(sys.executable).parent / "mpiexec", "-n", "2", sys.executable, path]
+    environment = os.environ | {"OPWRIGHT_DIST_DEADLINE": "1"}
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def test_mpiexec_starts_the_processes_as_well(tmp_path: Path) -> None:
+    done = run_by_mpiexec(tmp_path, "print(r, dist.size())\n")
+    assert sorted(done.stdout.splitlines()) == ["0 2", "1 2"], done.stderr
+
+
+def test_by_mpiexec_a_failure_ends_all(tmp_path: Path) -> None:
+    done = run_by_mpiexec(tmp_path, "if r == 1:\n    raise ValueError\ntime.sleep(1000)\n")
+    assert done.returncode != 0
+    assert "opwright-mpi: rank 1 failed: all are ended" in done.stderr
