@@ -151,7 +151,7 @@ $(PEERS_VENV)/.stamps/peers: benchmarks/requirements-peers.txt | $(BIN)/python
 		-r benchmarks/requirements-peers.txt
 	@touch $@
 
-bench: $(STAMPS)/packages $(PEERS_VENV)/.stamps/peers  ## measure opwright beside its peers
+bench: $(STAMPS)/packages $(STAMPS)/dist $(PEERS_VENV)/.stamps/peers  ## measure opwright beside its peers
 	@$(BIN)/python benchmarks/run.py --peers $(PEERS_VENV)/bin/python $(ARGS)
 
 bench-operators: $(STAMPS)/packages $(PEERS_VENV)/.stamps/peers  ## measure every operator beside PyTorch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,14 +26,17 @@ def make_parameters() -> list[np.ndarray]:
     return arrays
 
 
-def make_batch() -> tuple[np.ndarray, np.ndarray]:
-    """Return images float32 [64, 1, 28, 28] in [0, 1) and labels int64 [64, 1]."""
-    rng = np.random.default_rng(18)
+def make_batch(rank: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return images float32 [64, 1, 28, 28] in [0, 1) and labels int64 [64, 1] of a process."""
+    rng = np.random.default_rng(18 + 100 * rank)
     return rng.random((BATCH, 1, 28, 28), dtype="float32"), rng.integers(0, 10, (BATCH, 1))
 
 
-def make_opwright_step() -> tuple[Any, Any, Any]:
-    """Return a program of layers with its training step, its scope, and its loss."""
+def make_opwright_step(average: Callable[[Any], Any] | None = None) -> tuple[Any, Any, Any]:
+    """Return a program of layers with its training step, its scope, and its loss.
+
+    `average` is given the pairs of parameters and gradients before the optimizer is.
+    """
     import opwright as ow
     import opwright_nn as nn
     from opwright_nn import layers
@@ -45,7 +49,9 @@ def make_opwright_step() -> tuple[Any, Any, Any]:
         h = layers.fc(layers.flatten(h), size=500, activation="relu")
         logits = layers.fc(h, size=10)
         loss = layers.mean(layers.softmax_with_cross_entropy(logits, y))
-        nn.optimizer.Adam(LEARNING_RATE).minimize(loss)
+        pairs = ow.append_backward([loss])
+        adam = nn.optimizer.Adam(LEARNING_RATE)
+        adam.apply_gradients(pairs if average is None else average(pairs))
     scope = ow.Scope()
     ow.Network(startup.global_block()).run(scope)
     for parameter, value in zip(main.parameters(), make_parameters(), strict=True):

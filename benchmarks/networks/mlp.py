@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -25,9 +26,9 @@ def make_parameters() -> Arrays:
     return arrays
 
 
-def make_batch(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return images float32 [size, 784] in [0, 1) and labels int64 [size, 1]."""
-    rng = np.random.default_rng(8)
+def make_batch(size: int, rank: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return images float32 [size, 784] in [0, 1) and labels int64 [size, 1] of a process."""
+    rng = np.random.default_rng(8 + 100 * rank)
     images = rng.random((size, SIZES[0]), dtype="float32")
     return images, rng.integers(0, SIZES[-1], (size, 1))
 
@@ -47,3 +48,29 @@ def make_opwright_model(batch: int, device: str = "cpu") -> tuple[Any, Any]:
     for parameter, value in zip(model.parameters, make_parameters(), strict=True):
         model.scope.find_var(parameter.name).set(value)
     return model, loss
+
+
+def make_opwright_step(average: Callable[[Any], Any] | None = None) -> tuple[Any, Any, Any]:
+    """Return a program of layers with its training step, its scope, and its loss.
+
+    `average` is given the pairs of parameters and gradients before the optimizer is.
+    """
+    import opwright as ow
+    import opwright_nn as nn
+    from opwright_nn import layers
+
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
+        x = layers.data("x", shape=[None, SIZES[0]])
+        y = layers.data("y", shape=[None, 1], dtype="int64")
+        hidden = layers.fc(x, size=SIZES[1], activation="sigmoid")
+        hidden = layers.fc(hidden, size=SIZES[2], activation="sigmoid")
+        logits = layers.fc(hidden, size=SIZES[3])
+        loss = layers.mean(layers.softmax_with_cross_entropy(logits, y))
+        pairs = ow.append_backward([loss])
+        sgd = nn.optimizer.SGD(LEARNING_RATE)
+        sgd.apply_gradients(pairs if average is None else average(pairs))
+    scope = ow.Scope()
+    ow.Network(startup.global_block()).run(scope)
+    for parameter, value in zip(main.parameters(), make_parameters(), strict=True):
+        scope.find_var(parameter.name).set(value)
+    return main.global_block(), scope, loss

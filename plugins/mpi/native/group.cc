@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "library.h"
-#include "reduction.h"
+#include "mpi_reduction.h"
 
 namespace opwright_mpi {
 
@@ -24,8 +24,10 @@ using Clock = std::chrono::steady_clock;
 constexpr int kTag = 7;
 constexpr auto kPollInterval = std::chrono::milliseconds(1);
 constexpr auto kAnswerTime = std::chrono::milliseconds(500);
-// Turns in which a process that waits keeps its core; then others may have it.
-constexpr int kSpins = 100;
+// Turns in which a process that waits keeps its core; then others may have it. Where there are more
+// processes than cores, those that it waits for need it.
+constexpr int kSpins = 1000;
+constexpr int kFewSpins = 2;
 // Waited so long, it sleeps between two looks: the others are far behind.
 constexpr auto kPatience = std::chrono::milliseconds(50);
 constexpr long kNapNs = 50'000;
@@ -49,6 +51,21 @@ std::string RankList(const std::vector<int>& ranks) {
   return text.str();
 }
 
+// Tells the core that this is a loop that waits.
+inline void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// How many of the processes of this group the cores of this one would have to serve.
+int SpinsOf(int n_processes) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  const bool is_known = sched_getaffinity(0, sizeof(cores), &cores) == 0;
+  return is_known && CPU_COUNT(&cores) < n_processes ? kFewSpins : kSpins;
+}
+
 // What travels between two processes beside collectives; kept until it is sent.
 struct Letter {
   int64_t content[2];
@@ -68,6 +85,9 @@ Group::Group(std::string group_name, Comm base) : name(std::move(group_name)) {
     mpi.Comm_set_errhandler(*comm, ErrorsReturn());
   }
   peers_.resize(static_cast<size_t>(size));
+  int n_processes = 0;
+  mpi.Comm_size(CommWorld(), &n_processes);
+  n_spins_ = SpinsOf(n_processes);
 }
 
 Status Group::Break(const std::string& reason) {
@@ -99,14 +119,14 @@ Status Group::Started(const char* who, int code) {
   return Status::Ok();
 }
 
-void Group::Remove(const Reduction* reduction) {
+void Group::Remove(const MpiReduction* reduction) {
   active_.erase(std::remove(active_.begin(), active_.end(), reduction), active_.end());
 }
 
 int Group::Progress() {
   // In order: the second part of a reduction starts behind those of the reductions before it.
   for (size_t i = 0; i < active_.size();) {
-    Reduction* reduction = active_[i];
+    MpiReduction* reduction = active_[i];
     const int code = reduction->Advance();
     if (code != kSuccess) return -code;
     if (reduction->IsDone()) {
@@ -130,15 +150,28 @@ Status Group::Wait(const char* who, const Poll& poll, Request* request) {
 
 Status Group::Wait(const char* who, const Poll& poll, const std::function<int()>& done) {
   int spins = 0;
-  const Clock::time_point begin = Clock::now();
+  Clock::time_point begin = Clock::now();  // since when nothing was done
   Clock::time_point next_poll = begin + kPollInterval;
   while (true) {
     const int answer = done();
     if (answer == 1) return Status::Ok();
     if (answer < 0) return FailMpi(who, -answer);
-    if (++spins < kSpins) continue;
-    sched_yield();
+    if (answer == 0) {
+      if (++spins < n_spins_) {
+        Pause();
+        continue;
+      }
+      sched_yield();
+    }
     const Clock::time_point now = Clock::now();
+    if (answer == 2) {
+      spins = 0;
+      begin = now;
+    }
+    if (now - begin > kPatience) {
+      const timespec nap{0, kNapNs};
+      nanosleep(&nap, nullptr);
+    }
     if (now < next_poll) continue;
     next_poll = now + kPollInterval;
     Status status = poll();
@@ -155,12 +188,9 @@ Status Group::Wait(const char* who, const Poll& poll, const std::function<int()>
       // What has just come may have been what was waited for.
       const int last = done();
       if (last == 1) return Status::Ok();
+      if (last == 2) continue;
       const std::string missing = ended.empty() ? FindMissing(poll) : ended;
       return Break(opwright::detail::Concat(who, ": group '", name, "': ", missing));
-    }
-    if (now - begin > kPatience) {
-      const timespec nap{0, kNapNs};
-      nanosleep(&nap, nullptr);
     }
   }
 }
@@ -248,84 +278,6 @@ std::string Group::FindMissing(const Poll& poll) {
   return text.str();
 }
 
-Status Group::BeginComparison(const Poll& poll, int64_t digest,
-                              const std::vector<std::string>* entries) {
-  constexpr const char* kWho = "dist.compare_plans";
-  OPWRIGHT_RETURN_IF_ERROR(Check(kWho));
-  if (is_comparing_) {  // of a run that failed before its first collective
-    OPWRIGHT_RETURN_IF_ERROR(Wait(kWho, poll, &comparison_));
-    is_comparing_ = false;
-  }
-  own_[0] = digest;
-  own_[1] = n_started_;
-  all_.resize(static_cast<size_t>(2 * size));
-  entries_ = entries;
-  const int code =
-      Mpi().Iallgather_c(own_, 2, TypeInt64(), all_.data(), 2, TypeInt64(), control, &comparison_);
-  OPWRIGHT_RETURN_IF_ERROR(Started(kWho, code));
-  is_comparing_ = true;
-  return Status::Ok();
-}
-
-Status Group::EndComparison(const char* who, const Poll& poll) {
-  if (!is_comparing_) return Status::Ok();
-  OPWRIGHT_RETURN_IF_ERROR(Wait(who, poll, &comparison_));
-  is_comparing_ = false;
-  for (int i = 0; i < size; ++i) {
-    if (all_[static_cast<size_t>(2 * i)] != own_[0]) return DescribeDifference(who, poll);
-  }
-  for (int i = 0; i < size; ++i) {
-    const int64_t theirs = all_[static_cast<size_t>(2 * i) + 1];
-    if (theirs == own_[1]) continue;
-    return Break(opwright::detail::Concat(
-        who, ": group '", name, "': all processes must have run the same collectives, got ",
-        own_[1], " on rank ", rank, " and ", theirs, " on rank ", i,
-        "; a run failed on one of them alone. Start all again from the last checkpoint"));
-  }
-  return Status::Ok();
-}
-
-// All processes come here, as each saw all digests.
-Status Group::DescribeDifference(const char* who, const Poll& poll) {
-  std::string text;
-  for (const std::string& entry : *entries_) text += entry + '\n';
-  const auto length = static_cast<int64_t>(text.size());
-  std::vector<int64_t> lengths(static_cast<size_t>(size));
-  Request request = RequestNull();
-  int code = Mpi().Iallgather_c(&length, 1, TypeInt64(), lengths.data(), 1, TypeInt64(), control,
-                                &request);
-  if (code != kSuccess) return FailMpi(who, code);
-  OPWRIGHT_RETURN_IF_ERROR(Wait(who, poll, &request));
-  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
-  text.resize(static_cast<size_t>(longest), '\n');
-  std::string all(static_cast<size_t>(longest * size), '\n');
-  code = Mpi().Iallgather_c(text.data(), longest, TypeByte(), all.data(), longest, TypeByte(),
-                            control, &request);
-  if (code != kSuccess) return FailMpi(who, code);
-  OPWRIGHT_RETURN_IF_ERROR(Wait(who, poll, &request));
-  const auto entries_of = [&](int i) {
-    std::vector<std::string> lines;
-    std::istringstream theirs(all.substr(static_cast<size_t>(i * longest),
-                                         static_cast<size_t>(lengths[static_cast<size_t>(i)])));
-    for (std::string line; std::getline(theirs, line);) lines.push_back(line);
-    return lines;
-  };
-  // Against the first process that differs from rank 0, so that all tell of the same two.
-  int other = 1;
-  while (all_[static_cast<size_t>(2 * other)] == all_[0]) ++other;
-  const std::vector<std::string> mine = entries_of(0);
-  const std::vector<std::string> theirs = entries_of(other);
-  size_t i = 0;
-  while (i < mine.size() && i < theirs.size() && mine[i] == theirs[i]) ++i;
-  const auto entry = [i](const std::vector<std::string>& lines) {
-    return i < lines.size() ? lines[i] : std::string("nothing more");
-  };
-  return Status::Error(who, ": group '", name,
-                       "': all processes must run the same collectives, got at place ", i + 1, ": ",
-                       entry(mine), " on rank 0, and ", entry(theirs), " on rank ", other,
-                       "; give all the same program, feeds and fetches. No data was sent");
-}
-
 void Group::SayGoodbye() {
   for (int i = 0; i < size; ++i) {
     if (i != rank) Send(i, kGoodbye);
@@ -350,7 +302,10 @@ Group* FindGroup(const std::string& name) {
 std::string AddWorld() {
   const std::lock_guard<std::mutex> lock(groups_mutex);
   if (Groups().count("world") == 0) {
-    Groups()["world"] = std::make_unique<Group>("world", CommWorld());
+    auto world = std::make_unique<Group>("world", CommWorld());
+    const Status status = world->ShareMemory();
+    if (!status.ok()) return status.message();
+    Groups()["world"] = std::move(world);
   }
   return "";
 }
@@ -371,7 +326,10 @@ std::string AddGroup(const std::string& name, const std::vector<int>& ranks) {
   if (code != kSuccess) return "group '" + name + "': MPI failed: " + ErrorText(code);
   mpi.Group_free(&everyone);
   mpi.Group_free(&members);
-  Groups()[name] = std::make_unique<Group>(name, comm);
+  auto group = std::make_unique<Group>(name, comm);
+  const Status status = group->ShareMemory();
+  if (!status.ok()) return status.message();
+  Groups()[name] = std::move(group);
   return "";
 }
 

@@ -9,12 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "exchange.h"
 #include "mpi_abi.h"
 #include "opwright/sdk.hpp"
 
 namespace opwright_mpi {
 
-class Reduction;
+class MpiReduction;
 
 // What a run does about once a millisecond while it waits; not ok: it gives up.
 using Poll = std::function<opwright::Status()>;
@@ -35,13 +36,19 @@ class Group {
   // One collective of a group at a time: held by each kernel while it starts or waits.
   std::mutex mutex;
 
+  // Lets reductions go through shared memory, if all processes can map it. Called by all of them.
+  opwright::Status ShareMemory();
+  // nullptr where they do not share memory.
+  Exchange* exchange() const { return exchange_.get(); }
+
   // Whether a collective may start: to be asked first by each. `who` is the operator.
   opwright::Status Check(const char* who) const;
   // Counts a collective that was started; `code` is MPI's answer.
   opwright::Status Started(const char* who, int code);
 
-  // Waits until `done` says 1; 0 is not yet, another number an error code of MPI, negated. Ends
-  // with an error that names the processes that did not come where the deadline passes.
+  // Waits until `done` says 1. 0 is not yet, 2 that something was done meanwhile, a negative number
+  // an error code of MPI, negated. Ends with an error that names the processes that did not come
+  // where nothing was done until the deadline.
   opwright::Status Wait(const char* who, const Poll& poll, const std::function<int()>& done);
   // Waits for one request.
   opwright::Status Wait(const char* who, const Poll& poll, Request* request);
@@ -53,10 +60,10 @@ class Group {
   // Waits for the answer, if one was asked for.
   opwright::Status EndComparison(const char* who, const Poll& poll);
 
-  // Reductions that are under way go on, in the order in which they started.
+  // Reductions by MPI that are under way go on, in the order in which they started.
   int Progress();
-  void Add(Reduction* reduction) { active_.push_back(reduction); }
-  void Remove(const Reduction* reduction);
+  void Add(MpiReduction* reduction) { active_.push_back(reduction); }
+  void Remove(const MpiReduction* reduction);
 
   // Tells the others that this process starts no further collective.
   void SayGoodbye();
@@ -78,12 +85,17 @@ class Group {
   // What is wrong with the others, after the deadline.
   std::string FindMissing(const Poll& poll);
   std::string FindEnded() const;
+  opwright::Status WaitForComparison(const char* who, const Poll& poll);
   opwright::Status DescribeDifference(const char* who, const Poll& poll);
+  opwright::Status Gather(const char* who, const Poll& poll, const void* own, int64_t bytes,
+                          void* all);
 
   std::string unusable_;  // why no collective may start any more
   int64_t n_started_ = 0;
   std::vector<Peer> peers_;
-  std::vector<Reduction*> active_;
+  std::vector<MpiReduction*> active_;
+  std::unique_ptr<Exchange> exchange_;
+  int n_spins_;
   // The comparison under way: digest and n_started of this process, and of all.
   bool is_comparing_ = false;
   int64_t own_[2] = {0, 0};

@@ -47,7 +47,10 @@ EXPORT int opwright_mpi_add_group(const char* name, const int* ranks, int n, cha
 EXPORT void opwright_mpi_set_deadline(double seconds) { opwright_mpi::SetDeadline(seconds); }
 
 EXPORT int opwright_mpi_describe(char* text, int64_t size) {
-  return Answer(opwright_mpi::Describe(), text, size);
+  std::string line = opwright_mpi::Describe();
+  line.resize(std::min(line.size(), line.find('\n')));
+  if (FindGroup("world")->exchange() != nullptr) line += ", reductions in shared memory";
+  return Answer(line, text, size);
 }
 
 // Gives `bytes` of data to each process of a group, and gets as many from each, in order of ranks.

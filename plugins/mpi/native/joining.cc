@@ -85,7 +85,7 @@ OPWRIGHT_FUNCTOR void AddPart(Reduce reduce, const T* part, int64_t n, const dou
 }
 
 template <typename T>
-OPWRIGHT_FUNCTOR void JoinBlocks(Reduce reduce, const T* parts, int64_t n_parts, int64_t stride,
+OPWRIGHT_FUNCTOR void JoinBlocks(Reduce reduce, const void* const* parts, int64_t n_parts,
                                  int64_t n, const double* weights, T* out) {
   using A = typename Wide<T>::Type;
   A divisor = static_cast<A>(n_parts);
@@ -97,13 +97,14 @@ OPWRIGHT_FUNCTOR void JoinBlocks(Reduce reduce, const T* parts, int64_t n_parts,
   A total[kBlock];
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t count = std::min(kBlock, n - begin);
-    const T* own = parts + begin;
+    const T* part = static_cast<const T*>(parts[0]) + begin;
     const A first = weights == nullptr ? A{1} : static_cast<A>(weights[0]);
     for (int64_t i = 0; i < count; ++i) {
-      total[i] = weights == nullptr ? Wide<T>::Load(own[i]) : Wide<T>::Load(own[i]) * first;
+      total[i] = weights == nullptr ? Wide<T>::Load(part[i]) : Wide<T>::Load(part[i]) * first;
     }
     for (int64_t r = 1; r < n_parts; ++r) {
-      AddPart(reduce, own + r * stride, count, weights == nullptr ? nullptr : weights + r, total);
+      AddPart(reduce, static_cast<const T*>(parts[r]) + begin, count,
+              weights == nullptr ? nullptr : weights + r, total);
     }
     if (reduce == Reduce::kMean) {
       for (int64_t i = 0; i < count; ++i) total[i] = total[i] / divisor;
@@ -112,11 +113,10 @@ OPWRIGHT_FUNCTOR void JoinBlocks(Reduce reduce, const T* parts, int64_t n_parts,
   }
 }
 
-#define OPWRIGHT_MPI_JOIN(name, type)                                                              \
-  OPWRIGHT_MPI_CLONES void name(Reduce reduce, const void* parts, int64_t n_parts, int64_t stride, \
-                                int64_t n, const double* weights, void* out) {                     \
-    JoinBlocks(reduce, static_cast<const type*>(parts), n_parts, stride, n, weights,               \
-               static_cast<type*>(out));                                                           \
+#define OPWRIGHT_MPI_JOIN(name, type)                                                     \
+  OPWRIGHT_MPI_CLONES void name(Reduce reduce, const void* const* parts, int64_t n_parts, \
+                                int64_t n, const double* weights, void* out) {            \
+    JoinBlocks(reduce, parts, n_parts, n, weights, static_cast<type*>(out));              \
   }
 OPWRIGHT_MPI_JOIN(JoinFloat16, opwright::Float16)
 OPWRIGHT_MPI_JOIN(JoinBFloat16, opwright::BFloat16)

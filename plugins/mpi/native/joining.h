@@ -15,11 +15,13 @@ enum class Reduce { kSum, kMean, kMax, kMin };
 // "sum", "mean", "max" or "min", which the description of the operator has checked.
 Reduce ReduceOf(const std::string& name);
 
-// out[i] joins part_0[i] to part_{n-1}[i]; part r begins at parts + r * n_stride elements.
-// `weights`, one for each part, is NULL, or what a mean weights the parts by; it is then divided by
-// their sum.
-using Join = void (*)(Reduce reduce, const void* parts, int64_t n_parts, int64_t stride, int64_t n,
+// out[i] joins parts[0][i] to parts[n_parts - 1][i]; out may be one of the parts. `weights`, one
+// for each part, is NULL, or what a mean weights the parts by; it is then divided by their sum.
+using Join = void (*)(Reduce reduce, const void* const* parts, int64_t n_parts, int64_t n,
                       const double* weights, void* out);
+
+// Up to so many bytes over all processes, everybody gets everything and joins all of it.
+constexpr int64_t kSmallBytes = 32 * 1024;
 
 // The function for a dtype: one of those that the kernels are registered for.
 Join JoinOf(DLDataType dtype);

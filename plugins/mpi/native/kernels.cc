@@ -49,8 +49,8 @@ struct CompareAttrs {
   OPWRIGHT_ATTRIBUTES(group, entries, digest);
 };
 
-size_t BytesOf(const opwright::InputTensor& tensor) {
-  return static_cast<size_t>(tensor.numel() * (tensor.dtype().bits / 8));
+int64_t BytesOf(const opwright::InputTensor& tensor) {
+  return tensor.numel() * (tensor.dtype().bits / 8);
 }
 
 template <typename T>
@@ -69,7 +69,25 @@ struct CompareKernel {
 // Several tensors in one reduction.
 struct Bucket {
   std::unique_ptr<Reduction> reduction;
+  Source source;
+  Target target;
 };
+
+void FindSource(const opwright::RunContext& ctx, Source* source) {
+  source->Clear();
+  for (uint32_t i = 0; i < ctx.input_count(0); ++i) {
+    const opwright::InputTensor x = ctx.input(0, i);
+    source->Add(static_cast<const char*>(x.raw()), BytesOf(x));
+  }
+}
+
+void FindTarget(const opwright::RunContext& ctx, Target* target) {
+  target->Clear();
+  for (uint32_t i = 0; i < ctx.output_count(0); ++i) {
+    const opwright::OutputTensor out = ctx.output(0, i);
+    target->Add(static_cast<char*>(out.raw()), BytesOf(out));
+  }
+}
 
 template <typename T>
 struct StartKernel {
@@ -84,8 +102,8 @@ struct StartKernel {
   }
   using Bound = Bucket;
   Status Bind(const opwright::RunContext&, const ReduceAttrs& attrs, Bucket& bucket) const {
-    bucket.reduction = std::make_unique<Reduction>(group_, ReduceOf(attrs.reduce),
-                                                   opwright::DtypeOf<T>(), n_, is_weighted_);
+    bucket.reduction =
+        Reduction::Make(group_, ReduceOf(attrs.reduce), opwright::DtypeOf<T>(), n_, is_weighted_);
     return Status::Ok();
   }
   Status Run(const opwright::RunContext& ctx, const ReduceAttrs&, Bucket& bucket) const {
@@ -93,17 +111,12 @@ struct StartKernel {
     const std::lock_guard<std::mutex> lock(group_->mutex);
     OPWRIGHT_RETURN_IF_ERROR(Enter(group_, kWho, ctx));
     if (!bucket.reduction->IsDone()) {  // of a run that failed before it waited
-      OPWRIGHT_RETURN_IF_ERROR(bucket.reduction->Wait(kWho, PollOf(ctx)));
+      OPWRIGHT_RETURN_IF_ERROR(bucket.reduction->Wait(kWho, PollOf(ctx), nullptr));
     }
-    char* to = bucket.reduction->elements();
-    for (uint32_t i = 0; i < ctx.input_count(0); ++i) {
-      const size_t bytes = BytesOf(ctx.input(0, i));
-      if (bytes != 0) std::memcpy(to, ctx.input(0, i).raw(), bytes);
-      to += bytes;
-    }
+    FindSource(ctx, &bucket.source);
     auto* reduction = bucket.reduction.get();
     ctx.output(0).template data<int64_t>()[0] = reinterpret_cast<intptr_t>(reduction);
-    return reduction->Start(kWho, rows_);
+    return reduction->Start(kWho, bucket.source, rows_);
   }
   Group* group_ = nullptr;
   int64_t n_ = 0;
@@ -113,20 +126,18 @@ struct StartKernel {
 
 template <typename T>
 struct WaitKernel {
+  using Bound = Target;
   static void Configure(opwright::KernelOptions& options) { ConfigureBlocking(options); }
-  static Status Run(const opwright::RunContext& ctx, const opwright::NoAttrs&) {
+  static Status Bind(const opwright::RunContext&, const opwright::NoAttrs&, Target&) {
+    return Status::Ok();
+  }
+  static Status Run(const opwright::RunContext& ctx, const opwright::NoAttrs&, Target& target) {
     constexpr const char* kWho = "dist.all_reduce";
     auto* reduction = reinterpret_cast<Reduction*>(  // NOLINT(performance-no-int-to-ptr)
         static_cast<intptr_t>(ctx.input(1).template data<int64_t>()[0]));
     const std::lock_guard<std::mutex> lock(reduction->group()->mutex);
-    OPWRIGHT_RETURN_IF_ERROR(reduction->Wait(kWho, PollOf(ctx)));
-    const char* from = reduction->elements();
-    for (uint32_t i = 0; i < ctx.output_count(0); ++i) {
-      const size_t bytes = BytesOf(ctx.output(0, i));
-      if (bytes != 0) std::memcpy(ctx.output(0, i).raw(), from, bytes);
-      from += bytes;
-    }
-    return Status::Ok();
+    FindTarget(ctx, &target);
+    return reduction->Wait(kWho, PollOf(ctx), &target);
   }
 };
 
@@ -138,13 +149,12 @@ struct AllReduceKernel : StartKernel<T> {
     Group* group = this->group_;
     const std::lock_guard<std::mutex> lock(group->mutex);
     OPWRIGHT_RETURN_IF_ERROR(Enter(group, kWho, ctx));
-    Reduction& reduction = *bucket.reduction;
-    const size_t bytes = BytesOf(ctx.input(0));
-    if (bytes != 0) std::memcpy(reduction.elements(), ctx.input(0).raw(), bytes);
-    OPWRIGHT_RETURN_IF_ERROR(reduction.Start(kWho, this->rows_));
-    OPWRIGHT_RETURN_IF_ERROR(reduction.Wait(kWho, PollOf(ctx)));
-    if (bytes != 0) std::memcpy(ctx.output(0).raw(), reduction.elements(), bytes);
-    return Status::Ok();
+    if (!bucket.reduction->IsDone()) {  // of a run that failed while it waited
+      OPWRIGHT_RETURN_IF_ERROR(bucket.reduction->Wait(kWho, PollOf(ctx), nullptr));
+    }
+    FindSource(ctx, &bucket.source);
+    FindTarget(ctx, &bucket.target);
+    return bucket.reduction->Run(kWho, PollOf(ctx), bucket.source, bucket.target, this->rows_);
   }
 };
 
@@ -238,7 +248,11 @@ struct ReduceScatterKernel : SendPartsKernel<ScatterAttrs> {
     const std::lock_guard<std::mutex> lock(group_->mutex);
     OPWRIGHT_RETURN_IF_ERROR(SendParts("dist.reduce_scatter", ctx, buffers));
     const int64_t n = parts_.part_bytes() / static_cast<int64_t>(sizeof(T));
-    JoinOf(opwright::DtypeOf<T>())(reduce_, buffers.received.data(), group_->size, n, n, nullptr,
+    std::vector<const void*> parts;
+    for (int r = 0; r < group_->size; ++r) {
+      parts.push_back(buffers.received.data() + r * parts_.part_bytes());
+    }
+    JoinOf(opwright::DtypeOf<T>())(reduce_, parts.data(), group_->size, n, nullptr,
                                    ctx.output(0).raw());
     return Status::Ok();
   }

@@ -1,0 +1,230 @@
+#include "exchange.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace opwright_mpi {
+
+namespace {
+
+constexpr int64_t kLine = 64;
+
+int64_t RoundUp(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
+
+char* Allocate(int64_t bytes) { return new char[static_cast<size_t>(bytes)]; }
+
+}  // namespace
+
+Exchange::Exchange(std::unique_ptr<SharedMemory> memory, int rank, int size)
+    : memory_(std::move(memory)),
+      rank_(rank),
+      size_(size),
+      chunk_bytes_(kSlotBytes / size / kLine * kLine * size),
+      own_(memory_->board(rank)),
+      slot_chunks_(static_cast<size_t>(memory_->n_slots()), -1),
+      parts_(static_cast<size_t>(size)),
+      weights_(static_cast<size_t>(size)),
+      small_(Allocate(kSmallBytes)) {}
+
+void Exchange::Start(Transfer* transfer, const Source& source, bool stays) {
+  transfer->source = &source;
+  transfer->has_kept_source = false;
+  transfer->n_kept_results = 0;
+  transfer->first_chunk = n_chunks_;
+  transfer->n_chunks = (transfer->bytes + chunk_bytes_ - 1) / chunk_bytes_;
+  transfer->is_done = transfer->n_chunks == 0;
+  if (transfer->is_done) return;
+  n_chunks_ += transfer->n_chunks;
+  transfers_.push_back(transfer);
+  while (Push() || JoinPart()) {
+  }
+  if (stays) return;
+  const int64_t rest = std::max(int64_t{0}, pushed_ - transfer->first_chunk) * chunk_bytes_;
+  if (rest < transfer->bytes) {
+    if (transfer->kept == nullptr) transfer->kept.reset(Allocate(transfer->bytes));
+    source.Read(rest, transfer->bytes - rest, transfer->kept.get() + rest);
+    transfer->has_kept_source = true;
+  }
+  transfer->source = nullptr;
+}
+
+void Exchange::SetTarget(Transfer* transfer, const Target* target) {
+  transfer->target = target;
+  if (target != nullptr && transfer->n_kept_results != 0) {
+    target->Write(0, transfer->n_kept_results, transfer->kept.get());
+  }
+  transfer->n_kept_results = 0;
+}
+
+int Exchange::Advance(Transfer* wanted) {
+  if (wanted->is_done) return 1;
+  if (Take(wanted)) return wanted->is_done ? 1 : 2;
+  return JoinPart() || Push() ? 2 : 0;
+}
+
+void Exchange::ForgetPointers(Transfer* transfer) {
+  transfer->source = nullptr;
+  transfer->target = nullptr;
+}
+
+void Exchange::Drop(std::unique_ptr<Transfer> transfer) {
+  if (transfer->is_done) return;
+  ForgetPointers(transfer.get());
+  transfer->is_dropped = true;
+  dropped_.push_back(std::move(transfer));
+}
+
+Exchange::Chunk Exchange::ChunkOf(const Transfer& transfer, int64_t number) const {
+  Chunk chunk{};
+  chunk.begin = (number - transfer.first_chunk) * chunk_bytes_;
+  chunk.bytes = std::min(chunk_bytes_, transfer.bytes - chunk.begin);
+  chunk.part = RoundUp((chunk.bytes + size_ - 1) / size_, kLine);
+  chunk.is_small = transfer.bytes * size_ <= kSmallBytes;
+  return chunk;
+}
+
+// That of a chunk which was started and is not taken yet.
+Transfer* Exchange::TransferOf(int64_t number) const {
+  const auto found =
+      std::find_if(transfers_.begin(), transfers_.end(), [number](const Transfer* transfer) {
+        return number < transfer->first_chunk + transfer->n_chunks;
+      });
+  return *found;
+}
+
+char* Exchange::SlotOf(int rank, int64_t number) const {
+  return memory_->slot(rank, memory_->board(rank).headers[number % kHeaders].slot);
+}
+
+// Whether each process has done it with chunk `number`.
+bool Exchange::HaveAll(Counter Board::* counter, int64_t number, int64_t* least) const {
+  if (*least > number) return true;
+  int64_t slowest = n_chunks_;
+  for (int r = 0; r < size_ && slowest > number; ++r) {
+    slowest = std::min(slowest, (memory_->board(r).*counter).value.load(std::memory_order_acquire));
+  }
+  if (slowest <= number) return false;  // the rest was not looked at
+  *least = slowest;
+  return true;
+}
+
+// The first one, which is in the cache most likely; -1 where there is none.
+int64_t Exchange::FindFreeSlot() {
+  for (size_t slot = 0; slot < slot_chunks_.size(); ++slot) {
+    if (HaveAll(&Board::taken, slot_chunks_[slot], &least_taken_)) {
+      return static_cast<int64_t>(slot);
+    }
+  }
+  return -1;
+}
+
+bool Exchange::Push() {
+  if (pushed_ == n_chunks_) return false;
+  const Transfer& transfer = *TransferOf(pushed_);
+  if (transfer.source == nullptr && !transfer.has_kept_source) return false;  // its run has failed
+  const int64_t slot = FindFreeSlot();
+  if (slot < 0) return false;
+  const Chunk chunk = ChunkOf(transfer, pushed_);
+  char* to = memory_->slot(rank_, slot);
+  if (transfer.source != nullptr) {
+    transfer.source->Read(chunk.begin, chunk.bytes, to);
+  } else {
+    std::memcpy(to, transfer.kept.get() + chunk.begin, static_cast<size_t>(chunk.bytes));
+  }
+  own_.headers[pushed_ % kHeaders] = {slot, transfer.weight};
+  slot_chunks_[static_cast<size_t>(slot)] = pushed_;
+  own_.pushed.value.store(++pushed_, std::memory_order_release);
+  return true;
+}
+
+bool Exchange::JoinPart() {
+  if (joined_ == pushed_) return false;
+  const Transfer& transfer = *TransferOf(joined_);
+  const Chunk chunk = ChunkOf(transfer, joined_);
+  if (!chunk.is_small) {
+    if (!HaveAll(&Board::pushed, joined_, &least_pushed_)) return false;
+    const int64_t begin = chunk.PartBegin(rank_);
+    JoinRange(transfer, joined_, begin, chunk.PartBytes(rank_), SlotOf(rank_, joined_) + begin);
+  }
+  own_.joined.value.store(++joined_, std::memory_order_release);
+  return true;
+}
+
+void Exchange::JoinRange(const Transfer& transfer, int64_t number, int64_t begin, int64_t bytes,
+                         char* out) {
+  for (int r = 0; r < size_; ++r) {
+    parts_[static_cast<size_t>(r)] = SlotOf(r, number) + begin;
+    weights_[static_cast<size_t>(r)] = memory_->board(r).headers[number % kHeaders].weight;
+  }
+  transfer.join(transfer.reduce, parts_.data(), size_, bytes / transfer.item,
+                transfer.is_weighted ? weights_.data() : nullptr, out);
+}
+
+bool Exchange::Take(const Transfer* wanted) {
+  if (taken_ == joined_) return false;
+  Transfer* transfer = transfers_.front();
+  const bool may_take = transfer->is_dropped || transfer->first_chunk <= wanted->first_chunk;
+  if (!may_take) return false;
+  const Chunk chunk = ChunkOf(*transfer, taken_);
+  const bool is_ready = chunk.is_small ? HaveAll(&Board::pushed, taken_, &least_pushed_)
+                                       : HaveAll(&Board::joined, taken_, &least_joined_);
+  if (!is_ready) return false;
+  const bool is_kept = transfer->target == nullptr && transfer != wanted && !transfer->is_dropped;
+  if (is_kept) {
+    if (transfer->kept == nullptr) transfer->kept.reset(Allocate(transfer->bytes));
+    transfer->n_kept_results += chunk.bytes;
+  }
+  if (is_kept || transfer->target != nullptr) TakeParts(transfer, chunk);
+  own_.taken.value.store(++taken_, std::memory_order_release);
+  if (taken_ == transfer->first_chunk + transfer->n_chunks) {
+    transfer->is_done = true;
+    transfers_.pop_front();
+    const auto is_gone = [](const auto& dropped) { return dropped->is_done; };
+    dropped_.erase(std::remove_if(dropped_.begin(), dropped_.end(), is_gone), dropped_.end());
+  }
+  return true;
+}
+
+void Exchange::TakeParts(Transfer* transfer, const Chunk& chunk) {
+  const auto give = [&](int64_t begin, int64_t bytes, const char* from) {
+    if (transfer->target != nullptr) {
+      transfer->target->Write(chunk.begin + begin, bytes, from);
+    } else {
+      std::memcpy(transfer->kept.get() + chunk.begin + begin, from, static_cast<size_t>(bytes));
+    }
+  };
+  if (chunk.is_small) {
+    JoinRange(*transfer, taken_, 0, chunk.bytes, small_.get());
+    give(0, chunk.bytes, small_.get());
+    return;
+  }
+  for (int r = 0; r < size_; ++r) {
+    const int64_t begin = chunk.PartBegin(r);
+    if (chunk.PartBytes(r) != 0) give(begin, chunk.PartBytes(r), SlotOf(r, taken_) + begin);
+  }
+}
+
+void Exchange::PostComparison(int64_t digest, int64_t n_started) {
+  int64_t (&entry)[2] = own_.comparisons[compared_ & 1];
+  entry[0] = digest;
+  entry[1] = n_started;
+  own_.compared.value.store(++compared_, std::memory_order_release);
+}
+
+bool Exchange::HasComparison() const {
+  for (int r = 0; r < size_; ++r) {
+    const auto& theirs = memory_->board(r).compared.value;
+    if (theirs.load(std::memory_order_acquire) < compared_) return false;
+  }
+  return true;
+}
+
+void Exchange::ReadComparison(std::vector<int64_t>* all) const {
+  for (int r = 0; r < size_; ++r) {
+    const int64_t (&entry)[2] = memory_->board(r).comparisons[(compared_ - 1) & 1];
+    std::copy_n(entry, 2, all->begin() + 2 * r);
+  }
+}
+
+}  // namespace opwright_mpi

@@ -1,0 +1,108 @@
+// Reductions through shared memory: cut into chunks that pass through slots, in one order.
+#ifndef OPWRIGHT_MPI_EXCHANGE_H_
+#define OPWRIGHT_MPI_EXCHANGE_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "joining.h"
+#include "pieces.h"
+#include "shared_memory.h"
+
+namespace opwright_mpi {
+
+// One reduction on its way through the slots.
+struct Transfer {
+  Join join = nullptr;
+  Reduce reduce = Reduce::kSum;
+  int64_t bytes = 0;
+  int64_t item = 1;  // bytes of an element
+  bool is_weighted = false;
+  double weight = 1;
+
+  // The rest is the exchange's own. The pointers live as long as a call of its owner.
+  const Source* source = nullptr;
+  const Target* target = nullptr;
+  // Elements that found no free slot, and results that were taken before anybody waited for them.
+  std::unique_ptr<char[]> kept;
+  bool has_kept_source = false;
+  int64_t n_kept_results = 0;  // bytes
+  int64_t first_chunk = 0;
+  int64_t n_chunks = 0;
+  bool is_dropped = false;  // its owner is gone
+  bool is_done = true;
+};
+
+// Each process copies a chunk into a slot of its own (pushes it), joins its part of it once all
+// have pushed, in the order of ranks and in place, and takes the joined parts of all. A transfer
+// that is small as a whole is not divided: each process joins all of it. Nothing here waits.
+class Exchange {
+ public:
+  Exchange(std::unique_ptr<SharedMemory> memory, int rank, int size);
+
+  // Begins. The source is left alone afterwards, unless the owner says that it `stays` there until
+  // the transfer is done.
+  void Start(Transfer* transfer, const Source& source, bool stays);
+  // From now on the results go to `target`; nullptr: nowhere.
+  void SetTarget(Transfer* transfer, const Target* target);
+  // Goes one step further: 1 where the transfer is done, 2 where a step was made, 0 where not.
+  int Advance(Transfer* wanted);
+  // The caller's memory is gone, whether the transfer is done or not.
+  static void ForgetPointers(Transfer* transfer);
+  // Lets a transfer end without its owner.
+  void Drop(std::unique_ptr<Transfer> transfer);
+
+  // Says what this process is about to run; later, whether all have said so, and what.
+  void PostComparison(int64_t digest, int64_t n_started);
+  bool HasComparison() const;
+  void ReadComparison(std::vector<int64_t>* all) const;
+
+ private:
+  struct Chunk {
+    int64_t begin;  // byte of its transfer
+    int64_t bytes;
+    int64_t part;  // bytes of the part of each process
+    bool is_small;
+
+    int64_t PartBegin(int rank) const { return std::min(bytes, rank * part); }
+    int64_t PartBytes(int rank) const { return PartBegin(rank + 1) - PartBegin(rank); }
+  };
+
+  Chunk ChunkOf(const Transfer& transfer, int64_t number) const;
+  Transfer* TransferOf(int64_t number) const;
+  char* SlotOf(int rank, int64_t number) const;
+  bool HaveAll(Counter Board::* counter, int64_t number, int64_t* least) const;
+  int64_t FindFreeSlot();
+  bool Push();
+  bool JoinPart();
+  bool Take(const Transfer* wanted);
+  void TakeParts(Transfer* transfer, const Chunk& chunk);
+  void JoinRange(const Transfer& transfer, int64_t number, int64_t begin, int64_t bytes, char* out);
+
+  std::unique_ptr<SharedMemory> memory_;
+  const int rank_;
+  const int size_;
+  const int64_t chunk_bytes_;
+  Board& own_;
+  std::deque<Transfer*> transfers_;  // those of which a chunk is still to be taken, in order
+  std::vector<std::unique_ptr<Transfer>> dropped_;
+  int64_t n_chunks_ = 0;  // of all that were started
+  int64_t pushed_ = 0;
+  int64_t joined_ = 0;
+  int64_t taken_ = 0;
+  int64_t compared_ = 0;
+  // What the slowest process was seen to have done.
+  mutable int64_t least_pushed_ = 0;
+  mutable int64_t least_joined_ = 0;
+  mutable int64_t least_taken_ = 0;
+  std::vector<int64_t> slot_chunks_;  // the chunk that each slot was given last
+  std::vector<const void*> parts_;
+  std::vector<double> weights_;
+  std::unique_ptr<char[]> small_;
+};
+
+}  // namespace opwright_mpi
+
+#endif  // OPWRIGHT_MPI_EXCHANGE_H_

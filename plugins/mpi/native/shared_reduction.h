@@ -1,0 +1,30 @@
+// Reductions through memory that the processes of a group share.
+#ifndef OPWRIGHT_MPI_SHARED_REDUCTION_H_
+#define OPWRIGHT_MPI_SHARED_REDUCTION_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "exchange.h"
+#include "reduction.h"
+
+namespace opwright_mpi {
+
+class SharedReduction : public Reduction {
+ public:
+  SharedReduction(Group* group, Reduce reduce, DLDataType dtype, int64_t n, bool is_weighted);
+  ~SharedReduction() override;
+
+  opwright::Status Start(const char* who, const Source& source, double weight) override;
+  opwright::Status Wait(const char* who, const Poll& poll, const Target* target) override;
+  opwright::Status Run(const char* who, const Poll& poll, const Source& source,
+                       const Target& target, double weight) override;
+  bool IsDone() const override { return transfer_->is_done; }
+
+ private:
+  std::unique_ptr<Transfer> transfer_;
+};
+
+}  // namespace opwright_mpi
+
+#endif  // OPWRIGHT_MPI_SHARED_REDUCTION_H_
