@@ -26,7 +26,7 @@ constexpr auto kPollInterval = std::chrono::milliseconds(1);
 constexpr auto kAnswerTime = std::chrono::milliseconds(500);
 // Turns in which a process that waits keeps its core; then others may have it. Where there are more
 // processes than cores, those that it waits for need it.
-constexpr int kSpins = 1000;
+constexpr int kSpins = 50;
 constexpr int kFewSpins = 2;
 // Waited so long, it sleeps between two looks: the others are far behind.
 constexpr auto kPatience = std::chrono::milliseconds(50);

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "exchange.h"
 #include "mpi_abi.h"
 #include "opwright/sdk.hpp"
+#include "shared_exchange.h"
 
 namespace opwright_mpi {
 
@@ -39,7 +39,7 @@ class Group {
   // Lets reductions go through shared memory, if all processes can map it. Called by all of them.
   opwright::Status ShareMemory();
   // nullptr where they do not share memory.
-  Exchange* exchange() const { return exchange_.get(); }
+  SharedExchange* exchange() const { return exchange_.get(); }
 
   // Whether a collective may start: to be asked first by each. `who` is the operator.
   opwright::Status Check(const char* who) const;
@@ -94,7 +94,7 @@ class Group {
   int64_t n_started_ = 0;
   std::vector<Peer> peers_;
   std::vector<MpiReduction*> active_;
-  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<SharedExchange> exchange_;
   int n_spins_;
   // The comparison under way: digest and n_started of this process, and of all.
   bool is_comparing_ = false;

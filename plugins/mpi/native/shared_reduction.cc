@@ -29,10 +29,10 @@ Status SharedReduction::Start(const char* who, const Source& source, double weig
 }
 
 Status SharedReduction::Wait(const char* who, const Poll& poll, const Target* target) {
-  Exchange* exchange = group_->exchange();
+  SharedExchange* exchange = group_->exchange();
   exchange->SetTarget(transfer_.get(), target);
   Status status = group_->Wait(who, poll, [&] { return exchange->Advance(transfer_.get()); });
-  Exchange::ForgetPointers(transfer_.get());
+  SharedExchange::ForgetPointers(transfer_.get());
   return status;
 }
 

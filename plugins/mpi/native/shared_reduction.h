@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "exchange.h"
 #include "reduction.h"
+#include "shared_exchange.h"
 
 namespace opwright_mpi {
 

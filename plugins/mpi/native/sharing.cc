@@ -51,7 +51,7 @@ Status Group::ShareMemory() {
   OPWRIGHT_RETURN_IF_ERROR(Gather(kWho, never_ends, &is_mapped, sizeof(is_mapped), mapped.data()));
   if (std::find(mapped.begin(), mapped.end(), 0) != mapped.end()) return Status::Ok();
   memory->CloseDescriptor();
-  exchange_ = std::make_unique<Exchange>(std::move(memory), rank, size);
+  exchange_ = std::make_unique<SharedExchange>(std::move(memory), rank, size);
   return Status::Ok();
 }
 

@@ -30,7 +30,16 @@ def dist_buckets(graph: Graph) -> None:
         return
     limit = dict(graph.target.options or ()).get(f"dist.{BUCKET_BYTES}", DEFAULT_BUCKET_BYTES)
     parts = _Divider(graph.uses(), limit).divide(ops)
-    _place(graph, [_make_bucket(graph, part) for part in parts])
+    _place(graph, [_make_bucket(graph, part) for part in parts if not _stays(graph.uses(), part)])
+
+
+def _stays(uses: Uses, part: list[LoweredOp]) -> bool:
+    """Whether a reduction is best left as it is: awaited at once, it needs no copy in a bucket."""
+    if len(part) > 1:
+        return False
+    (op,) = part
+    written, used = written_at(uses, op.input("x")[0]), first_use(uses, op.output("out")[0])
+    return written + 2 == used == uses.position[op] + 1
 
 
 def _meets(op: LoweredOp) -> bool:
@@ -110,8 +119,12 @@ def _place(graph: Graph, buckets: list[_Bucket]) -> None:
     gone = {op for bucket in buckets for op in bucket.ops}
     behind: dict[int, list[LoweredOp]] = {}
     before: dict[int, list[LoweredOp]] = {}
-    started = -1  # starts keep the order of the program, equal on all processes
+    # Starts keep the order of the program, equal on all processes; also behind reductions that stay.
+    staying = [uses.position[op] for op in graph.of_type("dist.all_reduce") if op not in gone]
+    started = -1
     for bucket in buckets:
+        first = uses.position[bucket.ops[0]]
+        started = max(started, *(position for position in staying if position < first), -1)
         started = max(started, *(written_at(uses, value) for value in bucket.start.input("x")))
         behind.setdefault(started, []).append(bucket.start)
         use = min(first_use(uses, value) for value in bucket.wait.output("out"))

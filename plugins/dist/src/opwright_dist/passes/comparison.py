@@ -63,7 +63,8 @@ def describe(op: LoweredOp) -> str:
     if "rows" in op.definition.input_index and op.input("rows") and not weighted:
         words.append(f"rows={op.input('rows')[0].meta.shape[0]}")
     shapes = "+".join(format_shape(meta.shape) for meta in metas)
-    return f"{op.type}({', '.join(words)}) of {metas[0].dtype} {shapes}"
+    kind = op.type.removesuffix("_start")  # where it is awaited may differ
+    return f"{kind}({', '.join(words)}) of {metas[0].dtype} {shapes}"
 
 
 def digest(entries: list[str]) -> int:

@@ -1,4 +1,4 @@
-#include "exchange.h"
+#include "shared_exchange.h"
 
 #include <algorithm>
 #include <cstring>
@@ -16,7 +16,7 @@ char* Allocate(int64_t bytes) { return new char[static_cast<size_t>(bytes)]; }
 
 }  // namespace
 
-Exchange::Exchange(std::unique_ptr<SharedMemory> memory, int rank, int size)
+SharedExchange::SharedExchange(std::unique_ptr<SharedMemory> memory, int rank, int size)
     : memory_(std::move(memory)),
       rank_(rank),
       size_(size),
@@ -27,7 +27,7 @@ Exchange::Exchange(std::unique_ptr<SharedMemory> memory, int rank, int size)
       weights_(static_cast<size_t>(size)),
       small_(Allocate(kSmallBytes)) {}
 
-void Exchange::Start(Transfer* transfer, const Source& source, bool stays) {
+void SharedExchange::Start(Transfer* transfer, const Source& source, bool stays) {
   transfer->source = &source;
   transfer->has_kept_source = false;
   transfer->n_kept_results = 0;
@@ -49,7 +49,7 @@ void Exchange::Start(Transfer* transfer, const Source& source, bool stays) {
   transfer->source = nullptr;
 }
 
-void Exchange::SetTarget(Transfer* transfer, const Target* target) {
+void SharedExchange::SetTarget(Transfer* transfer, const Target* target) {
   transfer->target = target;
   if (target != nullptr && transfer->n_kept_results != 0) {
     target->Write(0, transfer->n_kept_results, transfer->kept.get());
@@ -57,25 +57,25 @@ void Exchange::SetTarget(Transfer* transfer, const Target* target) {
   transfer->n_kept_results = 0;
 }
 
-int Exchange::Advance(Transfer* wanted) {
+int SharedExchange::Advance(Transfer* wanted) {
   if (wanted->is_done) return 1;
   if (Take(wanted)) return wanted->is_done ? 1 : 2;
   return JoinPart() || Push() ? 2 : 0;
 }
 
-void Exchange::ForgetPointers(Transfer* transfer) {
+void SharedExchange::ForgetPointers(Transfer* transfer) {
   transfer->source = nullptr;
   transfer->target = nullptr;
 }
 
-void Exchange::Drop(std::unique_ptr<Transfer> transfer) {
+void SharedExchange::Drop(std::unique_ptr<Transfer> transfer) {
   if (transfer->is_done) return;
   ForgetPointers(transfer.get());
   transfer->is_dropped = true;
   dropped_.push_back(std::move(transfer));
 }
 
-Exchange::Chunk Exchange::ChunkOf(const Transfer& transfer, int64_t number) const {
+SharedExchange::Chunk SharedExchange::ChunkOf(const Transfer& transfer, int64_t number) const {
   Chunk chunk{};
   chunk.begin = (number - transfer.first_chunk) * chunk_bytes_;
   chunk.bytes = std::min(chunk_bytes_, transfer.bytes - chunk.begin);
@@ -85,7 +85,7 @@ Exchange::Chunk Exchange::ChunkOf(const Transfer& transfer, int64_t number) cons
 }
 
 // That of a chunk which was started and is not taken yet.
-Transfer* Exchange::TransferOf(int64_t number) const {
+Transfer* SharedExchange::TransferOf(int64_t number) const {
   const auto found =
       std::find_if(transfers_.begin(), transfers_.end(), [number](const Transfer* transfer) {
         return number < transfer->first_chunk + transfer->n_chunks;
@@ -93,12 +93,12 @@ Transfer* Exchange::TransferOf(int64_t number) const {
   return *found;
 }
 
-char* Exchange::SlotOf(int rank, int64_t number) const {
+char* SharedExchange::SlotOf(int rank, int64_t number) const {
   return memory_->slot(rank, memory_->board(rank).headers[number % kHeaders].slot);
 }
 
 // Whether each process has done it with chunk `number`.
-bool Exchange::HaveAll(Counter Board::* counter, int64_t number, int64_t* least) const {
+bool SharedExchange::HaveAll(Counter Board::* counter, int64_t number, int64_t* least) const {
   if (*least > number) return true;
   int64_t slowest = n_chunks_;
   for (int r = 0; r < size_ && slowest > number; ++r) {
@@ -110,7 +110,7 @@ bool Exchange::HaveAll(Counter Board::* counter, int64_t number, int64_t* least)
 }
 
 // The first one, which is in the cache most likely; -1 where there is none.
-int64_t Exchange::FindFreeSlot() {
+int64_t SharedExchange::FindFreeSlot() {
   for (size_t slot = 0; slot < slot_chunks_.size(); ++slot) {
     if (HaveAll(&Board::taken, slot_chunks_[slot], &least_taken_)) {
       return static_cast<int64_t>(slot);
@@ -119,7 +119,7 @@ int64_t Exchange::FindFreeSlot() {
   return -1;
 }
 
-bool Exchange::Push() {
+bool SharedExchange::Push() {
   if (pushed_ == n_chunks_) return false;
   const Transfer& transfer = *TransferOf(pushed_);
   if (transfer.source == nullptr && !transfer.has_kept_source) return false;  // its run has failed
@@ -138,7 +138,7 @@ bool Exchange::Push() {
   return true;
 }
 
-bool Exchange::JoinPart() {
+bool SharedExchange::JoinPart() {
   if (joined_ == pushed_) return false;
   const Transfer& transfer = *TransferOf(joined_);
   const Chunk chunk = ChunkOf(transfer, joined_);
@@ -151,8 +151,8 @@ bool Exchange::JoinPart() {
   return true;
 }
 
-void Exchange::JoinRange(const Transfer& transfer, int64_t number, int64_t begin, int64_t bytes,
-                         char* out) {
+void SharedExchange::JoinRange(const Transfer& transfer, int64_t number, int64_t begin,
+                               int64_t bytes, char* out) {
   for (int r = 0; r < size_; ++r) {
     parts_[static_cast<size_t>(r)] = SlotOf(r, number) + begin;
     weights_[static_cast<size_t>(r)] = memory_->board(r).headers[number % kHeaders].weight;
@@ -161,7 +161,7 @@ void Exchange::JoinRange(const Transfer& transfer, int64_t number, int64_t begin
                 transfer.is_weighted ? weights_.data() : nullptr, out);
 }
 
-bool Exchange::Take(const Transfer* wanted) {
+bool SharedExchange::Take(const Transfer* wanted) {
   if (taken_ == joined_) return false;
   Transfer* transfer = transfers_.front();
   const bool may_take = transfer->is_dropped || transfer->first_chunk <= wanted->first_chunk;
@@ -186,7 +186,7 @@ bool Exchange::Take(const Transfer* wanted) {
   return true;
 }
 
-void Exchange::TakeParts(Transfer* transfer, const Chunk& chunk) {
+void SharedExchange::TakeParts(Transfer* transfer, const Chunk& chunk) {
   const auto give = [&](int64_t begin, int64_t bytes, const char* from) {
     if (transfer->target != nullptr) {
       transfer->target->Write(chunk.begin + begin, bytes, from);
@@ -205,14 +205,14 @@ void Exchange::TakeParts(Transfer* transfer, const Chunk& chunk) {
   }
 }
 
-void Exchange::PostComparison(int64_t digest, int64_t n_started) {
+void SharedExchange::PostComparison(int64_t digest, int64_t n_started) {
   int64_t (&entry)[2] = own_.comparisons[compared_ & 1];
   entry[0] = digest;
   entry[1] = n_started;
   own_.compared.value.store(++compared_, std::memory_order_release);
 }
 
-bool Exchange::HasComparison() const {
+bool SharedExchange::HasComparison() const {
   for (int r = 0; r < size_; ++r) {
     const auto& theirs = memory_->board(r).compared.value;
     if (theirs.load(std::memory_order_acquire) < compared_) return false;
@@ -220,7 +220,7 @@ bool Exchange::HasComparison() const {
   return true;
 }
 
-void Exchange::ReadComparison(std::vector<int64_t>* all) const {
+void SharedExchange::ReadComparison(std::vector<int64_t>* all) const {
   for (int r = 0; r < size_; ++r) {
     const int64_t (&entry)[2] = memory_->board(r).comparisons[(compared_ - 1) & 1];
     std::copy_n(entry, 2, all->begin() + 2 * r);

@@ -1,6 +1,6 @@
 // Reductions through shared memory: cut into chunks that pass through slots, in one order.
-#ifndef OPWRIGHT_MPI_EXCHANGE_H_
-#define OPWRIGHT_MPI_EXCHANGE_H_
+#ifndef OPWRIGHT_MPI_SHARED_EXCHANGE_H_
+#define OPWRIGHT_MPI_SHARED_EXCHANGE_H_
 
 #include <cstdint>
 #include <deque>
@@ -38,9 +38,9 @@ struct Transfer {
 // Each process copies a chunk into a slot of its own (pushes it), joins its part of it once all
 // have pushed, in the order of ranks and in place, and takes the joined parts of all. A transfer
 // that is small as a whole is not divided: each process joins all of it. Nothing here waits.
-class Exchange {
+class SharedExchange {
  public:
-  Exchange(std::unique_ptr<SharedMemory> memory, int rank, int size);
+  SharedExchange(std::unique_ptr<SharedMemory> memory, int rank, int size);
 
   // Begins. The source is left alone afterwards, unless the owner says that it `stays` there until
   // the transfer is done.
@@ -105,4 +105,4 @@ class Exchange {
 
 }  // namespace opwright_mpi
 
-#endif  // OPWRIGHT_MPI_EXCHANGE_H_
+#endif  // OPWRIGHT_MPI_SHARED_EXCHANGE_H_
