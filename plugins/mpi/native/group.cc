@@ -58,7 +58,7 @@ inline void Pause() {
 #endif
 }
 
-// How many of the processes of this group the cores of this one would have to serve.
+// Of all processes: on several machines their cores are more, and a yield costs little there.
 int SpinsOf(int n_processes) {
   cpu_set_t cores;
   CPU_ZERO(&cores);

@@ -1,6 +1,7 @@
 #include "joining.h"
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 #include <opwright/functors/half.h>
@@ -84,6 +85,20 @@ OPWRIGHT_FUNCTOR void AddPart(Reduce reduce, const T* part, int64_t n, const dou
   }
 }
 
+// Divides by multiplying where that gives the same bits, several times as fast: by powers of two.
+template <typename A>
+OPWRIGHT_ALWAYS_INLINE void Divide(A divisor, int64_t n, A* total) {
+  if constexpr (std::is_floating_point_v<A>) {
+    int exponent = 0;
+    if (std::frexp(divisor, &exponent) == A{0.5}) {
+      const A factor = 1 / divisor;
+      for (int64_t i = 0; i < n; ++i) total[i] = total[i] * factor;
+      return;
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) total[i] = total[i] / divisor;
+}
+
 template <typename T>
 OPWRIGHT_FUNCTOR void JoinBlocks(Reduce reduce, const void* const* parts, int64_t n_parts,
                                  int64_t n, const double* weights, T* out) {
@@ -106,9 +121,7 @@ OPWRIGHT_FUNCTOR void JoinBlocks(Reduce reduce, const void* const* parts, int64_
       AddPart(reduce, static_cast<const T*>(parts[r]) + begin, count,
               weights == nullptr ? nullptr : weights + r, total);
     }
-    if (reduce == Reduce::kMean) {
-      for (int64_t i = 0; i < count; ++i) total[i] = total[i] / divisor;
-    }
+    if (reduce == Reduce::kMean) Divide(divisor, count, total);
     for (int64_t i = 0; i < count; ++i) out[begin + i] = Wide<T>::Store(total[i]);
   }
 }
