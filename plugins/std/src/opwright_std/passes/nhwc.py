@@ -14,8 +14,9 @@ from math import prod
 from typing import Any
 
 from opwright.op import Meta
-from opwright.rewriting import Graph, LoweredOp, Value
+from opwright.rewriting import Edit, Graph, LoweredOp, Value
 from opwright_std.passes.elementwise import CHAIN, KINDS
+from opwright_std.passes.nhwc_axes import AXES, find_inverse, split_channels
 
 TO_NHWC, TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 
@@ -51,7 +52,8 @@ NORMS = {
 """Channels last they are those of a matrix with one row for each pixel."""
 
 ELEMENTWISE = frozenset([*KINDS, CHAIN, "add_n", "assign", "cast"])
-"""Operators that compute each element of their images from those at the same place."""
+"""Operators that compute each element of their images from those at the same place, where an
+operand may be repeated along an axis."""
 
 
 def nhwc(graph: Graph) -> None:
@@ -77,6 +79,7 @@ def _turn_all(graph: Graph) -> bool:
         kind = _kind(graph, op)
         images = _images_of(op, kind, turned)
         if not images:
+            _turn_shuffle(graph, op, edit, turned)
             continue
         turn = _Turn(graph, op, kind, images)
         if not _is_served(graph, kind, turn.made):
@@ -84,6 +87,28 @@ def _turn_all(graph: Graph) -> bool:
         if edit.fuse([op], [*turn.before, turn.made, *turn.after]):
             turned.update(_written(op, images))
     return edit.apply()
+
+
+def _turn_shuffle(graph: Graph, op: LoweredOp, edit: Edit, turned: set[Value]) -> None:
+    """Permute the parts of channels, which a transposition of their own axes does, as they lie."""
+    split = split_channels(op, turned) if op.type == "transpose" else None
+    if split is None:
+        return
+    (source,), (out,) = op.inputs[0], op.outputs[0]
+    image = source.source or source
+    last = graph.value(image.name, _turned(image.meta))
+    read = graph.view(last, Meta(split.shape, image.meta.dtype))
+    written = graph.value(out.name, Meta(split.permuted, image.meta.dtype))
+    made = [
+        graph.make("transpose", {"x": x}, {"out": y}, {"axes": list(axes)}, like=op)
+        for x, y, axes in (
+            (image, last, TO_NHWC),
+            (read, written, split.axes),
+            (written, out, split.back),
+        )
+    ]
+    if edit.fuse([op], made):
+        turned.add(out)
 
 
 def _is_served(graph: Graph, kind: str, made: LoweredOp) -> bool:
@@ -101,7 +126,7 @@ def _written(op: LoweredOp, images: frozenset[str]) -> list[Value]:
 
 def _images_of(op: LoweredOp, kind: str, turned: set[Value]) -> frozenset[str]:
     """Return the slots of an operator that shall hold images channels last, none to leave it."""
-    near = any(value in turned for value in op.data_reads())
+    near = any((value.source or value) in turned for value in op.data_reads())
     if kind in IMAGES:
         wanted = near or kind in CONVOLUTIONS
         return IMAGES[kind] if wanted and op.attrs["data_format"] == "NCHW" else frozenset()
@@ -109,14 +134,15 @@ def _images_of(op: LoweredOp, kind: str, turned: set[Value]) -> frozenset[str]:
         return frozenset()
     if kind in NORMS:
         return NORMS[kind] if len(op.inputs[0][0].meta.shape) == 4 else frozenset()
+    if kind in AXES:
+        return AXES[kind].images(op)
     return _elementwise_images(op) if kind in ELEMENTWISE else frozenset()
 
 
 def _elementwise_images(op: LoweredOp) -> frozenset[str]:
-    """Return all slots of an elementwise operator whose arrays are of one shape or one number."""
-    values = [value for values in (*op.inputs, *op.outputs) for value in values]
-    shapes = {value.meta.shape for value in values if prod(value.meta.shape) != 1}
-    if len(shapes) != 1 or len(next(iter(shapes))) != 4 or op.children:
+    """Return all slots of an elementwise operator that writes images."""
+    shapes = {value.meta.shape for value in op.writes()}
+    if len(shapes) != 1 or len(shape := next(iter(shapes))) != 4 or prod(shape) == 1 or op.children:
         return frozenset()
     slots = (*op.definition.proto.inputs, *op.definition.proto.outputs)
     return frozenset(slot.name for slot in slots)
@@ -136,6 +162,7 @@ class _Turn:
         self._graph = graph
         self._op = op
         self._images = images
+        self._kind = kind
         self._rows = kind in NORMS
         self._known: dict[Value, Value] = {}
         self.before: list[LoweredOp] = []
@@ -157,21 +184,27 @@ class _Turn:
         attrs: dict[str, Any] = {k: v for k, v in op.attrs.items() if v is not None}
         if "data_format" in attrs:
             attrs["data_format"] = "NHWC"
+        if self._kind in AXES:
+            attrs |= AXES[self._kind].turn(op)
         return self._graph.make(op.definition, inputs, outputs, attrs, like=op)
 
     def _is_image(self, slot: str, value: Value) -> bool:
-        return slot in self._images and prod(value.meta.shape) != 1 and len(value.meta.shape) == 4
+        if slot not in self._images or prod(value.meta.shape) == 1:
+            return False
+        return len(value.meta.shape) == 4 or self._kind in ELEMENTWISE
 
     def _read(self, slot: str, shape_only: bool, value: Value) -> Value:
         if not self._is_image(slot, value):
             return value
-        meta = _turned(value.meta)
-        if shape_only or _is_same(value.meta.shape):
+        image = _as_image(value.meta)
+        meta = _turned(image)
+        if shape_only or _is_same(image.shape):
             return self._flat(self._graph.view(value, meta))
         if value not in self._known:
+            source = value if image == value.meta else self._graph.view(value, image)
             out = self._graph.value(value.name, meta)
             attrs = {"axes": list(TO_NHWC)}
-            slots = ({"x": value}, {"out": out}, attrs)
+            slots = ({"x": source}, {"out": out}, attrs)
             self.before.append(self._graph.make("transpose", *slots, like=self._op))
             self._known[value] = out
         return self._flat(self._known[value])
@@ -188,6 +221,11 @@ class _Turn:
 
     def _flat(self, value: Value) -> Value:
         return self._graph.view(value, _rows(value.meta)) if self._rows else value
+
+
+def _as_image(meta: Meta) -> Meta:
+    """Return what broadcasting makes of an operand with fewer axes."""
+    return Meta((1,) * (4 - len(meta.shape)) + tuple(meta.shape), meta.dtype)
 
 
 def _turned(meta: Meta) -> Meta:
@@ -213,15 +251,14 @@ def _pass_by(graph: Graph) -> None:
     first: dict[Value, Value] = {}
     for op in graph.of_type("transpose"):
         (source,), (out,), axes = op.inputs[0], op.outputs[0], tuple(op.attrs["axes"])
+        undone = find_inverse(op)
         if axes == TO_NCHW and _is_same(out.meta.shape):
             edit.bypass(op, graph.view(edit.current(source), out.meta))
-        if axes != TO_NHWC:
-            continue
-        back = source.op
-        if back is not None and back.type == "transpose" and tuple(back.attrs["axes"]) == TO_NCHW:
-            edit.bypass(op, back.inputs[0][0])
-        elif source in first:
+        elif undone is not None:
+            same = undone.meta == out.meta
+            edit.bypass(op, undone if same else graph.view(undone, out.meta))
+        elif axes == TO_NHWC and source in first:
             edit.bypass(op, first[source])
-        else:
+        elif axes == TO_NHWC:
             first[source] = out
     edit.apply()
