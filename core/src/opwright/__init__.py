@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from opwright._version import __version__
-from opwright.describe.current import provide_functions, provide_operators
+from opwright.describe.current import provide
 
 # Public name -> module that holds it. Modules that are public as a whole stand for themselves.
 _HOMES = {
@@ -187,8 +187,7 @@ def _find_function(op_type: str) -> Callable[..., Any]:
     return getattr(import_module("opwright.ops"), op_type)  # type: ignore[no-any-return]
 
 
-provide_operators(_find_operators)
-provide_functions(_find_function)
+provide(_find_operators, _find_function)
 
 
 def __dir__() -> list[str]:

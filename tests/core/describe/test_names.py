@@ -58,8 +58,7 @@ def test_an_argument_that_is_called_so_nowhere_gets_the_hint_of_its_letters():
 
 def test_no_name_is_foreign_to_itself():
     for foreign, names in FOREIGN_ARGUMENTS.items():
-        listed = names.split()
-        assert len({foreign, *listed}) == 1 + len(listed), foreign
+        assert len({foreign, *names}) == 1 + len(names), foreign
         assert foreign == foreign.lower()
 
 

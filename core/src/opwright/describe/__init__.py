@@ -1,1 +1,1 @@
-"""How operators are described: dtypes, shapes, OpProto, and the rules that belong to one."""
+"""Describes operators: dtypes, shapes, OpProto, and the rules that belong to an operator."""

@@ -1,4 +1,4 @@
-"""Reports arguments that a function does not have, with the nearest name that it has."""
+"""Reports arguments that a function does not have, and names the nearest one that it has."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ def suggest_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _who(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
-    """Return the name of a function, or of a method of the class that it is called for."""
     if "." not in function.__qualname__ or not args:
         return function.__qualname__
     owner = type(args[0]).__name__

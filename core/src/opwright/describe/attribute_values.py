@@ -1,4 +1,4 @@
-"""The values of attributes: their types, and how what was given becomes one of them."""
+"""The types of attributes, and the conversion of arguments to values of these types."""
 
 from __future__ import annotations
 
@@ -70,29 +70,22 @@ PYTHON_TYPES: Final = {
 }
 """The exact type of a checked element."""
 
-_PHRASES: Final = {
-    AttrType.INT: "an int",
-    AttrType.FLOAT: "a float",
-    AttrType.STRING: "a str",
-    AttrType.BOOL: "a bool",
-    AttrType.BLOCK: "a block",
-}
-
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
 
 
 def describe_type(type: AttrType) -> str:
-    """Return ``"an int"``, ``"a list of floats"``, as error messages say it."""
+    """Return ``"an int"`` or ``"a list of floats"``, for error messages."""
     if type.is_list:
         return f"a list of {_TYPE_NAMES[type.element]}s"
-    return _PHRASES[type]
+    return ("an " if type is AttrType.INT else "a ") + _TYPE_NAMES[type]
 
 
 def convert_element(type: AttrType, value: object) -> Any:
-    """Return `value` as exactly the Python type of an element, or None where it has another type.
+    """Return `value` as exactly the Python type of an element, or None where the types differ.
 
-    A bool is no int, and an int no bool; an int is taken for a float; NumPy scalars are taken.
+    A bool is not an int, and an int is not a bool. An int is converted to a float. NumPy scalars
+    are accepted.
     """
     if type is AttrType.BOOL:
         return bool(value) if isinstance(value, (bool, np.bool_)) else None
@@ -108,9 +101,9 @@ def convert_element(type: AttrType, value: object) -> Any:
 
 
 def convert_value(type: AttrType, value: object, length: int | None = None) -> Any:
-    """Return `value` with its exact type, a list as a tuple, or None where it has another type.
+    """Return `value` with its exact type, a list as a tuple, or None where the types differ.
 
-    With `length` a number or bool alone is taken for a list of that many.
+    With `length`, a single number or bool becomes a list of that many elements.
     """
     if not type.is_list:
         return convert_element(type, value)
@@ -125,5 +118,5 @@ def convert_value(type: AttrType, value: object, length: int | None = None) -> A
 
 
 def format_number(value: float) -> str:
-    """Return a bound as a person writes it: ``0`` for 0.0, ``inf``, ``1e-05``."""
+    """Return a bound as text: ``0`` for 0.0, ``inf``, ``1e-05``."""
     return str(int(value)) if abs(value) < 1e6 and value == int(value) else repr(value)

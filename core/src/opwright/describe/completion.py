@@ -1,9 +1,9 @@
-"""Completing an operator: what its writer leaves out is filled in alike wherever it is written.
+"""Completes an operator: fills in what its writer left out, in the same way everywhere.
 
 Operators are written into a program by `Block.append_op`, by gradient rules and by the bodies of
-composites, into a plan by bodies alone, and one at a time for a `Network`. Names of outputs, how
-many of them a list has, aliases, defaults and the checks of slots are the same for all of them.
-What differs is a `Place`.
+composites, into a plan by bodies alone, and one at a time for a `Network`. All of them get the
+names and the number of outputs, aliases, defaults and checks of slots here. A `Place` says what
+differs.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Names = Mapping[str, tuple[str, ...]]
 Attrs = Mapping[str, Any]
 
 Wanted = Mapping[str, "Sequence[str] | int"]
-"""Names of the outputs by slot, or how many fresh ones."""
+"""The names of the outputs of each slot, or a number of fresh variables."""
 
 
 class Place(Protocol):
-    """Where an operator is written: what its definition does not know."""
+    """Where an operator is written; answers what the definition of the operator does not say."""
 
     def wire_random(
         self, definition: OpDefinition, inputs: Names, attrs: Attrs
     ) -> tuple[Names, Attrs]:
-        """Return inputs and attributes of a random operator with its step and its stream.
+        """Return inputs and attributes of a random operator, with its step and its stream.
 
-        A step slot without names declines the step.
+        Where the step slot has an empty list of names, the operator gets no step.
         """
 
     def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
@@ -46,36 +46,21 @@ class Place(Protocol):
 
 
 def complete_operator(
-    definition: OpDefinition,
-    inputs: Names,
-    outputs: Wanted,
-    attrs: Attrs,
-    place: Place,
+    definition: OpDefinition, inputs: Names, outputs: Wanted, attrs: Attrs, place: Place
 ) -> tuple[Slots, Slots, dict[str, AttrValue]]:
-    """Return inputs, outputs and attributes of an operator, complete, checked and in order.
+    """Return the complete and checked inputs, outputs and attributes of an operator, in order.
 
-    An output without names that is not optional gets some: an aliased one is the variable of its
-    input, others are fresh, and a list is as long as ``count_outputs`` says. An optional one that
-    is aliased is there where its input is.
-
-    Parameters
-    ----------
-    definition : OpDefinition
-        The operator.
-    inputs : mapping
-        Names by slot; a slot without names is absent.
-    outputs : mapping
-        Names by slot, or how many fresh ones.
-    attrs : mapping
-        The attributes that are given; None stands for not given.
-    place : Place
-        Where the operator is written.
+    An output that is not optional and has no names gets some: an aliased one is the variable of its
+    input, others are fresh, and a list is as long as ``count_outputs`` says. An optional output
+    that is aliased is present where its input is. `inputs` and `outputs` map slots to names, and
+    `outputs` may give a number of fresh variables instead. None among `attrs` means that no value
+    is given.
 
     Raises
     ------
     SlotError
-        For a slot that is unknown, missing or too full, and where the length of a list cannot be
-        known.
+        For a slot that is unknown, missing or has too many variables, and where the length of a
+        list is unknown.
     AttributeTypeError, AttributeValueError
         As `OpProto.fill_attrs` does.
     """
@@ -86,12 +71,12 @@ def complete_operator(
     filled = proto.fill_attrs(attrs)
     named: Slots = {}
     for slot in proto.outputs:
-        wanted = outputs.get(slot.name, ())
-        is_left_out = slot.optional and not bound.get(slot.aliases or "")
-        if isinstance(wanted, int) or not (wanted or is_left_out):
-            wanted = _name_output(definition, slot, wanted, bound, filled, named, place)
-        if wanted:
-            named[slot.name] = tuple(wanted)
+        names = outputs.get(slot.name, ())
+        is_absent = slot.optional and not bound.get(slot.aliases or "")
+        if isinstance(names, int) or not (names or is_absent):
+            names = _name_output(definition, slot, names, bound, filled, named, place)
+        if names:
+            named[slot.name] = tuple(names)
     for name in outputs:
         if name not in proto.output_slots:
             proto.output(name)
@@ -100,7 +85,6 @@ def complete_operator(
 
 
 def _in_order(slots: Mapping[str, VarProto], given: Names) -> Slots:
-    """Return the slots that have names, in the order of the OpProto; unknown ones come last."""
     ordered = {name: given[name] for name in slots if given.get(name)}
     if len(ordered) != len(given):
         ordered.update({name: names for name, names in given.items() if names})
@@ -110,28 +94,26 @@ def _in_order(slots: Mapping[str, VarProto], given: Names) -> Slots:
 def _name_output(
     definition: OpDefinition,
     slot: VarProto,
-    wanted: Sequence[str] | int,
+    names: Sequence[str] | int,
     inputs: Slots,
     attrs: Attrs,
     named: Slots,
     place: Place,
 ) -> Sequence[str]:
-    """Return names for an output without any; `wanted` may give their number."""
-    if wanted == 0:
+    """Return names for an output without any; `names` may be their number."""
+    if names == 0:
         return ()
     if slot.aliases is not None:
         return inputs.get(slot.aliases, ())
-    if not isinstance(wanted, int):
-        wanted = _count(definition, slot, inputs, attrs, place) if slot.duplicable else 1
-    if wanted == 1:
-        return (place.name_output(definition.proto, slot, named),)
-    return [place.name_output(definition.proto, slot, named) for _ in range(wanted)]
+    if not isinstance(names, int):
+        names = _count(definition, slot, inputs, attrs, place) if slot.duplicable else 1
+    return [place.name_output(definition.proto, slot, named) for _ in range(names)]
 
 
 def _count(
     definition: OpDefinition, slot: VarProto, inputs: Slots, attrs: Attrs, place: Place
 ) -> int:
-    """Return how many variables a list has where nothing says so."""
+    """Return the length of a list of outputs that has no names."""
     metas = [[place.meta(name) for name in inputs.get(s.name, ())] for s in definition.proto.inputs]
     if any(meta is None for given in metas for meta in given):
         raise SlotError(

@@ -1,7 +1,7 @@
-"""Composites: how a body is written, into a program by `append_backward`, into a plan by `lower`.
+"""Writes the bodies of composites, into a program by `append_backward` and into a plan by `lower`.
 
-What a body may do, and what it leaves out, is the same in both; an emitter of either room says only
-where its operators go.
+The rules for bodies, and what is filled in, are the same in both. A subclass of `BodyEmitter` says
+where the operators go.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from opwright.errors import ProgramError
 
 
 class BodyInput(str):
-    """The name of an input of a composite, as distinct from an output of the same name."""
+    """The name of an input of a composite, told apart from an output of the same name."""
 
     __slots__ = ()
 
@@ -36,13 +36,13 @@ class Composite(NamedTuple):
 
 
 class BodyEmitter(ABC):
-    """Writes the body of one composite, and holds it to the rules for bodies.
+    """Writes the body of one composite and checks the rules for bodies.
 
     A body reads the inputs of the composite and what it has written itself, and writes the outputs
     of the composite and fresh variables. Its random operators draw with the composite's seed and at
-    its step. The first of them has its stream, and each further one a stream that follows from it:
-    the same wherever and whenever the body is written. A gradient that computes the body again so
-    finds the numbers of the forward pass.
+    its step. The first one has the composite's stream, and each further one a stream derived from
+    it, the same whenever the body is written. So a gradient that computes the body again draws the
+    numbers of the forward pass.
     """
 
     def __init__(
@@ -53,10 +53,7 @@ class BodyEmitter(ABC):
         attrs: Attrs,
         promised: Mapping[str, Meta | None],
     ) -> None:
-        """Begin the body of a composite with these slots and attributes.
-
-        `promised` are the metas of its outputs, by name, None where a rank is unknown.
-        """
+        """Begin a body; `promised` maps names of outputs to metas, None for an unknown rank."""
         marked = {slot: tuple(map(BodyInput, names)) for slot, names in inputs.items()}
         self._op = Composite(definition.op_type, marked, outputs, attrs)
         self._definition = definition
@@ -68,11 +65,11 @@ class BodyEmitter(ABC):
 
     @abstractmethod
     def find_definition(self, type: str) -> OpDefinition:
-        """Return the definition of an operator type that may stand in a program."""
+        """Return the definition of an operator type that is allowed in a program."""
 
     @abstractmethod
     def find_meta(self, name: str) -> Meta | None:
-        """Return the meta of a variable that there is; None where its rank is unknown."""
+        """Return the meta of an existing variable; None where its rank is unknown."""
 
     @abstractmethod
     def free_name(self, name: str) -> str:
@@ -85,17 +82,11 @@ class BodyEmitter(ABC):
         """Add a complete operator, and call `check_output` for each of its outputs."""
 
     def write(self) -> None:
-        """Have the body write its operators.
-
-        Raises
-        ------
-        ProgramError
-            Where the body breaks a rule, or leaves out an output.
-        """
+        """Call the body; ProgramError where it breaks a rule or does not write an output."""
         if self._definition.body is None:
             raise ProgramError(
-                f"{self._op.type}: a composite must have a body, got an operator without; append "
-                "it as it is"
+                f"{self._op.type}: a composite must have a body, got an operator without one; "
+                "append the operator unchanged"
             )
         self._definition.body(BodyContext(self._op, self._definition.proto, self))
         for name in self._promised:
@@ -123,7 +114,7 @@ class BodyEmitter(ABC):
         return {slot: list(names) for slot, names in completed[1].items()}
 
     def check_output(self, name: str, shape: tuple[int, ...] | None, dtype: str) -> None:
-        """Raise ProgramError where a variable that is written is an output of another meta."""
+        """Raise ProgramError where an output of the composite is written with another meta."""
         promised = self._promised.get(name)
         if promised is None or shape is None:
             return
@@ -143,10 +134,7 @@ class BodyEmitter(ABC):
     ) -> tuple[Names, Attrs]:
         """Return inputs and attributes with step, seed and stream that follow from the composite's.
 
-        Raises
-        ------
-        ProgramError
-            Where the composite says that it draws no numbers: it has no stream, and no step.
+        Raises ProgramError where the composite is not random: it then has no stream and no step.
         """
         op = self._op
         if not self._definition.random:
@@ -170,13 +158,12 @@ class BodyEmitter(ABC):
 
     @property
     def block(self) -> NoReturn:
-        """No body knows of a block: where it is written into a plan, there is none."""
+        """Always raise ProgramError: a body may be written into a plan, which has no blocks."""
         self._fail("not use block or program, got a use of one; a plan has neither")
 
     program = block
 
     def _check_type(self, definition: OpDefinition) -> None:
-        """Raise ProgramError for an operator that not every place can take."""
         if definition.proto.has_blocks:
             what = "with blocks"
         elif definition.proto.dynamic_output:
@@ -189,7 +176,6 @@ class BodyEmitter(ABC):
         )
 
     def _check_read(self, definition: OpDefinition, slot: str, name: str) -> None:
-        """Raise ProgramError where a body reads what is not there any more, or was never."""
         if name in self._written:
             if isinstance(name, BodyInput):
                 raise ProgramError(
@@ -207,22 +193,22 @@ class BodyEmitter(ABC):
 
     def _fail_output(self, name: str, got: str) -> NoReturn:
         promised = self._promised[name]
-        wanted = "" if promised is None else f" as {promised}"
+        meta = "" if promised is None else f" as {promised}"
         self._fail(
-            f"write {name!r}{wanted}, got {got}; fix the body or the shape rule of the operator"
+            f"write {name!r}{meta}, got {got}; fix the body or the shape rule of the operator"
         )
 
 
 def word_of(proto: OpProto, slot: VarProto) -> str:
-    """Return what the fresh name of an output that a body or a rule writes ends with."""
+    """Return the last word of the fresh name of an output that a body or a rule writes."""
     return proto.type if slot is proto.outputs[0] and slot.name == OUT else slot.name
 
 
 def inner_stream(stream: int, number: int) -> int:
-    """Return the stream of the random operator `number`, from 0, in the body of a composite.
+    """Return the stream of random operator `number`, from 0, in the body of a composite.
 
-    That of the composite for the first. For others 2^31 + the low 31 bits of the CRC-32 of
-    ``<stream>/<number>``: programs number their own streams from 0 on, and never come there.
+    The first has the stream of the composite. Others have 2^31 + the low 31 bits of the CRC-32 of
+    ``<stream>/<number>``: programs number their own streams from 0 and never reach these.
     """
     if number == 0:
         return stream

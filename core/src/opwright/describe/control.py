@@ -1,4 +1,4 @@
-"""Control flow as data: how an operator with blocks is lowered."""
+"""Describes the control flow of operators with blocks as data, for lowering."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 
 class BodyNames(NamedTuple):
-    """One body of an operator: the index of its block, and its variables that enter and leave."""
+    """One body of an operator: the index of its block, and the variables that enter and leave."""
 
     block: int
     entering: tuple[str, ...]
@@ -15,7 +15,7 @@ class BodyNames(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """Control flow: one of several blocks runs, as `condition` says.
+    """Control flow: one of two blocks runs, selected by `condition`.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Branch(NamedTuple):
     outputs : str
         The duplicable output slot.
     blocks : tuple of (str, str)
-        Of each branch: its BLOCK attribute, and the STRINGS attribute with the names of the
+        For each branch: its BLOCK attribute, and the STRINGS attribute with the names of the
         block's variables that become the outputs.
     """
 
@@ -43,17 +43,17 @@ class Branch(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """Control flow: a block runs again and again, each turn from where the last one ended.
+    """Control flow: a block runs repeatedly, each turn on the results of the turn before.
 
-    With a condition it runs as long as that holds; without one, a turn for each element of the
-    sequences.
+    With a condition it runs while the condition holds. Without one it runs once for each element of
+    the sequences.
 
     Attributes
     ----------
     condition : str or None
-        The input slot with a bool of one element that is asked before the first turn.
+        The input slot with a bool of one element that is read before the first turn.
     carried : str
-        The duplicable input slot with the first values of the variables that turns hand on.
+        The duplicable input slot with the first values of the carried variables.
     captured : str
         The duplicable input slot with the outer variables that the block reads, by their names.
     outputs : str
@@ -67,27 +67,27 @@ class Loop(NamedTuple):
     block_condition : str or None
         The STRING attribute with the name of the block's next condition.
     max_iterations : str or None
-        The INT attribute that bounds the number of turns; without a condition it is that number,
-        unless sequences say it.
+        The INT attribute that bounds the number of turns. Without condition and sequences it is
+        that number.
     sequences : str or None
         The duplicable input slot with arrays of which each turn reads one element along axis 0.
     block_elements : str or None
         The STRINGS attribute with the block's names of these elements.
     stacks : tuple of (str, str)
         Duplicable output slots and, for each, the STRINGS attribute with the block's names of what
-        every turn adds: its variables are arrays with the turns along axis 0. The last pair is what
-        a gradient asks to be kept.
+        every turn adds: its variables are arrays with the turns along axis 0. The last pair holds
+        what a gradient keeps.
     turns : str or None
-        The input slot with an int64 of one element: so many turns are taken, the first ones.
+        The input slot with an int64 of one element: the number of turns to take, the first ones.
     turns_taken : str or None
         The output slot with the number of turns, an int64 of one element.
     reverse : str or None
         The BOOL attribute: the first turn works on the last elements.
     checkpoint_every : str or None
-        The INT attribute k: the gradient keeps the carried variables of every k-th turn alone.
+        The INT attribute k: the gradient keeps the carried variables of every k-th turn only.
     segment : str or None
         The INT attribute k: a turn reads or adds k elements, the last one the rest, of what
-        `segmented` names. A gradient keeps what enters a turn, and computes the turn again.
+        `segmented` names. A gradient keeps the variables that enter a turn and computes it again.
     segmented : str or None
         The STRINGS attribute with those names: of `block_elements`, and of what turns stack.
     """

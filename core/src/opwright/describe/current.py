@@ -1,7 +1,7 @@
-"""Which operators there are now: asked by the rooms below the Context, provided from above.
+"""Finds the operators of the current Context, for rooms below the one that holds the Context.
 
-A program needs the definitions of its operators, and a Variable their functions, and what holds
-these are rooms above. So `opwright` itself, above all rooms, provides functions that find them.
+A program needs the definitions of its operators, and a Variable needs their functions. The rooms
+that hold these are above, so `opwright` itself passes in the functions that find them.
 """
 
 from __future__ import annotations
@@ -12,31 +12,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from opwright.registry import OpRegistry
 
-_providers: list[Callable[[], OpRegistry]] = []
-_function_finders: list[Callable[[str], Callable[..., Any]]] = []
+_finders: dict[str, Callable[..., Any]] = {}
 
 
-def provide_operators(find: Callable[[], OpRegistry]) -> None:
-    """Have `current_operators` return what ``find()`` returns."""
-    _providers[:] = [find]
+def provide(
+    find_operators: Callable[[], OpRegistry], find_function: Callable[[str], Callable[..., Any]]
+) -> None:
+    """Set what `current_operators` and `current_function` call."""
+    _finders.update(operators=find_operators, function=find_function)
 
 
 def current_operators() -> OpRegistry:
     """Return the operators of the current Context."""
-    return _providers[0]()
-
-
-def provide_functions(find: Callable[[str], Callable[..., Any]]) -> None:
-    """Have `current_function` return what ``find(op_type)`` returns."""
-    _function_finders[:] = [find]
+    return _finders["operators"]()  # type: ignore[no-any-return]
 
 
 def current_function(op_type: str) -> Callable[..., Any]:
     """Return the function of an operator, as `opwright.ops` has it in the current Context.
 
-    Raises
-    ------
-    OperatorNotFoundError
-        Where no plugin provides it; the message says what to install.
+    Raises OperatorNotFoundError, which names what to install, where no plugin provides it.
     """
-    return _function_finders[0](op_type)
+    return _finders["function"](op_type)  # type: ignore[no-any-return]

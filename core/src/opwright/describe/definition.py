@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from opwright.describe.control import Branch, Control, Loop
 from opwright.describe.meta import BlockMetas, InferContext, Meta
 from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
-from opwright.describe.slot_dtypes import find_source, make_rules
+from opwright.describe.slot_dtypes import DtypeRule, DtypeSource, find_source, make_rules
 from opwright.describe.vocabulary import STEP_SLOT
 from opwright.errors import DtypeError, OpwrightError, ShapeError, SlotError
 
@@ -43,92 +44,53 @@ SlotMetas: TypeAlias = tuple[tuple[Meta, ...], ...]
 """The metas of all variables, slot by slot in the order of the OpProto; () where absent."""
 
 MAX_OUTPUTS: Final = 1 << 16
-"""Variables that a slot gets where only an attribute counts them: so many are made in a second."""
+"""The most variables in a slot whose number an attribute gives: making these takes a second."""
 
 
 class NoGradient(NamedTuple):
-    """Says that an operator has no gradient on purpose, and why."""
+    """Declares that an operator has no gradient on purpose, and why."""
 
     reason: str
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class OpDefinition:
     """An operator: its OpProto, shape inference, gradient rule, and body or control flow.
 
     Attributes
     ----------
     proto : OpProto
-        The operator from outside.
-    infer_shape : callable
-        Maps metas to metas through an `InferContext`.
-    gradient : callable, NoGradient or None
-        The rule; a declared reason for having none; None: `append_backward` refuses.
-    body : callable or None
-        Of a composite: writes simpler operators through a `BodyContext`.
-    control : Branch, Loop or None
-        How an operator with blocks is lowered.
-    random : bool
-        Whether it draws random numbers (attributes seed and stream, input step).
+        Its slots and attributes.
+    infer_shape, gradient, body, control, random, upgrade, count_outputs, effect, plan_only
+        As given to `OpMaker.build`.
     alias_slots : tuple of (int, int)
         Positions of each output slot that works in place, and of the input slot it overwrites.
     any_shape_only : bool
         Whether of some input only the shape is read.
-    upgrade : callable or None
-        Makes the description of an older version one of today's.
-    count_outputs : callable or None
-        Gives the number of variables of its duplicable output, where nobody named them.
-    effect : bool
-        Whether it does something beside its outputs, such as to meet other processes: it runs in
-        its place, wanted or not.
-    plan_only : bool
-        Whether only passes make it, while a plan is lowered: it stands in no program.
     """
 
-    __slots__ = (
-        "_input_rules",
-        "_output_sources",
-        "alias_slots",
-        "any_shape_only",
-        "attr_names",
-        "body",
-        "control",
-        "count_outputs",
-        "effect",
-        "gradient",
-        "infer_shape",
-        "input_index",
-        "op_type",
-        "output_index",
-        "plan_only",
-        "proto",
-        "random",
-        "upgrade",
-    )
+    proto: OpProto
+    infer_shape: InferShape
+    gradient: GradientRule | NoGradient | None = None
+    _: KW_ONLY
+    body: Body | None = None
+    control: Control | None = None
+    random: bool = False
+    upgrade: Upgrade | None = None
+    count_outputs: CountOutputs | None = None
+    effect: bool = False
+    plan_only: bool = False
+    op_type: str = field(init=False)
+    input_index: dict[str, int] = field(init=False)
+    output_index: dict[str, int] = field(init=False)
+    attr_names: frozenset[str] = field(init=False)
+    alias_slots: tuple[tuple[int, int], ...] = field(init=False)
+    any_shape_only: bool = field(init=False)
+    _input_rules: tuple[DtypeRule, ...] = field(init=False)
+    _output_sources: tuple[DtypeSource, ...] = field(init=False)
 
-    def __init__(
-        self,
-        proto: OpProto,
-        infer_shape: InferShape,
-        gradient: GradientRule | NoGradient | None = None,
-        *,
-        body: Body | None = None,
-        control: Control | None = None,
-        random: bool = False,
-        upgrade: Upgrade | None = None,
-        count_outputs: CountOutputs | None = None,
-        effect: bool = False,
-        plan_only: bool = False,
-    ) -> None:
-        self.proto = proto
-        self.infer_shape = infer_shape
-        self.gradient = gradient
-        self.body = body
-        self.control = control
-        self.random = random
-        self.upgrade = upgrade
-        self.count_outputs = count_outputs
-        self.effect = effect
-        self.plan_only = plan_only
+    def __post_init__(self) -> None:
+        proto = self.proto
         self.op_type = proto.type
         self.input_index = {slot.name: i for i, slot in enumerate(proto.inputs)}
         self.output_index = {slot.name: i for i, slot in enumerate(proto.outputs)}
@@ -146,7 +108,7 @@ class OpDefinition:
         return f"OpDefinition({self.op_type!r})"
 
     def output_dtype(self, index: int, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str | None:
-        """Return the dtype that the OpProto gives an output, or None where it leaves it open."""
+        """Return the dtype that the OpProto gives to an output, or None where it gives none."""
         source_index, source_attr, constant = self._output_sources[index]
         if source_index >= 0:
             metas = inputs[source_index]
@@ -156,7 +118,7 @@ class OpDefinition:
         return constant
 
     def dispatch_dtype(self, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str:
-        """Return the dtype that selects the kernel of one operator.
+        """Return the dtype that selects the kernel.
 
         Parameters
         ----------
@@ -224,15 +186,15 @@ class OpDefinition:
         return tuple(outputs)  # type: ignore[arg-type]  # none of them is None
 
     def output_counts(self, inputs: SlotMetas, attrs: Mapping[str, AttrValue]) -> tuple[int, ...]:
-        """Return how many variables each output slot gets where nobody named them.
+        """Return how many variables each output slot gets where the caller names none.
 
-        Required slots get one, a duplicable slot as many as `count_outputs` says, optional slots
-        none, but those that alias an input as many as that has.
+        Required slots get one, and a duplicable one as many as `count_outputs` says. Optional slots
+        get none; those that alias an input get as many as the input has.
 
         Raises
         ------
         SlotError
-            Where the number of a duplicable output is not said, or above `MAX_OUTPUTS`.
+            Where the number of a duplicable output is unknown, or above `MAX_OUTPUTS`.
         """
         counts = []
         for slot in self.proto.outputs:
@@ -260,8 +222,8 @@ class OpDefinition:
     ) -> tuple[str | None, ...]:
         """Return the dtype of each output slot by the rules of the OpProto alone.
 
-        Serves where an input's rank is unknown; shapes are not looked at. None where the OpProto
-        leaves a dtype open, and for absent outputs.
+        For inputs of unknown rank: shapes are not used. None where the OpProto gives no dtype, and
+        for absent outputs.
         """
         self._check_dtypes(inputs, attrs)
         return tuple(
@@ -287,9 +249,9 @@ class OpDefinition:
                         f"{rule.slot.same_as}, {expected}, got {meta.dtype}; cast one of them"
                     )
                 if rule.allowed and meta.dtype not in rule.allowed:
-                    wanted = " or ".join(rule.slot.dtypes)
+                    allowed = " or ".join(rule.slot.dtypes)
                     raise DtypeError(
-                        f"{self.op_type}: {rule.slot.name} must be {wanted}, got {meta.dtype}"
+                        f"{self.op_type}: {rule.slot.name} must be {allowed}, got {meta.dtype}"
                     )
 
     def _describe(self, inputs: SlotMetas) -> str:
@@ -323,8 +285,15 @@ class OpDefinition:
         if self.proto.outputs and not any(outputs.values()):
             raise SlotError(f"{self.op_type}: an output must be given, got none; name one")
         for slot in self.proto.outputs:
-            if slot.aliases is not None and outputs.get(slot.name):
-                self._check_alias(slot.name, slot.aliases, inputs, outputs)
+            written = list(outputs.get(slot.name, ()))
+            if slot.aliases is None or not written:
+                continue
+            read = list(inputs.get(slot.aliases, ()))
+            if written != read:
+                raise SlotError(
+                    f"{self.op_type}: output {slot.name!r} must be the variable of input "
+                    f"{slot.aliases!r}, got {written} and {read}; give both slots the same one"
+                )
 
     def _check_side(
         self, side: str, slots: Mapping[str, VarProto], given: Mapping[str, Sequence[Any]]
@@ -345,23 +314,8 @@ class OpDefinition:
                 f"{self.op_type}: {side} {name!r} takes one variable, got {count}; give only one"
             )
 
-    def _check_alias(
-        self,
-        output: str,
-        input: str,
-        inputs: Mapping[str, Sequence[Any]],
-        outputs: Mapping[str, Sequence[Any]],
-    ) -> None:
-        written, read = list(outputs[output]), list(inputs.get(input, ()))
-        if written != read:
-            raise SlotError(
-                f"{self.op_type}: output {output!r} must be the variable of input {input!r}, "
-                f"got {written} and {read}; give both slots the same one"
-            )
-
 
 def _check_step(ctx: InferContext) -> None:
-    """Kernels read the step as one number: there must be one."""
     for meta in ctx.inputs(STEP_SLOT):
-        if any(dim not in (1, -1) for dim in meta.shape):
+        if any(dim not in (1, -1) for dim in meta.shape):  # kernels read one number
             ctx.fail(f"{STEP_SLOT} must have one element, got {meta}; give the number of the run")

@@ -1,4 +1,4 @@
-"""The docstring of an operator's function, written from its OpProto."""
+"""Writes the docstring of an operator's function from its OpProto."""
 
 from __future__ import annotations
 

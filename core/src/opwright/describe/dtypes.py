@@ -1,10 +1,11 @@
-"""The canonical names of dtypes, and the way to NumPy and DLPack and back.
+"""The canonical names of dtypes, and their conversion to and from NumPy and DLPack.
 
-A dtype is named by one string everywhere: in programs, registrations, messages and errors.
+A dtype has the same name in programs, registrations, messages and errors.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -80,7 +81,7 @@ def canonical_dtype(dtype: object) -> str:
     Raises
     ------
     DtypeError
-        For anything that opwright has no name for.
+        For a dtype that opwright does not have.
     """
     if isinstance(dtype, str) and dtype in _DLPACK:
         return dtype
@@ -88,7 +89,7 @@ def canonical_dtype(dtype: object) -> str:
         try:
             return dtype_from_numpy(np.dtype(dtype))  # type: ignore[call-overload]
         except (TypeError, ValueError, SyntaxError):
-            pass  # reported below, with what would have been right
+            pass  # reported below, with the names that exist
     known = hint(str(dtype), DTYPES, "dtypes")
     raise DtypeError(f"dtype: unknown dtype, got {dtype!r}{known}")
 
@@ -114,9 +115,9 @@ def dtype_to_numpy(dtype: str) -> np.dtype[Any]:
     DtypeError
         For an unknown name, and for bfloat16 where ml_dtypes is not installed.
     """
-    found = _NUMPY.get(dtype)
-    if found is not None:
-        return found
+    known = _NUMPY.get(dtype)
+    if known is not None:
+        return known
     check_dtype(dtype)
     try:
         import ml_dtypes  # 7 ms, and needed only by those who use bfloat16
@@ -159,3 +160,38 @@ def dtype_from_code(code: int) -> str:
     if name is None:
         raise DtypeError(f"dtype: unknown DLPack type, got code {code:#x}")
     return name
+
+
+# -- which numbers a dtype holds ------------------------------------------------------------------
+# Python numbers, lists and attributes have no dtype of their own and take on another. A float dtype
+# rounds them. An integer dtype holds whole numbers in its range, and bool 0 and 1: all others are
+# refused, never cut down to what fits.
+
+
+def is_held(value: float, dtype: str) -> bool:
+    """Tell whether a dtype holds a number; a float dtype holds all."""
+    if is_float(dtype):
+        return True
+    least, most = _range_of(dtype)
+    return math.isfinite(value) and value == math.floor(value) and least <= value <= most
+
+
+def describe_held(dtype: str, value: float) -> str:
+    """Return what a number must be for `dtype`: ``"in [0, 255]"``, ``"a whole number"``."""
+    if dtype == "bool":
+        return "0 or 1"
+    if not math.isfinite(value) or value != math.floor(value):
+        return "a whole number"
+    return "in [{}, {}]".format(*_range_of(dtype))
+
+
+def wider_dtype(value: float) -> str:
+    """Return a dtype that holds a number that a narrower one does not hold."""
+    return "int64" if is_held(value, "int64") else "float64"
+
+
+def _range_of(dtype: str) -> tuple[int, int]:
+    if dtype == "bool":
+        return 0, 1
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)

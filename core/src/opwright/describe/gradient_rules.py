@@ -1,9 +1,9 @@
-"""Gradients as one operator ``<type>_grad``, described by what its forward operator says."""
+"""Gradients as one operator ``<type>_grad`` that is derived from its forward operator."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from opwright.describe.definition import Body, GradientRule, OpDefinition
@@ -34,45 +34,22 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True, eq=False)
 class GradOp:
-    """A gradient rule that writes one operator, of a type that is derived from the forward one.
+    """A gradient rule that writes one operator, of a type derived from the forward operator.
 
-    Attributes
-    ----------
-    type : str
-        The gradient operator's type, the forward type and ``_grad``.
-    needs : tuple of str
-        Forward inputs and outputs whose data it reads.
-    also : tuple of str
-        Forward outputs of which it gets the shape only.
-    no_grad : tuple of str
-        Forward inputs that never have a gradient.
-    gradient : callable or None
-        The rule of the gradient operator itself.
-    body : callable or None
-        The gradient operator as a composition, which is differentiated in its place.
+    Its attributes are the parameters of `grad_op`.
     """
 
-    __slots__ = ("also", "body", "gradient", "needs", "no_grad", "type")
-
-    def __init__(
-        self,
-        type: str,
-        needs: Sequence[str] = (),
-        also: Sequence[str] = (),
-        no_grad: Sequence[str] = (),
-        gradient: GradientRule | None = None,
-        body: Body | None = None,
-    ) -> None:
-        self.type = type
-        self.gradient = gradient
-        self.body = body
-        self.needs = tuple(needs)
-        self.also = tuple(also)
-        self.no_grad = tuple(no_grad)
+    type: str
+    needs: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    no_grad: tuple[str, ...] = ()
+    gradient: GradientRule | None = None
+    body: Body | None = None
 
     def __call__(self, g: GradientContext) -> None:
-        """Write the gradient operator and hand in what it computes."""
+        """Write the gradient operator and hand in the gradients that it computes."""
         wanted = graded_inputs(g.proto, self)
         self._refuse_what_would_be_lost(g, wanted)
         inputs: dict[str, list[str]] = {slot.name: g.inputs(slot.name) for slot in g.proto.inputs}
@@ -92,7 +69,7 @@ class GradOp:
                 g.set_input_grad(slot.name, name, index)
 
     def _refuse_what_would_be_lost(self, g: GradientContext, wanted: list[VarProto]) -> None:
-        """Gradients that the operator does not know of must not become zero unseen."""
+        """Raise GradientError for gradients that would become zero without notice."""
         flowing = graded_outputs(g.proto, self)
         for slot in g.proto.outputs:
             if slot not in flowing and any(grad is not None for grad in g.output_grads(slot.name)):
@@ -144,20 +121,20 @@ def grad_op(
 ) -> GradOp:
     """Return the rule that writes one operator `type` as the gradient.
 
-    Its description is derived from the forward operator, nobody registers it; kernels are
-    registered for it as for any other. Its slots, in order:
+    The description of that operator is derived from the forward operator and not registered;
+    kernels are registered for it as for any other. Its slots, in order:
 
     - every forward input: those in `needs` with their data, the others shape only;
     - the forward outputs in `needs` with their data, those in `also` shape only;
     - ``<out>_grad`` for every float output that is neither intermediate nor aliases an input in
-      `no_grad`; where there are several, absent where it is zero;
+      `no_grad`; of several, those that are zero are absent;
     - as outputs ``<in>_grad`` for every input that can have a gradient; absent where not wanted.
 
-    Its shape rule is derived, too: it refuses what the forward operator's refuses, and outputs or
-    gradients of outputs that have other shapes or dtypes than that gives.
+    Its shape rule is derived too. It refuses what the forward operator's rule refuses, and outputs
+    or gradients of outputs whose shapes or dtypes differ from what that rule gives.
 
-    Its attributes are the forward ones. A Python kernel may leave out shape-only slots:
-    ``def swish_grad(x, out_grad, x_grad, *, beta)``.
+    Its attributes are the forward ones. A Python kernel may omit shape-only slots: ``def
+    swish_grad(x, out_grad, x_grad, *, beta)``.
 
     Parameters
     ----------
@@ -168,16 +145,17 @@ def grad_op(
     also : sequence of str
         Forward outputs of which the kernels get the shape only.
     no_grad : sequence of str
-        Float inputs that never have a gradient, such as state that the operator updates. A wish for
-        one is refused, as is a gradient of an output that has none: nothing becomes zero unseen.
+        Float inputs that never have a gradient, such as state that the operator updates. Asking for
+        such a gradient is refused, as is a gradient of an output that has none: nothing becomes
+        zero without notice.
     gradient : callable, optional
-        The rule by which the gradient operator is differentiated in turn, such as `linear_in`.
+        The rule that differentiates the gradient operator in turn, such as `linear_in`.
     body : callable, optional
-        In its place: the gradient operator as a composition, such as `by_slope` and
-        `by_differentiating` make. It is written where a second gradient is asked for, and where a
+        Instead of `gradient`: the gradient operator as a composition, such as `by_slope` and
+        `by_differentiating` make. It is written where a second gradient is needed, and where a
         device has no kernel. Without either, the operator can be differentiated once.
     """
-    return GradOp(type, needs, also, no_grad, gradient, body)
+    return GradOp(type, tuple(needs), tuple(also), tuple(no_grad), gradient, body)
 
 
 def graded_outputs(forward: OpProto, rule: GradOp) -> list[VarProto]:
@@ -207,10 +185,7 @@ def graded_inputs(forward: OpProto, rule: GradOp) -> list[VarProto]:
 def derive_grad_definition(forward: OpDefinition) -> OpDefinition:
     """Return the definition of ``<type>_grad`` of an operator whose gradient is a `grad_op`.
 
-    Raises
-    ------
-    RegistrationError
-        Where the forward operator has no such rule, or names clash.
+    Raises RegistrationError where the forward operator has no such rule, or names clash.
     """
     rule = forward.gradient
     if not isinstance(rule, GradOp):
@@ -241,17 +216,7 @@ def find_forward(definition: OpDefinition) -> str | None:
 
 
 class _Read(NamedTuple):
-    """An input that has the metas of an output of the forward operator: that one, or its gradient.
-
-    Attributes
-    ----------
-    place : int
-        Among the inputs.
-    name : str
-    output : int
-        The place of the output.
-    output_name : str
-    """
+    """An input with the metas of an output of the forward operator: the output or its gradient."""
 
     place: int
     name: str
@@ -263,9 +228,9 @@ class _GradShape:
     """The shape rule of a derived gradient: all inputs must belong to one forward call.
 
     A kernel of a gradient infers the size of one array from the shape of another, so these must
-    agree. The forward operator's shape rule checks the forward inputs, and gives the metas of its
-    outputs. Outputs and gradients of outputs that the gradient reads must have these metas. The
-    derived OpProto limits dtypes as the forward one does.
+    agree. The shape rule of the forward operator checks the forward inputs and gives the metas of
+    its outputs. The outputs, and gradients of outputs, that the gradient reads must have these
+    metas. The derived OpProto limits dtypes as the forward one does.
     """
 
     __slots__ = ("_counts", "_forward", "_reads", "_wanted")
@@ -291,18 +256,17 @@ class _GradShape:
 
     def __call__(self, ctx: InferContext) -> None:
         """Refuse inputs that do not fit together; each gradient has the meta of its input."""
-        made = self._infer_forward(ctx)
+        outputs = self._infer_forward(ctx)
         inputs = ctx.all_inputs
         for read in self._reads:
-            given = inputs[read.place]
-            if given and given != made[read.output]:  # an absent one stands for zeros
-                self._check(ctx, read, given, made[read.output] or ())
+            metas = inputs[read.place]
+            if metas and metas != outputs[read.output]:  # an absent one stands for zeros
+                self._check(ctx, read, metas, outputs[read.output] or ())
         for grad, name in self._wanted:
             if ctx.has_output(grad):
                 ctx.set_metas(grad, ctx.inputs(name))
 
     def _infer_forward(self, ctx: InferContext) -> list[tuple[Meta, ...] | None]:
-        """Return the metas of the forward operator's outputs."""
         counts = self._counts or tuple(
             self._count(ctx, output) for output in range(len(self._forward.proto.outputs))
         )
@@ -320,33 +284,31 @@ class _GradShape:
         """Return how many variables an output of the forward operator has."""
         slot = self._forward.proto.outputs[output]
         places = [read.place for read in self._reads if read.output == output]
-        given = max((len(ctx.all_inputs[place]) for place in places), default=0)
-        if given or slot.optional:
-            return given
+        length = max((len(ctx.all_inputs[place]) for place in places), default=0)
+        if length or slot.optional:
+            return length
         if not slot.duplicable:
             return 1
         count = self._forward.count_outputs  # inputs and attributes are named alike
         return 0 if count is None else count(ctx)
 
     def _check(
-        self, ctx: InferContext, read: _Read, given: Sequence[Meta], made: Sequence[Meta]
+        self, ctx: InferContext, read: _Read, metas: Sequence[Meta], outputs: Sequence[Meta]
     ) -> None:
-        """Compare an input with an output of the forward operator where they are not equal."""
-        if len(given) != len(made) or not all(map(_match, given, made)):
-            wanted, got = (", ".join(map(str, metas)) for metas in (made, given))
+        if len(metas) != len(outputs) or not all(map(_match, metas, outputs)):
+            expected, got = (", ".join(map(str, listed)) for listed in (outputs, metas))
             ctx.fail(
-                f"{read.name} must be {wanted}, as {self._forward.op_type} makes "
+                f"{read.name} must be {expected}, as {self._forward.op_type} makes "
                 f"{read.output_name}, got {got}; pass the arrays of one forward call"
             )
 
 
 def _match(a: Meta, b: Meta) -> bool:
-    """Whether two metas may be one: an unknown dimension may be any."""
     return a.dtype == b.dtype and shapes_match(a.shape, b.shape)
 
 
 def _forward_slots(proto: OpProto, rule: GradOp) -> list[VarProto]:
-    """The forward inputs, then those outputs that the gradient reads."""
+    """Return the forward inputs, then the outputs that the gradient reads."""
     slots = [replace(slot, shape_only=slot.name not in rule.needs) for slot in proto.inputs]
     for slot in proto.outputs:
         if slot.name in rule.needs or slot.name in rule.also:
@@ -356,7 +318,7 @@ def _forward_slots(proto: OpProto, rule: GradOp) -> list[VarProto]:
 
 
 def _output_grad_slots(graded: Sequence[VarProto]) -> list[VarProto]:
-    """``<out>_grad``: one of several is absent where it is zero; of the dtype of the output."""
+    """Return ``<out>_grad`` slots; one of several may be absent, which means zero."""
     optional = len(graded) > 1  # without any gradient there is nothing to compute
     return [
         VarProto(
@@ -372,7 +334,6 @@ def _output_grad_slots(graded: Sequence[VarProto]) -> list[VarProto]:
 
 
 def _input_grad_slot(slot: VarProto) -> VarProto:
-    """``<in>_grad``: absent where it is not wanted; shape and dtype of the input."""
     return VarProto(
         name=grad_name(slot.name),
         comment=f"gradient of {slot.name}, its shape and dtype",

@@ -1,9 +1,9 @@
-"""Transactions: what is built within one is built whole, or not at all.
+"""Transactions: everything that is built within one is built, or nothing.
 
-Whoever changes something that is built (a program, the counter of its names, a list that waits for
-shapes) records how to take the change back; a transaction that an error leaves does so, the last
-change first. A journal of changes, not a copy of the program: one more operator costs the same in
-a program of twenty thousand as in an empty one.
+Code that changes what is built (a program, the counter of its names, a list that waits for shapes)
+records how to undo the change. A transaction that is left by an error undoes its changes, the last
+one first. This is a journal of changes and not a copy of the program: one more operator costs the
+same in a program of twenty thousand as in an empty one.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _JOURNAL: ContextVar[list[Undo] | None] = ContextVar("opwright_journal", default
 
 @contextmanager
 def transaction() -> Iterator[None]:
-    """Take back, where an error passes, every change of programs made within the block.
+    """Undo every change of programs that was made within the block, where an error leaves it.
 
     Operators, variables, shapes, blocks, the numbers of fresh names and the streams of random
-    operators are as before, in all programs; the error goes on. Transactions nest: an error that is
-    caught around an inner one leaves what the outer one has built. As a decorator,
-    ``@transaction()`` makes a function that builds do all or nothing.
+    operators are as before, in all programs; the error is raised on. Transactions nest: an error
+    caught around an inner one keeps what the outer one has built. As a decorator,
+    ``@transaction()`` does the same for each call of a function.
 
-    What is changed past the methods of `Program` and `Block`, as by ``block.ops.clear()``, is not
-    taken back.
+    Changes that bypass the methods of `Program` and `Block`, such as ``block.ops.clear()``, are not
+    undone.
     """
     journal = _JOURNAL.get()
     token = None
@@ -40,7 +40,7 @@ def transaction() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        _take_back(journal, mark)
+        _undo(journal, mark)
         raise
     finally:
         if token is not None:
@@ -48,14 +48,14 @@ def transaction() -> Iterator[None]:
 
 
 def record(undo: Callable[..., object], *arguments: Any) -> None:
-    """Have an open transaction call ``undo(*arguments)`` where it must take back a change."""
+    """Have the open transaction, if any, call ``undo(*arguments)`` to undo a change."""
     journal = _JOURNAL.get()
     if journal is not None:
         journal.append((undo, arguments))
 
 
-def _take_back(journal: list[Undo], mark: int) -> None:
-    # What is put back is no new change: without this it would be recorded, and put back in turn.
+def _undo(journal: list[Undo], mark: int) -> None:
+    # Undoing is not a change to record: without this it would be recorded, and undone in turn.
     token = _JOURNAL.set(None)
     try:
         while len(journal) > mark:

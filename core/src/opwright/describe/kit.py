@@ -1,4 +1,4 @@
-"""Asks opwright-kit for what it provides, by name: the core does not need it."""
+"""Finds tools of opwright-kit by name; the core works without it."""
 
 from __future__ import annotations
 

@@ -1,25 +1,27 @@
-"""Metas (shape and dtype), the arithmetic of shapes, and what shape inference sees.
+"""Metas (shape and dtype), the arithmetic of shapes, and the context of shape rules.
 
-A dimension of -1 is unknown; a shape of unknown rank never comes here. What is inferred for known
-dimensions must agree with what is inferred for unknown ones.
+A dimension of -1 is unknown. Shapes of unknown rank do not reach this module. What is inferred for
+known dimensions must agree with what is inferred for unknown ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
-from opwright.describe.dtypes import MAX_DIM, check_dtype
-from opwright.describe.held_values import describe_held, is_held, wider_dtype
+from opwright.describe.dtypes import MAX_DIM, check_dtype, describe_held, is_held, wider_dtype
 from opwright.describe.names import hint
 from opwright.errors import AttributeValueError, DtypeError, ShapeError, SlotError
+
+if TYPE_CHECKING:
+    from opwright.describe.definition import OpDefinition
 
 Shape: TypeAlias = tuple[int, ...]
 """Dimensions, -1 where unknown."""
 
 
 class Meta(NamedTuple):
-    """What is known of a value before it exists.
+    """Shape and dtype of a value, known before the value exists.
 
     Attributes
     ----------
@@ -41,71 +43,46 @@ BlockMetas: TypeAlias = Callable[[int, Sequence[str]], Sequence[Meta]]
 """Gives the metas of variables, by name, as they are at the end of the block of that index."""
 
 
-class SlotLayout(Protocol):
-    """Where each slot of an operator stands, and which dtype its outputs have; made once."""
-
-    @property
-    def op_type(self) -> str:
-        """The operator type."""
-
-    @property
-    def input_index(self) -> Mapping[str, int]:
-        """The position of each input slot."""
-
-    @property
-    def output_index(self) -> Mapping[str, int]:
-        """The position of each output slot."""
-
-    @property
-    def attr_names(self) -> frozenset[str]:
-        """The attributes."""
-
-    def output_dtype(
-        self, index: int, inputs: tuple[tuple[Meta, ...], ...], attrs: Mapping[str, Any]
-    ) -> str | None:
-        """Return the dtype that the OpProto gives an output, or None where it leaves it open."""
-
-
 class InferContext:
-    """What shape inference reads and writes: metas in, attributes, metas out.
+    """What a shape rule reads and writes: metas of inputs, attributes, metas of outputs.
 
     Made for every operator when a program is built and again when it is lowered, so it holds
-    references only and looks everything else up when asked.
+    references only and looks up everything else on demand.
     """
 
-    __slots__ = ("_attrs", "_blocks", "_counts", "_inputs", "_layout", "outputs")
+    __slots__ = ("_attrs", "_blocks", "_counts", "_definition", "_inputs", "outputs")
 
     def __init__(
         self,
-        layout: SlotLayout,
+        definition: OpDefinition,
         inputs: tuple[tuple[Meta, ...], ...],
         attrs: Mapping[str, Any],
         counts: tuple[int, ...],
         blocks: BlockMetas | None,
     ) -> None:
-        self._layout = layout
+        self._definition = definition
         self._inputs = inputs
         self._attrs = attrs
         self._counts = counts
         self._blocks = blocks
         self.outputs: list[tuple[Meta, ...] | None] = [None if n else () for n in counts]
-        """What was set so far, slot by slot: None: wanted and not yet set; (): not wanted."""
+        """The metas set so far, slot by slot: None where one is wanted and not yet set."""
 
     @property
     def op_type(self) -> str:
         """The operator type."""
-        return self._layout.op_type
+        return self._definition.op_type
 
     def input(self, slot: str) -> Meta:
         """Return the meta of an input; SlotError where the slot is unknown or absent."""
         try:
-            return self._inputs[self._layout.input_index[slot]][0]
+            return self._inputs[self._definition.input_index[slot]][0]
         except (KeyError, IndexError):
             self._fail_input(slot)
 
     def inputs(self, slot: str) -> list[Meta]:
         """Return the metas of all variables of a slot, none where it is absent."""
-        index = self._layout.input_index.get(slot)
+        index = self._definition.input_index.get(slot)
         if index is None:
             self._fail_input(slot)
         return list(self._inputs[index])
@@ -117,10 +94,7 @@ class InferContext:
 
     def has_input(self, slot: str) -> bool:
         """Tell whether an optional input was given."""
-        index = self._layout.input_index.get(slot)
-        if index is None:
-            self._fail_input(slot)
-        return bool(self._inputs[index])
+        return bool(self.inputs(slot))
 
     def has_output(self, slot: str) -> bool:
         """Tell whether an output is wanted; setting one that is not wanted does nothing."""
@@ -129,20 +103,17 @@ class InferContext:
     @property
     def output_slots(self) -> Iterable[str]:
         """The names of all output slots, in order."""
-        return self._layout.output_index
+        return self._definition.output_index
 
     def output_count(self, slot: str) -> int:
         """Return the number of variables in an output slot."""
-        index = self._layout.output_index.get(slot)
-        if index is None:
-            self._fail_output(slot)
-        return self._counts[index]
+        return self._counts[self._find_output(slot)]
 
     def attr(self, name: str) -> Any:
         """Return the value of an attribute, None where it is absent."""
         value = self._attrs.get(name)
-        if value is None and name not in self._layout.attr_names:
-            known = hint(name, self._layout.attr_names, "attributes")
+        if value is None and name not in self._definition.attr_names:
+            known = hint(name, self._definition.attr_names, "attributes")
             raise AttributeValueError(
                 f"{self.op_type}: infer_shape asks for an unknown attribute, got {name!r}{known}"
             )
@@ -154,13 +125,13 @@ class InferContext:
         Parameters
         ----------
         slot : str
-            The output slot. One that is not wanted is passed over.
+            The output slot. One that is not wanted is skipped.
         shape : sequence of int
             Dimensions, -1 where unknown.
         dtype : str, optional
             Only where the slot has neither `same_as` nor a single dtype.
         """
-        index = self._layout.output_index.get(slot)
+        index = self._definition.output_index.get(slot)
         if index is None:
             self._fail_output(slot)
         if self._counts[index] == 1:
@@ -171,27 +142,28 @@ class InferContext:
     def set_outputs(
         self, slot: str, shapes: Iterable[Sequence[int]], dtype: str | None = None
     ) -> None:
-        """Set the metas of all variables of an output slot, as many as `output_count` says."""
-        index = self._layout.output_index.get(slot)
-        if index is None:
-            self._fail_output(slot)
-        metas = tuple(self._make_meta(slot, index, shape, dtype) for shape in shapes)
-        if self._counts[index]:
-            if len(metas) != self._counts[index]:
-                self._fail_count(slot, len(metas), self._counts[index])
-            self.outputs[index] = metas
+        """Set the metas of all variables of an output slot, of which there are `output_count`."""
+        index = self._find_output(slot)
+        self._put(slot, index, tuple(self._make_meta(slot, index, s, dtype) for s in shapes))
 
     def set_metas(self, slot: str, metas: Sequence[Meta]) -> None:
         """Set the metas of all variables of an output slot, each with a dtype of its own."""
         for meta in metas:
             check_dtype(meta.dtype, self.op_type)
-        index = self._layout.output_index.get(slot)
+        self._put(slot, self._find_output(slot), tuple(metas))
+
+    def _find_output(self, slot: str) -> int:
+        index = self._definition.output_index.get(slot)
         if index is None:
             self._fail_output(slot)
-        if self._counts[index]:
-            if len(metas) != self._counts[index]:
-                self._fail_count(slot, len(metas), self._counts[index])
-            self.outputs[index] = tuple(metas)
+        return index
+
+    def _put(self, slot: str, index: int, metas: tuple[Meta, ...]) -> None:
+        count = self._counts[index]
+        if count:
+            if len(metas) != count:
+                self._fail_count(slot, len(metas), count)
+            self.outputs[index] = metas
 
     def require(self, condition: object, message: str) -> None:
         """Raise ShapeError ``<operator>: <message>`` unless `condition` holds."""
@@ -205,8 +177,10 @@ class InferContext:
         """
         for meta in self.inputs(slot):
             if not shapes_match(meta.shape, shape):
-                wanted, got = format_shape(shape), format_shape(meta.shape)
-                self.fail(f"{slot} must have the shape {wanted}, got {got}")
+                self.fail(
+                    f"{slot} must have the shape {format_shape(shape)}, got "
+                    f"{format_shape(meta.shape)}"
+                )
 
     def require_held(self, attr_name: str, dtype: str) -> None:
         """Raise AttributeValueError unless arrays of `dtype` hold the value of an attribute.
@@ -215,10 +189,10 @@ class InferContext:
         """
         value = self.attr(attr_name)
         if not is_held(value, dtype):
-            wanted, other = describe_held(dtype, value), wider_dtype(value)
             raise AttributeValueError(
-                f"{self.op_type}: {attr_name} must be {wanted} to become {dtype}, got "
-                f"{attr_name}={value!r}; take a dtype that holds it, such as {other}"
+                f"{self.op_type}: {attr_name} must be {describe_held(dtype, value)} to become "
+                f"{dtype}, got {attr_name}={value!r}; take a dtype that holds it, such as "
+                f"{wider_dtype(value)}"
             )
 
     def fail(self, message: str) -> NoReturn:
@@ -235,10 +209,10 @@ class InferContext:
         return list(self._blocks(self.attr(attr_name), names))
 
     def for_operator(
-        self, layout: SlotLayout, n_inputs: int, counts: tuple[int, ...]
+        self, definition: OpDefinition, n_inputs: int, counts: tuple[int, ...]
     ) -> InferContext:
-        """Return the context of an operator with these attributes and the first of the inputs."""
-        return InferContext(layout, self._inputs[:n_inputs], self._attrs, counts, self._blocks)
+        """Return the context of another operator with these attributes and the first inputs."""
+        return InferContext(definition, self._inputs[:n_inputs], self._attrs, counts, self._blocks)
 
     def _make_meta(self, slot: str, index: int, shape: Sequence[int], dtype: str | None) -> Meta:
         for dim in shape:
@@ -247,7 +221,7 @@ class InferContext:
                 shape = self._convert_shape(slot, shape)
                 break
         if dtype is None:
-            dtype = self._layout.output_dtype(index, self._inputs, self._attrs)
+            dtype = self._definition.output_dtype(index, self._inputs, self._attrs)
             if dtype is None:
                 raise DtypeError(
                     f"{self.op_type}: infer_shape must give output {slot!r} a dtype, got none; "
@@ -264,7 +238,7 @@ class InferContext:
         return dims
 
     def _fail_input(self, slot: str) -> NoReturn:
-        known = self._layout.input_index
+        known = self._definition.input_index
         if slot in known:
             raise SlotError(
                 f"{self.op_type}: input {slot!r} is absent, got no variable; ask has_input first"
@@ -277,12 +251,12 @@ class InferContext:
     def _fail_output(self, slot: str) -> NoReturn:
         raise SlotError(
             f"{self.op_type}: infer_shape sets an unknown output, got {slot!r}"
-            f"{hint(slot, self._layout.output_index, 'outputs')}"
+            f"{hint(slot, self._definition.output_index, 'outputs')}"
         )
 
-    def _fail_count(self, slot: str, n_set: int, n_wanted: int) -> NoReturn:
+    def _fail_count(self, slot: str, n_shapes: int, count: int) -> NoReturn:
         raise ShapeError(
-            f"{self.op_type}: output {slot!r} takes {n_wanted} variable(s), got {n_set} shape(s); "
+            f"{self.op_type}: output {slot!r} takes {count} variable(s), got {n_shapes} shape(s); "
             "set one shape for each variable"
         )
 
@@ -394,7 +368,7 @@ def normalize_axes(
 
 def reduced_shape(shape: Shape, axes: Iterable[int], keepdims: bool) -> Shape:
     """Return a shape without the given axes (counted from the front), or with 1 in their place."""
-    gone = set(axes)
+    reduced = set(axes)
     if keepdims:
-        return tuple(1 if axis in gone else dim for axis, dim in enumerate(shape))
-    return tuple(dim for axis, dim in enumerate(shape) if axis not in gone)
+        return tuple(1 if axis in reduced else dim for axis, dim in enumerate(shape))
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in reduced)

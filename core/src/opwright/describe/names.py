@@ -1,4 +1,4 @@
-"""Names: which are valid, hints for mistyped ones, and fresh ones that nobody holds yet."""
+"""Names: valid ones, hints for mistyped ones, and fresh ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OP_TYPE: Final = re.compile(r"([a-z][a-z0-9_]*\.)?[a-z][a-z0-9_]*")
 
 
 def check_op_type(op_type: str) -> None:
-    """Raise RegistrationError unless a type is ``lower_snake``, after a prefix and a dot if any."""
+    """Raise RegistrationError unless a type is ``lower_snake``, with an optional prefix and dot."""
     if not _OP_TYPE.fullmatch(str(op_type)):
         raise RegistrationError(
             f"{op_type}: an operator type must be lower_snake, after a prefix and a dot where it "
@@ -28,7 +28,7 @@ def check_op_type(op_type: str) -> None:
 
 
 def find_nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that looks most like `name`, or None where none comes near."""
+    """Return the known name that looks most like `name`, or None where none is near."""
     import difflib  # 2 ms, for those who mistyped
 
     candidates = sorted(known)
@@ -44,7 +44,7 @@ def find_nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def printable(name: str) -> str:
-    """Return a name as a line of text may hold it: what is no printable sign is escaped."""
+    """Return a name on one line: characters that do not print are escaped."""
     if name.isprintable():
         return name
     return "".join(
@@ -83,23 +83,22 @@ def hint(name: str, known: Iterable[str], what: str = "names") -> str:
 def hint_argument(name: str, known: Iterable[str], what: str = "names") -> str:
     """Return the end of an error for an unknown argument, as `hint` does.
 
-    A name that other frameworks have for one of the known arguments stands for that one, whatever
-    it looks like: ``dim`` for ``axis``.
+    A name that another framework has for one of the known arguments leads to that argument: ``dim``
+    to ``axis``.
     """
     from opwright.describe.foreign_arguments import FOREIGN_ARGUMENTS
 
     names = list(known)
-    for own in FOREIGN_ARGUMENTS.get(name.lower(), "").split():
+    for own in FOREIGN_ARGUMENTS.get(name.lower(), ()):
         if own in names:
             return f"; did you mean {own!r}?"
     return hint(name, names, what)
 
 
 class UniqueNames:
-    """Counts the names made from each prefix, so that every one is new.
+    """Counts the names made from each prefix, so that each name is new.
 
-    ``make("fc")`` gives ``fc_0``, ``fc_1``, and so on. Names taken by other means are left out
-    where `taken` says so.
+    ``make("fc")`` gives ``fc_0``, ``fc_1``, and so on, and skips names that `taken` reports.
     """
 
     __slots__ = ("_counters",)
@@ -108,19 +107,11 @@ class UniqueNames:
         self._counters: dict[str, int] = dict(counts or {})
 
     def counts(self) -> dict[str, int]:
-        """Return the next number of each prefix: ``UniqueNames(counts)`` goes on where this is."""
+        """Return the next number of each prefix; ``UniqueNames(counts)`` goes on from there."""
         return dict(self._counters)
 
     def make(self, prefix: str, taken: Callable[[str], object] | None = None) -> str:
-        """Return ``<prefix>_<n>`` with the next n for which `taken` is false.
-
-        Parameters
-        ----------
-        prefix : str
-            What the name begins with.
-        taken : callable, optional
-            Tells whether a name is in use; a dictionary's ``__contains__`` serves.
-        """
+        """Return ``<prefix>_<n>`` with the next n for which ``taken(name)`` is false."""
         count = self._counters.get(prefix, 0)
         record(self._counters.__setitem__, prefix, count)
         name = f"{prefix}_{count}"
@@ -131,5 +122,5 @@ class UniqueNames:
         return name
 
     def copy(self) -> UniqueNames:
-        """Return a counter that goes on where this one stands, on its own."""
+        """Return a counter of its own that goes on from here."""
         return UniqueNames(self._counters)

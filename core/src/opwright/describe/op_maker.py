@@ -46,21 +46,21 @@ _ATTR_TYPES: Final[dict[object, AttrType]] = {
 
 @dataclass(slots=True)
 class _Draft:
-    """A slot or an attribute as far as it has been described."""
+    """A slot or an attribute that is being described."""
 
     kind: str
     name: str
     values: dict[str, Any] = field(default_factory=dict)
 
 
-_Made = TypeVar("_Made", AttrProto, VarProto)
+_Proto = TypeVar("_Proto", AttrProto, VarProto)
 
 
 class OpMaker:
     """Describes an operator: its slots, its attributes, and what they may hold.
 
-    Every method returns the maker, so that calls are chained; a constraint says something of the
-    slot or attribute added last. Mistakes are `RegistrationError` naming the operator.
+    Every method returns the maker, so that calls are chained. A constraint applies to the slot or
+    attribute added last. Mistakes raise a `RegistrationError` that names the operator.
 
     >>> maker = (
     ...     OpMaker("acme.swish")
@@ -91,7 +91,7 @@ class OpMaker:
         self._dynamic = False
 
     def add_comment(self, text: str) -> OpMaker:
-        """Say what the operator computes: the formula, edge cases, the source."""
+        """Describe what the operator computes: the formula, edge cases, the source."""
         if self._comment:
             raise self._error("add_comment must be called once, got a second comment")
         self._comment = text
@@ -133,7 +133,7 @@ class OpMaker:
     # -- what an attribute may be ------------------------------------------------------------------
 
     def default(self, value: object) -> OpMaker:
-        """Give the attribute the value that it has where none is given."""
+        """Set the value that the attribute has where none is given."""
         draft = self._attribute("default")
         attr_type = draft.values["type"]
         converted = convert_value(attr_type, value)
@@ -144,28 +144,28 @@ class OpMaker:
         return self._set(draft, "default", converted)
 
     def greater_than(self, bound: float) -> OpMaker:
-        """Let only values above the bound be given."""
+        """Allow only values above the bound."""
         return self._bound("greater_than", "min", bound, exclusive=True)
 
     def at_least(self, bound: float) -> OpMaker:
-        """Let only the bound and values above it be given."""
+        """Allow only the bound and values above it."""
         return self._bound("at_least", "min", bound, exclusive=False)
 
     def less_than(self, bound: float) -> OpMaker:
-        """Let only values below the bound be given."""
+        """Allow only values below the bound."""
         return self._bound("less_than", "max", bound, exclusive=True)
 
     def at_most(self, bound: float) -> OpMaker:
-        """Let only the bound and values below it be given."""
+        """Allow only the bound and values below it."""
         return self._bound("at_most", "max", bound, exclusive=False)
 
     def between(self, low: float, high: float) -> OpMaker:
-        """Let only values from `low` to `high` be given, both included."""
+        """Allow only values from `low` to `high`, both included."""
         self._bound("between", "min", low, exclusive=False)
         return self._bound("between", "max", high, exclusive=False)
 
     def one_of(self, *values: object) -> OpMaker:
-        """Let only these values, or elements of a list, be given."""
+        """Allow only these values, or lists of them."""
         draft = self._attribute("one_of")
         element = draft.values["type"].element
         if not values:
@@ -179,11 +179,11 @@ class OpMaker:
         return self._set(draft, "allowed", converted)
 
     def required(self) -> OpMaker:
-        """Let the attribute never be left out."""
+        """Require a value for the attribute."""
         return self._set(self._attribute("required"), "required", True)
 
     def as_dtype(self, *names: str) -> OpMaker:
-        """Let the attribute be the canonical name of a dtype, one of `names` where given."""
+        """Make the attribute the canonical name of a dtype, one of `names` where given."""
         draft = self._attribute("as_dtype")
         if draft.values["type"] is not AttrType.STRING:
             raise self._error(f"as_dtype is for str attributes, got {draft.name!r}")
@@ -193,19 +193,19 @@ class OpMaker:
     # -- what a slot may hold ----------------------------------------------------------------------
 
     def as_duplicable(self) -> OpMaker:
-        """Let the slot take a list of one or more variables."""
+        """Make the slot take a list of one or more variables."""
         return self._set(self._slot("as_duplicable"), "duplicable", True)
 
     def as_optional(self) -> OpMaker:
-        """Let the slot be absent."""
+        """Allow the slot to be absent."""
         return self._set(self._slot("as_optional"), "optional", True)
 
     def as_intermediate(self) -> OpMaker:
-        """Say that only the gradient needs the output."""
+        """Declare that only the gradient needs the output."""
         return self._set(self._slot("as_intermediate", "output"), "intermediate", True)
 
     def as_shape_only(self) -> OpMaker:
-        """Say that kernels read the shape of the input, never the data."""
+        """Declare that kernels read the shape of the input, never the data."""
         return self._set(self._slot("as_shape_only", "input"), "shape_only", True)
 
     def same_dtype_as(self, name: str) -> OpMaker:
@@ -213,7 +213,7 @@ class OpMaker:
         return self._set(self._slot("same_dtype_as"), "same_as", name)
 
     def dtypes(self, *names: str) -> OpMaker:
-        """Let the slot have only these dtypes."""
+        """Allow only these dtypes in the slot."""
         draft = self._slot("dtypes")
         if not names:
             raise self._error(f"dtypes must list the dtypes of {draft.name!r}, got none")
@@ -221,18 +221,18 @@ class OpMaker:
         return self._set(draft, "dtypes", names)
 
     def aliases(self, slot: str) -> OpMaker:
-        """Say that the output must be given the variable of this input: it is updated in place."""
+        """Declare that the output is the variable of this input, which is updated in place."""
         return self._set(self._slot("aliases", "output"), "aliases", slot)
 
     # -- the operator as a whole -------------------------------------------------------------------
 
     def dispatch_on(self, name: str) -> OpMaker:
-        """Let the dtype of this input, or this dtype attribute, select the kernel."""
+        """Select the kernel by the dtype of this input, or by this dtype attribute."""
         self._dispatch = name
         return self
 
     def dynamic_output(self) -> OpMaker:
-        """Say that the shapes of outputs depend on values: kernels resize them."""
+        """Declare that the shapes of outputs depend on values: kernels resize them."""
         self._dynamic = True
         return self
 
@@ -249,7 +249,7 @@ class OpMaker:
         effect: bool = False,
         plan_only: bool = False,
     ) -> OpDefinition:
-        """Check everything that was said and return the operator.
+        """Check the description and return the operator.
 
         Parameters
         ----------
@@ -273,11 +273,11 @@ class OpMaker:
             ``count_outputs(ctx: InferContext) -> int``: how many variables the duplicable output
             has, for ``opwright.ops``, where nobody names them.
         effect : bool
-            It does something beside its outputs, such as to meet other processes: it runs in its
-            place, whether its outputs are wanted or not.
+            Whether it does more than compute its outputs, such as communicate with other
+            processes: it always runs, in order, even where its outputs are not used.
         plan_only : bool
-            Only passes make it, while a plan is lowered. It has kernels, but no gradient, body or
-            control flow, is hidden, and stands in no program.
+            Whether only passes create it, while a plan is lowered. It has kernels, but no gradient,
+            body or control flow, is hidden, and is not allowed in programs.
 
         Raises
         ------
@@ -305,9 +305,9 @@ class OpMaker:
         proto = OpProto(
             type=self._type,
             comment=self._comment,
-            inputs=tuple(self._made("input", VarProto)),
-            outputs=tuple(self._made("output", VarProto)),
-            attrs=tuple(self._made("attribute", AttrProto)),
+            inputs=self._make_all("input", VarProto),
+            outputs=self._make_all("output", VarProto),
+            attrs=self._make_all("attribute", AttrProto),
             version=self._version,
             dispatch=self._dispatch,
             dynamic_output=self._dynamic,
@@ -322,8 +322,8 @@ class OpMaker:
         self._drafts.append(_Draft(kind, name, {"comment": comment}))
         return self
 
-    def _made(self, kind: str, made: type[_Made]) -> list[_Made]:
-        return [made(name=d.name, **d.values) for d in self._drafts if d.kind == kind]
+    def _make_all(self, kind: str, proto: type[_Proto]) -> tuple[_Proto, ...]:
+        return tuple(proto(name=d.name, **d.values) for d in self._drafts if d.kind == kind)
 
     def _attribute(self, method: str) -> _Draft:
         if not self._drafts or self._drafts[-1].kind != "attribute":
@@ -333,8 +333,8 @@ class OpMaker:
     def _slot(self, method: str, kind: str = "") -> _Draft:
         last = self._drafts[-1].kind if self._drafts else ""
         if last not in ("input", "output") or (kind and last != kind):
-            wanted = f"add_{kind}" if kind else "add_input or add_output"
-            raise self._error(f"{method} must follow {wanted}, got {self._describe_last()}")
+            before = f"add_{kind}" if kind else "add_input or add_output"
+            raise self._error(f"{method} must follow {before}, got {self._describe_last()}")
         return self._drafts[-1]
 
     def _describe_last(self) -> str:

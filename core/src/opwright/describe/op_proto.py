@@ -1,7 +1,7 @@
-"""What an operator looks like from outside: its slots and attributes, as immutable plain objects.
+"""The slots and attributes of an operator, as immutable plain objects.
 
-These are the Python side of ``framework.proto``. Defaults and ranges are data, never closures, so
-that they reach validation, docstrings, the command line and generated tests alike.
+These are the Python side of ``framework.proto``. Defaults and ranges are data, not functions, so
+that validation, docstrings, the command line and generated tests can all use them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ _DTYPE_NAMES = frozenset(DTYPES)
 
 
 def _derived() -> Any:
-    """A field that is computed from the others."""
     return field(init=False, repr=False, compare=False)
 
 
@@ -41,9 +40,9 @@ class AttrProto:
     Attributes
     ----------
     name, comment : str
-        The name, and one sentence for the reader of the documentation.
+        The name, and one sentence for readers of the documentation.
     type : AttrType
-        INT is 64 bits wide, FLOAT a double; the value of a BLOCK is the index of a block.
+        INT has 64 bits, FLOAT is a double; the value of a BLOCK is the index of a block.
     default : AttrValue or None
         The value where none is given; None where there is none.
     min, max : int, float or None
@@ -54,9 +53,9 @@ class AttrProto:
         The only values, or elements, that may be given; empty: any.
     required : bool
         Whether a value must be given. An attribute that is not required and has no default may be
-        absent, which is None everywhere.
+        absent; it is None then.
     length : int
-        Of a list of numbers or bools: how many elements one given alone stands for.
+        Of a list of numbers or bools: how many elements a single value stands for.
     """
 
     name: str
@@ -70,8 +69,8 @@ class AttrProto:
     allowed: tuple[Any, ...] = ()
     required: bool = False
     length: int = 1
-    # What `check` asks first, made once: the type of a scalar, or of the elements of a list, and
-    # whether any value will do.
+    # What `check` reads first: the type of a scalar, or of the elements of a list, and whether any
+    # value is allowed.
     _exact: object = _derived()
     _element: object = _derived()
     _free: bool = _derived()
@@ -278,7 +277,7 @@ class OpProto:
     attr_protos: Mapping[str, AttrProto] = _derived()
     has_blocks: bool = _derived()
     dispatch_slot: str = _derived()
-    # Name, check, default and whether it is required: what `fill_attrs` walks.
+    # Name, attribute, default and whether it is required, for `fill_attrs`.
     _filling: tuple[tuple[str, AttrProto, AttrValue | None, bool], ...] = _derived()
 
     def __post_init__(self) -> None:
@@ -350,10 +349,10 @@ class OpProto:
 
     def _fail_required(self, attr: AttrProto, attrs: Mapping[str, object]) -> NoReturn:
         self._check_known(attrs)  # it may be given by another name
-        wanted = f"{describe_type(attr.type)} {attr.describe_range()}".rstrip()
+        kind = f"{describe_type(attr.type)} {attr.describe_range()}".rstrip()
         raise AttributeValueError(
             f"{self.type}: the attribute {attr.name!r} is required, got none; "
-            f"give {attr.name}=, {wanted}"
+            f"give {attr.name}=, {kind}"
         )
 
     def _check_known(self, names: Iterable[str]) -> None:
@@ -393,8 +392,8 @@ _Item = TypeVar("_Item")
 
 
 def _get(items: Mapping[str, _Item], op_type: str, name: str, what: str, plural: str) -> _Item:
-    found = items.get(name)
-    if found is None:
+    item = items.get(name)
+    if item is None:
         near = hint_argument(str(name), items, plural)
         raise SlotError(f"{op_type}: unknown {what}, got {name!r}{near}")
-    return found
+    return item

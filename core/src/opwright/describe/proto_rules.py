@@ -1,12 +1,12 @@
-"""The rules that every OpProto keeps, wherever it comes from: an OpMaker, a message, a gradient."""
+"""The rules for every OpProto, whether from an OpMaker, a message or a gradient."""
 
 from __future__ import annotations
 
 import keyword
 import math
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from opwright.describe.attribute_values import PYTHON_TYPES, AttrType, describe_type
 from opwright.describe.control import Branch, Control, Loop
@@ -59,65 +59,62 @@ def check_random(proto: OpProto) -> None:
         )
 
 
+# The fields of Branch and Loop that name slots: the side, and whether the slot takes a list.
+_CONTROL_SLOTS: Final = (
+    ("condition", "input", False),
+    ("captured", "input", True),
+    ("outputs", "output", True),
+    ("carried", "input", True),
+    ("sequences", "input", True),
+    ("turns", "input", False),
+    ("turns_taken", "output", False),
+)
+_LOOP_ATTRS: Final = (
+    ("block", AttrType.BLOCK),
+    ("block_condition", AttrType.STRING),
+    ("block_inputs", AttrType.STRINGS),
+    ("block_outputs", AttrType.STRINGS),
+    ("block_elements", AttrType.STRINGS),
+    ("max_iterations", AttrType.INT),
+    ("reverse", AttrType.BOOL),
+    ("checkpoint_every", AttrType.INT),
+    ("segment", AttrType.INT),
+    ("segmented", AttrType.STRINGS),
+)
+
+
 def check_control(proto: OpProto, control: Control) -> None:
-    """Raise RegistrationError unless the slots and attributes of control flow are there."""
-    ins, outs = proto.input_slots, proto.output_slots
-    slots: list[tuple[str, str | None, Mapping[str, VarProto], bool]] = [
-        ("condition", control.condition, ins, False),
-        ("captured", control.captured, ins, True),
-        ("outputs", control.outputs, outs, True),
+    """Raise RegistrationError where the slots and attributes of control flow are missing."""
+    slots: list[tuple[str, str | None, str, bool]] = [
+        (role, getattr(control, role, None), side, is_list)
+        for role, side, is_list in _CONTROL_SLOTS
     ]
-    attrs: list[tuple[str | None, AttrType]] = []
-    if isinstance(control, Branch):
-        if len(control.blocks) != 2:
-            _fail(proto, f"a Branch must have two blocks, got {len(control.blocks)}")
-        for block, names in control.blocks:
-            attrs += [(block, AttrType.BLOCK), (names, AttrType.STRINGS)]
-    else:
-        slots += _loop_slots(proto, control)
-        attrs += _loop_attrs(control)
-    for role, slot, known, duplicable in slots:
+    if isinstance(control, Loop):
+        slots += [("stacks", slot, "output", True) for slot, _ in control.stacks]
+    elif len(control.blocks) != 2:
+        _fail(proto, f"a Branch must have two blocks, got {len(control.blocks)}")
+    for role, slot, side, duplicable in slots:
         if slot is not None:
+            known = proto.input_slots if side == "input" else proto.output_slots
             _check_control_slot(proto, role, slot, known, duplicable=duplicable)
-    for name, type in attrs:
+    for name, type in _control_attrs(control):
         attr = proto.attr_protos.get(str(name))
         if attr is None or attr.type is not type:
             got = f"{attr.type_name} {name!r}" if attr else f"no attribute {name!r}"
             _fail(proto, f"its control flow needs an attribute of {type.type_name}, got {got}")
 
 
-def _loop_slots(
-    proto: OpProto, loop: Loop
-) -> list[tuple[str, str | None, Mapping[str, VarProto], bool]]:
-    ins, outs = proto.input_slots, proto.output_slots
-    return [
-        ("carried", loop.carried, ins, True),
-        ("sequences", loop.sequences, ins, True),
-        ("turns", loop.turns, ins, False),
-        ("turns_taken", loop.turns_taken, outs, False),
-        *(("stacks", slot, outs, True) for slot, _ in loop.stacks),
-    ]
-
-
-def _loop_attrs(loop: Loop) -> list[tuple[str | None, AttrType]]:
-    wanted: list[tuple[str | None, AttrType]] = [(loop.block, AttrType.BLOCK)]
-    if loop.condition is not None:
-        wanted.append((loop.block_condition, AttrType.STRING))
-    wanted += [
-        (loop.block_inputs, AttrType.STRINGS),
-        (loop.block_outputs, AttrType.STRINGS),
-        *((names, AttrType.STRINGS) for _, names in loop.stacks),
-    ]
-    if loop.sequences is not None:
-        wanted.append((loop.block_elements, AttrType.STRINGS))
-    others = (
-        (loop.max_iterations, AttrType.INT),
-        (loop.reverse, AttrType.BOOL),
-        (loop.checkpoint_every, AttrType.INT),
-        (loop.segment, AttrType.INT),
-        (loop.segmented, AttrType.STRINGS),
-    )
-    return wanted + [(name, type) for name, type in others if name is not None]
+def _control_attrs(control: Control) -> Iterator[tuple[str | None, AttrType]]:
+    if isinstance(control, Branch):
+        for block, names in control.blocks:
+            yield from ((block, AttrType.BLOCK), (names, AttrType.STRINGS))
+        return
+    needed_by = {"block_condition": control.condition, "block_elements": control.sequences}
+    for field, type in _LOOP_ATTRS:
+        name = getattr(control, field)
+        if name is not None or needed_by.get(field) is not None:
+            yield name, type
+    yield from ((names, AttrType.STRINGS) for _, names in control.stacks)
 
 
 def check_count_outputs(proto: OpProto) -> None:
@@ -237,8 +234,8 @@ def _check_attr(proto: OpProto, attr: AttrProto) -> None:
         )
     for value in attr.allowed:
         if type(value) is not PYTHON_TYPES[attr.type.element]:
-            wanted = describe_type(attr.type.element)
-            _fail(proto, f"each value allowed for {attr.name!r} must be {wanted}, got {value!r}")
+            kind = describe_type(attr.type.element)
+            _fail(proto, f"each value allowed for {attr.name!r} must be {kind}, got {value!r}")
     if len(set(attr.allowed)) != len(attr.allowed):
         _fail(proto, f"values allowed for {attr.name!r} must differ, got {list(attr.allowed)}")
     if attr.default is None:
@@ -265,8 +262,8 @@ def _check_bounds(proto: OpProto, attr: AttrProto) -> None:
         _fail(proto, f"{attr.name!r} must have a range or allowed values, got both")
     for bound in bounds:
         if type(bound) is not PYTHON_TYPES[attr.type.element] or math.isnan(bound):
-            wanted = describe_type(attr.type.element)
-            _fail(proto, f"each bound of {attr.name!r} must be {wanted}, got {bound!r}")
+            kind = describe_type(attr.type.element)
+            _fail(proto, f"each bound of {attr.name!r} must be {kind}, got {bound!r}")
     if attr.min is not None and attr.max is not None:
         exclusive = attr.min_exclusive or attr.max_exclusive
         if attr.min > attr.max or (exclusive and attr.min == attr.max):

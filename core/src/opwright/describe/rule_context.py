@@ -1,4 +1,4 @@
-"""Gradient rules and composite bodies: what they see of an operator, and how they write others."""
+"""What gradient rules and bodies of composites read of an operator, and how they write others."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Names: TypeAlias = "str | Sequence[str | None] | None"
 """The variables that a rule gives to a slot: one name, a list of names, or None for absent."""
 
 Results: TypeAlias = "str | Sequence[str] | int | None"
-"""The variables that a rule wants written: names, or a number of fresh ones; None leaves it out."""
+"""The variables that a rule writes: names, or a number of fresh ones; None for absent."""
 
 
 class Emitter(Protocol):
-    """Where the operators that a rule writes go; made by those who call rules."""
+    """Writes the operators of a rule; whoever calls the rule provides it."""
 
     @property
     def block(self) -> Any:
@@ -38,9 +38,9 @@ class Emitter(Protocol):
     ) -> dict[str, list[str]]:
         """Write one operator and return the names of its outputs, slot by slot in order.
 
-        An int among `outputs` asks for that many fresh variables; the rest is completed as
-        `opwright.describe.completion.complete_operator` says. No names for the step of a random
-        operator decline it.
+        An int among `outputs` stands for that many fresh variables. The rest is completed by
+        `opwright.describe.completion.complete_operator`. An empty list for the step of a random
+        operator means no step.
         """
 
     def meta(self, name: str) -> Meta | None:
@@ -48,7 +48,7 @@ class Emitter(Protocol):
 
 
 class RuleOperator(Protocol):
-    """What a rule's context reads of the operator; `program.Operator` is one."""
+    """The operator that a rule reads, such as a `program.Operator`."""
 
     @property
     def type(self) -> str:
@@ -68,7 +68,7 @@ class RuleOperator(Protocol):
 
 
 class RuleContext:
-    """What gradient rules and bodies have in common: reading one operator, writing others."""
+    """The common part of the contexts below: reads one operator, writes others."""
 
     __slots__ = ("_emitter", "attrs", "op", "proto", "type")
 
@@ -169,15 +169,14 @@ class RuleContext:
         attrs: Mapping[str, Any] | None = None,
     ) -> dict[str, list[str]]:
         """Write one operator and return the names of all its outputs, slot by slot."""
-        given = {slot: self._as_names(type, slot, names) for slot, names in inputs.items()}
-        wanted: dict[str, tuple[str, ...] | int] = {}
-        for slot, result in (outputs or {}).items():
-            if isinstance(result, int):
-                wanted[slot] = result
-            elif result is not None:
-                wanted[slot] = self._as_names(type, slot, result)
-        present = {slot: names for slot, names in given.items() if names or slot == STEP_SLOT}
-        return self._emitter.emit(type, present, wanted, dict(attrs or {}))
+        named = {slot: self._as_names(type, slot, names) for slot, names in inputs.items()}
+        present = {slot: names for slot, names in named.items() if names or slot == STEP_SLOT}
+        results: dict[str, tuple[str, ...] | int] = {
+            slot: result if isinstance(result, int) else self._as_names(type, slot, result)
+            for slot, result in (outputs or {}).items()
+            if result is not None
+        }
+        return self._emitter.emit(type, present, results, dict(attrs or {}))
 
     def _as_names(self, type: str, slot: str, names: object) -> tuple[str, ...]:
         if names is None:
@@ -199,10 +198,10 @@ class RuleContext:
 
 
 class GradientContext(RuleContext):
-    """What a gradient rule sees: one forward operator, and the gradients of its outputs.
+    """What a gradient rule reads: one forward operator, and the gradients of its outputs.
 
-    A rule writes operators through `emit` and hands in each gradient by `set_input_grad`. The
-    caller then reads `input_grads`.
+    A rule writes operators through `emit` and sets each gradient by `set_input_grad`. The caller
+    then reads `input_grads`.
     """
 
     __slots__ = ("_asked", "_output_grads", "_wanted", "input_grads")
@@ -215,27 +214,17 @@ class GradientContext(RuleContext):
         output_grads: Mapping[str, Sequence[str | None]],
         wanted: Mapping[str, Sequence[bool]],
     ) -> None:
-        """Make the context of one call of a rule.
+        """Make the context of one call of a rule for the forward operator `op`.
 
-        Parameters
-        ----------
-        op : RuleOperator
-            The forward operator.
-        proto : OpProto
-            Its OpProto.
-        emitter : Emitter
-            Where the rule's operators go.
-        output_grads : mapping
-            Output slot to the gradient of each of its variables, None where it is zero.
-        wanted : mapping
-            Input slot to whether the gradient of each of its variables is wanted.
+        `output_grads` maps output slots to the gradient of each variable, None where it is zero;
+        `wanted` maps input slots to whether the gradient of each variable is wanted.
         """
         super().__init__(op, proto, emitter)
         self._output_grads = output_grads
         self._wanted = wanted
         self._asked: set[str] = set()
         self.input_grads: dict[tuple[str, int], str | None] = {}
-        """Gradients handed in so far, by (slot, index); None: declared to be zero."""
+        """Gradients set so far, by (slot, index); None: declared to be zero."""
 
     def output_grad(self, slot: str) -> str | None:
         """Return the name of the gradient of an output, None where it is zero."""
@@ -261,7 +250,7 @@ class GradientContext(RuleContext):
         return any(self.wants(slot, index) for index in range(len(self.inputs(slot))))
 
     def set_input_grad(self, slot: str, name: str | None, index: int = 0) -> None:
-        """Hand in the gradient of an input; one that is not wanted is passed over.
+        """Set the gradient of an input; one that is not wanted is skipped.
 
         Parameters
         ----------
@@ -287,10 +276,10 @@ class GradientContext(RuleContext):
             self.input_grads[slot, index] = name
 
     def check_complete(self) -> None:
-        """Raise GradientError where the rule, having run, left out a gradient.
+        """Raise GradientError where the rule, having run, omitted a gradient.
 
-        It must have handed in every gradient that is wanted, and asked for every output gradient
-        that is not zero: otherwise a part of the sum would be zero unseen.
+        It must have set every gradient that is wanted, and read every output gradient that is not
+        zero: otherwise a part of the sum would be zero without notice.
         """
         for slot, grads in self._output_grads.items():
             if slot not in self._asked and any(grad is not None for grad in grads):
@@ -322,12 +311,12 @@ class GradientContext(RuleContext):
 
 
 class BodyContext(RuleContext):
-    """What the body of a composite sees: the operator, in whose place simpler ones are written.
+    """What the body of a composite reads: the operator that simpler operators replace.
 
     Every output that is present must be written, by `set_output` or as an output of `emit`. A body
     reads the inputs and what it has written itself, and writes the outputs and fresh variables. It
-    knows of no block and no program, and writes no operator with blocks or a dynamic output: where
-    it is written into a plan there is none of these.
+    has no block and no program, and writes no operator with blocks or a dynamic output: a plan,
+    which it may be written into, has none of these.
     """
 
     __slots__ = ()
@@ -337,7 +326,7 @@ class BodyContext(RuleContext):
         return bool(self.outputs(slot))
 
     def set_output(self, slot: str, name: str, index: int = 0) -> None:
-        """Make a variable the output: copies it there; one that is not wanted is passed over."""
+        """Copy a variable to the output; one that is not wanted is skipped."""
         names = self.outputs(slot)
         if index < len(names):
             self.emit(ASSIGN, {X: name}, {OUT: names[index]})

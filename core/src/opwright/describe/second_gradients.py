@@ -1,4 +1,4 @@
-"""How gradient operators are differentiated: rules and compositions for `grad_op`."""
+"""Rules and compositions that differentiate gradient operators, for `grad_op`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 from opwright.describe.definition import Body, GradientRule, NoGradient, OpDefinition
 from opwright.describe.meta import Meta
 from opwright.describe.rule_context import BodyContext, GradientContext, grad_name
-from opwright.describe.vocabulary import ADD_N, FILL_LIKE, GRAD_SUFFIX, OUT, X
+from opwright.describe.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
 from opwright.errors import GradientError
 
 Forward: TypeAlias = "Callable[[BodyContext], str | Mapping[str, str]]"
@@ -21,7 +21,7 @@ Slope: TypeAlias = Callable[[BodyContext], str]
 def linear_in(slot: str, **attrs: Any) -> GradientRule:
     """Return the rule of the gradient of an operator that is linear in one input.
 
-    The gradient of such a gradient is the operator itself, of what is given for the input.
+    The gradient of such a gradient is the operator itself, applied to the gradient of the input.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ def linear_in(slot: str, **attrs: Any) -> GradientRule:
         type = g.type.removesuffix(GRAD_SUFFIX)
         inputs: dict[str, Any] = {
             name: g.inputs(name)
-            for name, held in g.proto.input_slots.items()
-            if not held.shape_only and not name.endswith(GRAD_SUFFIX)
+            for name, var in g.proto.input_slots.items()
+            if not var.shape_only and not name.endswith(GRAD_SUFFIX)
         }
         inputs[slot] = g.filled_output_grads(grad_name(slot))
         (grads,) = [name for name in g.proto.input_slots if name.endswith(GRAD_SUFFIX)]
@@ -51,10 +51,10 @@ def linear_in(slot: str, **attrs: Any) -> GradientRule:
 
 
 def same_again(g: GradientContext) -> None:
-    """Differentiate the gradient of an element-wise function that is made of straight lines.
+    """Differentiate the gradient of an element-wise function that is piecewise linear.
 
-    Its slope is constant between the kinks. So the gradient of the gradient by ``out_grad`` is the
-    same operator again, and by everything else it is zero.
+    Its slope is constant between the kinks. So the gradient of the gradient with respect to
+    ``out_grad`` is the same operator again, and with respect to everything else it is zero.
     """
     inputs: dict[str, Any] = {name: g.inputs(name) for name in g.proto.input_slots}
     (grads,) = [name for name in g.proto.input_slots if name.endswith(GRAD_SUFFIX)]
@@ -73,12 +73,12 @@ def same_again(g: GradientContext) -> None:
 
 
 class Composition:
-    """The body of a gradient operator: written in its place where it is differentiated.
+    """The body of a gradient operator, which replaces it where it is differentiated.
 
     Attributes
     ----------
     reads : tuple of str
-        Inputs whose data the body reads though the kernels read the shape only.
+        Inputs whose data the body reads although the kernels read the shape only.
     """
 
     __slots__ = ("_write", "reads")
@@ -103,40 +103,39 @@ def by_slope(slope: Slope) -> Composition:
 
 
 def by_differentiating(forward: Forward, reads: Sequence[str] = ()) -> Composition:
-    """Return the composition of a gradient that is derived from one of the forward operator.
+    """Return the composition of a gradient, derived from a composition of the forward operator.
 
     Parameters
     ----------
     forward : callable
         Writes the forward operator as simpler differentiable ones, from the inputs of the gradient
-        operator, which are named as those of the forward operator are. It returns the name of what
-        stands for ``out``, or several by slot.
+        operator, which are named as those of the forward operator are. It returns the name of the
+        variable for ``out``, or a mapping for several slots.
     reads : sequence of str
-        Inputs that it reads besides those that the gradient's kernels need.
+        Inputs that it reads besides those that the kernels of the gradient need.
     """
 
     def write(b: BodyContext) -> None:
         tape = _Tape(b)
-        made = forward(BodyContext(b.op, b.proto, tape))
-        results = {OUT: made} if isinstance(made, str) else dict(made)
+        outputs = forward(BodyContext(b.op, b.proto, tape))
+        results = {OUT: outputs} if isinstance(outputs, str) else dict(outputs)
         grads = {
             name: grad
             for slot, name in results.items()
             if (grad := b.input(grad_name(slot))) is not None
         }
-        wanted = _wanted(b)
-        found = tape.differentiate(grads, [name for name, _ in wanted])
-        for name, place in wanted:
-            grad = found.get(name)
-            if grad is None:
-                b.emit(FILL_LIKE, {X: name}, {OUT: place}, {"value": 0.0})
+        pairs = _pair_inputs(b)
+        input_grads = tape.differentiate(grads, [name for name, _ in pairs])
+        for name, output in pairs:
+            if name in input_grads:
+                b.emit(ASSIGN, {X: input_grads[name]}, {OUT: output})
             else:
-                b.emit("assign", {X: grad}, {OUT: place})
+                b.emit(FILL_LIKE, {X: name}, {OUT: output}, {"value": 0.0})
 
     return Composition(write, reads)
 
 
-def _wanted(b: BodyContext) -> list[tuple[str, str]]:
+def _pair_inputs(b: BodyContext) -> list[tuple[str, str]]:
     """Return each forward input whose gradient is an output, and that output."""
     return [
         pair
@@ -158,7 +157,7 @@ class _Written(NamedTuple):
 
 
 class _Tape:
-    """Passes on what a composition writes, and differentiates it."""
+    """Forwards the operators that a composition writes to an emitter, and differentiates them."""
 
     def __init__(self, b: BodyContext) -> None:
         self._emitter: Any = b.emitter
@@ -177,13 +176,11 @@ class _Tape:
 
     def meta(self, name: str) -> Meta | None:
         """Return the meta of a variable; None where its rank is unknown."""
-        meta: Meta | None = self._emitter.meta(name)
-        return meta
+        return self._emitter.meta(name)  # type: ignore[no-any-return]
 
     def find_definition(self, type: str) -> OpDefinition:
         """Return the definition of an operator type."""
-        found: OpDefinition = self._emitter.find_definition(type)
-        return found
+        return self._emitter.find_definition(type)  # type: ignore[no-any-return]
 
     def emit(
         self,
@@ -193,23 +190,20 @@ class _Tape:
         attrs: dict[str, Any],
     ) -> dict[str, list[str]]:
         """Write one operator; see `opwright.describe.rule_context.Emitter`."""
-        made: dict[str, list[str]] = self._emitter.emit(type, inputs, outputs, attrs)
+        names: dict[str, list[str]] = self._emitter.emit(type, inputs, outputs, attrs)
         if self._is_recording:
             definition = self.find_definition(type)
             filled = definition.proto.fill_attrs(attrs)
-            self._written.append(_Written(definition, type, inputs, made, filled))
-        return made
+            self._written.append(_Written(definition, type, inputs, names, filled))
+        return names
 
-    def differentiate(self, grads: Mapping[str, str], wanted: Sequence[str]) -> dict[str, str]:
-        """Write the gradients of the wanted variables from those of what was written.
+    def differentiate(self, grads: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+        """Write the gradients of `names` from those of what was written.
 
-        Raises
-        ------
-        GradientError
-            Where an operator on the way has no rule.
+        Raises GradientError where an operator on the way has no rule.
         """
         self._is_recording = False
-        needed = self._find_needed(wanted)
+        needed = self._find_needed(names)
         partials: dict[str, list[str]] = {name: [grad] for name, grad in grads.items()}
         for op in reversed(self._written):
             given = {
@@ -223,11 +217,11 @@ class _Tape:
             }
             if any(map(any, given.values())) and any(map(any, flags.values())):
                 self._apply(op, given, flags, partials)
-        closed = {name: self._close(partials, name) for name in wanted}
+        closed = {name: self._close(partials, name) for name in names}
         return {name: grad for name, grad in closed.items() if grad is not None}
 
-    def _find_needed(self, wanted: Sequence[str]) -> set[str]:
-        needed = set(wanted)
+    def _find_needed(self, names: Sequence[str]) -> set[str]:
+        needed = set(names)
         for op in self._written:
             slots = op.definition.proto.input_slots
             reads = (n for s, names in op.inputs.items() if not slots[s].shape_only for n in names)
@@ -256,7 +250,7 @@ class _Tape:
                 partials.setdefault(op.inputs[slot][index], []).append(name)
 
     def _close(self, partials: dict[str, list[str]], name: str) -> str | None:
-        """Sum what was added for a variable; None where that is nothing."""
+        """Return the sum of the gradients of a variable; None where there is none."""
         listed = partials.pop(name, None)
         if listed is None:
             return None

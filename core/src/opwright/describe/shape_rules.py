@@ -1,4 +1,4 @@
-"""Shape rules that many operators share, ready to be given to `OpMaker.build`."""
+"""Shape rules that many operators share, for `OpMaker.build`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def same_shape_as(slot: str, *outputs: str) -> InferShape:
     slot : str
         The input.
     *outputs : str
-        The outputs it speaks of; all of them where none is named.
+        The outputs; all of them where none is named.
     """
 
     def infer_shape(ctx: InferContext) -> None:
@@ -33,7 +33,7 @@ def elementwise_shape(*slots: str, out: str = "out", dtype: str | None = None) -
     Parameters
     ----------
     *slots : str
-        The inputs, ``"x", "y"`` where none is named; absent ones are passed over.
+        The inputs, ``"x", "y"`` where none is named; absent ones are skipped.
     out : str
         The output.
     dtype : str, optional

@@ -1,4 +1,4 @@
-"""Where the dtypes of slots come from: another slot, an attribute, or a list of those allowed."""
+"""Where the dtype of a slot comes from: another slot, an attribute, or a list of dtypes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DtypeSource: TypeAlias = tuple[int, str | None, str | None]
 
 
 class DtypeRule(NamedTuple):
-    """What the dtype of one input slot must be: that of another slot or attribute, or in a list."""
+    """The dtype that one input slot must have: that of a slot or attribute, or one of a list."""
 
     place: int
     slot: VarProto
@@ -23,7 +23,7 @@ class DtypeRule(NamedTuple):
 
 
 def make_rules(slots: Sequence[VarProto], places: Mapping[str, int]) -> tuple[DtypeRule, ...]:
-    """Return the rules of the input slots that have one; `places` is where each slot stands."""
+    """Return the rules of the input slots that have one; `places` are the positions of slots."""
     rules = []
     for place, slot in enumerate(slots):
         if slot.same_as is not None or slot.dtypes:
@@ -33,7 +33,7 @@ def make_rules(slots: Sequence[VarProto], places: Mapping[str, int]) -> tuple[Dt
 
 
 def find_source(slot: VarProto, places: Mapping[str, int]) -> DtypeSource:
-    """Return where the dtype of a slot comes from; `places` is where each input slot stands."""
+    """Return where the dtype of a slot comes from; `places` are the positions of input slots."""
     source = slot.same_as
     if source is None:
         return -1, None, slot.dtypes[0] if len(slot.dtypes) == 1 else None

@@ -1,8 +1,8 @@
-"""The words that core itself uses: the operator types that it emits, and reserved names.
+"""The operator types that the core itself emits, and reserved names.
 
-Core holds no operator. Gradients, copies and the step counter need five, which core names by
-type; whichever plugin provides them serves. The gradient of a loop is a scan, whose slots its
-`opwright.op.Loop` names; those of the others are fixed here:
+The core contains no operator. Gradients, copies and the step counter need five, which the core
+names by type; any plugin may provide them. The gradient of a loop is a scan, whose slots its
+`opwright.op.Loop` names. The slots of the others are fixed here:
 
 ==========  ==============  =======  ==========================================================
 type        inputs          output   attributes
@@ -28,7 +28,7 @@ EMITTED_TYPES: Final = (FILL_LIKE, ADD_N, ASSIGN, CAST, SCAN)
 """The only operator types that core emits."""
 
 PROVIDER: Final = "opwright-std"
-"""The distribution to install where no plugin provides one of them; its types need no prefix."""
+"""The distribution to install where no plugin provides one of these types."""
 
 X: Final = "x"
 """The input slot of the first four."""
@@ -42,7 +42,7 @@ GRAD_SUFFIX: Final = "_grad"
 SEED_ATTR: Final = "seed"
 STREAM_ATTR: Final = "stream"
 STEP_SLOT: Final = "step"
-"""What an operator that draws random numbers must have (see `OpMaker.build`)."""
+"""The attributes and the input of an operator that draws random numbers, see `OpMaker.build`."""
 
 STEP: Final = "@step"
 """The persistable int64 variable of shape [1] that counts the runs of a program."""

@@ -1,7 +1,7 @@
-"""Plain objects to protobuf messages and back; bytes are bounded and checked before they are read.
+"""Converts plain objects to protobuf messages and back; bytes are checked before they are read.
 
-Importing this module imports protobuf (11 ms), so others import it inside the functions that need
-it. Nothing else but `opwright.program.serialize` touches messages.
+Importing this module imports protobuf (11 ms), so other modules import it inside the functions that
+need it. Besides this module only `opwright.program.serialize` touches messages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opwright.describe.op_proto import AttrProto, OpProto, VarProto
 
 MAX_OP_PROTO_BYTES: Final = 1 << 20
-"""One operator is a few hundred bytes; more than this is no operator."""
+"""One operator has a few hundred bytes; more than this cannot be an operator."""
 
 MAX_PROGRAM_BYTES: Final = 256 << 20
 """A program of 100,000 operators is about 20 MB."""
@@ -49,13 +49,21 @@ _LIST_FIELDS: Final = {
     AttrType.STRINGS: "strings",
     AttrType.BOOLS: "bools",
 }
+_SLOT_FIELDS: Final = (
+    "name",
+    "comment",
+    "duplicable",
+    "optional",
+    "intermediate",
+    "shape_only",
+)
 _TYPES_OF_FIELDS: Final = {field: type for type, field in (_SCALAR_FIELDS | _LIST_FIELDS).items()}
 
 _AnyMessage = TypeVar("_AnyMessage", bound=Message)
 
 
 class OpDescription(NamedTuple):
-    """One operator of a program as plain values: what an `OpDesc` message holds."""
+    """One operator of a program as plain values, from an `OpDesc` message."""
 
     type: str
     inputs: dict[str, tuple[str, ...]]
@@ -68,13 +76,7 @@ class OpDescription(NamedTuple):
 
 
 def write_value(message: pb.AttrValue, type: AttrType, value: AttrValue, who: str) -> None:
-    """Write an attribute's value into a message.
-
-    Raises
-    ------
-    FormatError
-        Beginning with `who`, where the value is not of the type.
-    """
+    """Write an attribute's value into a message; FormatError with `who` for another type."""
     converted = convert_value(type, value)
     if converted is None:
         raise FormatError(f"{who}: must be {type.type_name} to be written, got {value!r}")
@@ -92,14 +94,7 @@ def write_value(message: pb.AttrValue, type: AttrType, value: AttrValue, who: st
 def read_value(message: pb.AttrValue, who: str, expected: AttrType | None = None) -> AttrValue:
     """Return the value that a message holds.
 
-    Parameters
-    ----------
-    message : AttrValue
-        What to read.
-    who : str
-        Begins the error.
-    expected : AttrType, optional
-        The type that the value must have.
+    Raises FormatError, which begins with `who`, where it has none or not the `expected` type.
     """
     field = message.WhichOneof("value")
     if field is None:
@@ -119,11 +114,11 @@ def op_proto_to_message(proto: OpProto) -> pb.OpProto:
     return pb.OpProto(
         type=proto.type,
         comment=proto.comment,
-        inputs=[_slot_to_message(slot) for slot in proto.inputs],
-        outputs=[_slot_to_message(slot) for slot in proto.outputs],
+        inputs=map(_slot_to_message, proto.inputs),
+        outputs=map(_slot_to_message, proto.outputs),
         attrs=[_attr_to_message(attr, proto.type) for attr in proto.attrs],
         version=proto.version,
-        dispatch=proto.dispatch or "",
+        dispatch=proto.dispatch,
         dynamic_output=proto.dynamic_output,
     )
 
@@ -136,12 +131,8 @@ def read_op_proto(
 ) -> OpProto:
     """Return the OpProto of a message, or of the bytes of one; its rules are not checked.
 
-    Parameters
-    ----------
-    message : OpProto or bytes
-        From anywhere.
-    make_op, make_slot, make_attr : type
-        The classes of the result: they are above this module, and call it.
+    `make_op`, `make_slot` and `make_attr` are the classes of the result, which are above this
+    module.
 
     Raises
     ------
@@ -169,27 +160,13 @@ def op_proto_to_bytes(proto: OpProto) -> bytes:
 
 
 def _slot_to_message(slot: VarProto) -> pb.VarProto:
-    return pb.VarProto(
-        name=slot.name,
-        comment=slot.comment,
-        duplicable=slot.duplicable,
-        optional=slot.optional,
-        intermediate=slot.intermediate,
-        shape_only=slot.shape_only,
-        dtypes=slot.dtypes,
-        same_as=slot.same_as or "",
-        aliases=slot.aliases or "",
-    )
+    plain = {name: getattr(slot, name) for name in _SLOT_FIELDS}
+    return pb.VarProto(**plain, dtypes=slot.dtypes, same_as=slot.same_as, aliases=slot.aliases)
 
 
 def _slot_fields(message: pb.VarProto) -> dict[str, Any]:
     return {
-        "name": message.name,
-        "comment": message.comment,
-        "duplicable": message.duplicable,
-        "optional": message.optional,
-        "intermediate": message.intermediate,
-        "shape_only": message.shape_only,
+        **{name: getattr(message, name) for name in _SLOT_FIELDS},
         "dtypes": tuple(message.dtypes),
         "same_as": message.same_as or None,
         "aliases": message.aliases or None,
@@ -255,18 +232,10 @@ def write_op(
     outputs: Mapping[str, Sequence[str]],
     attrs: Mapping[str, AttrValue],
 ) -> None:
-    """Write one operator of a program into a message.
+    """Write one operator of a program into a new message.
 
-    Parameters
-    ----------
-    message : OpDesc
-        A new one.
-    proto : OpProto
-        Gives type, version and the types of attributes.
-    inputs, outputs : mapping
-        Slot to variable names; empty ones are left out.
-    attrs : mapping
-        Complete attributes.
+    `inputs` and `outputs` map slots to names, of which empty ones are skipped; `attrs` are
+    complete.
     """
     message.type = proto.type
     message.version = proto.version
@@ -280,7 +249,7 @@ def write_op(
 
 
 def read_op(message: pb.OpDesc) -> OpDescription:
-    """Return one operator of a program as plain values; its attributes come in sorted order."""
+    """Return one operator of a program as plain values; its attributes are sorted by name."""
     who = message.type
     attrs = {
         name: read_value(message.attrs[name], f"{who}: attribute {name!r}")
@@ -300,14 +269,14 @@ def read_op(message: pb.OpDesc) -> OpDescription:
 def _read_slots(
     slots: RepeatedCompositeFieldContainer[pb.SlotDesc], who: str
 ) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    by_slot: dict[str, tuple[str, ...]] = {}
     for slot in slots:
-        if slot.slot in found:
+        if slot.slot in by_slot:
             raise FormatError(f"{who}: a slot must be written once, got {slot.slot!r} twice")
         if not slot.names:
             raise FormatError(f"{who}: a slot must hold a variable, got none in {slot.slot!r}")
-        found[slot.slot] = tuple(slot.names)
-    return found
+        by_slot[slot.slot] = tuple(slot.names)
+    return by_slot
 
 
 # -- programs --------------------------------------------------------------------------------------
@@ -316,10 +285,7 @@ def _read_slots(
 def program_to_bytes(message: pb.ProgramDesc) -> bytes:
     """Return a program as bytes, with its format, version and checksum set.
 
-    Raises
-    ------
-    FormatError
-        Where it is larger than `MAX_PROGRAM_BYTES`.
+    Raises FormatError where it is larger than `MAX_PROGRAM_BYTES`.
     """
     message.format = PROGRAM_FORMAT
     message.format_version = FORMAT_VERSION
@@ -333,14 +299,7 @@ def program_to_bytes(message: pb.ProgramDesc) -> bytes:
 
 
 def program_from_bytes(data: bytes, max_bytes: int = MAX_PROGRAM_BYTES) -> pb.ProgramDesc:
-    """Return the program of bytes from anywhere.
-
-    Parameters
-    ----------
-    data : bytes
-        What `program_to_bytes` gave.
-    max_bytes : int
-        More are not looked at.
+    """Return the program of bytes from anywhere, of which at most `max_bytes` are read.
 
     Raises
     ------

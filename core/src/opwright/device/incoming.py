@@ -24,8 +24,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from opwright import _runtime
-from opwright.describe.dtypes import dtype_from_numpy, dtype_to_numpy, is_float
-from opwright.describe.held_values import describe_held, is_held, wider_dtype
+from opwright.describe.dtypes import (
+    describe_held,
+    dtype_from_numpy,
+    dtype_to_numpy,
+    is_float,
+    is_held,
+    wider_dtype,
+)
 from opwright.device.opening import HOST_CODES, find_device_name, find_interface_place
 from opwright.errors import DeviceNotFoundError, DtypeError, FeedError, OpwrightError
 from opwright.plugins.context import current_context
