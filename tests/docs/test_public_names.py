@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import opwright
+
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "docs" / "site"))
 
@@ -37,6 +39,12 @@ def test_every_module_of_the_core_is_a_private_room_or_has_a_page():
     modules |= {path.parent.name for path in core.glob("*/__init__.py")}
     public = {name for name in modules if not name.startswith("_")} - ROOMS
     assert {f"opwright.{name}" for name in public} <= {*MODULES, "opwright.ops"}
+
+
+def test_type_checkers_see_the_names_that_there_are():
+    tree = ast.parse((ROOT / "core" / "src" / "opwright" / "__init__.pyi").read_text())
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    assert {alias.asname for node in imports for alias in node.names} == set(opwright.__all__)
 
 
 @pytest.mark.parametrize("module", MODULES)

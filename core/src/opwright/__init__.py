@@ -1,20 +1,18 @@
-"""opwright: a deep-learning framework made as a plugin ecosystem.
+"""opwright: a deep-learning framework made of plugins.
 
-Core describes, finds, connects, differentiates and executes operators; it contains none. Packages
+The core describes, finds, connects, differentiates and runs operators; it contains none. Packages
 installed beside it provide operators and kernels. ``import opwright`` imports no plugin and almost
-nothing else: names are imported when they are first used.
+nothing else: names are imported at first use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opwright._version import __version__
 from opwright.describe.current import provide
 
-# Public name -> module that holds it. Modules that are public as a whole stand for themselves.
 _HOMES = {
     "Block": "opwright.program",
     "Context": "opwright.plugins.context",
@@ -51,6 +49,8 @@ _HOMES = {
     "transaction": "opwright.describe.journal",
     "value_and_grad": "opwright.run.differentiating",
 }
+"""Public name to the module that defines it."""
+
 _MODULES = (
     "commands",
     "device",
@@ -63,102 +63,14 @@ _MODULES = (
     "runtime",
     "vocabulary",
 )
+"""Modules that are public as a whole."""
 
-# Written out, for type checkers read no expressions.
-__all__ = [
-    "Block",
-    "Context",
-    "Network",
-    "Operator",
-    "Parameter",
-    "Program",
-    "Scope",
-    "Variable",
-    "append_backward",
-    "check_feed",
-    "context_guard",
-    "current_context",
-    "default_main_program",
-    "default_scope",
-    "default_startup_program",
-    "explain",
-    "get_include",
-    "get_num_threads",
-    "grad",
-    "list_ops",
-    "LoadedProgram",
-    "Lock",
-    "load",
-    "load_program",
-    "load_tensors",
-    "name_guard",
-    "names_read_first",
-    "op_proto",
-    "program_guard",
-    "save",
-    "scope_guard",
-    "set_num_threads",
-    "transaction",
-    "value_and_grad",
-    "commands",
-    "device",
-    "errors",
-    "kernel",
-    "op",
-    "ops",
-    "plugin",
-    "rewriting",
-    "runtime",
-    "vocabulary",
-    "__version__",
-]
-
-if TYPE_CHECKING:
-    from opwright import (
-        commands,
-        device,
-        errors,
-        kernel,
-        op,
-        ops,
-        plugin,
-        rewriting,
-        runtime,
-        vocabulary,
-    )
-    from opwright._runtime import Scope
-    from opwright.backward import append_backward
-    from opwright.describe.journal import transaction
-    from opwright.device.feeds import check_feed
-    from opwright.kernel import explain
-    from opwright.lowering.lock import Lock
-    from opwright.plugins.catalog import list_ops, op_proto
-    from opwright.plugins.context import Context, context_guard, current_context
-    from opwright.plugins.include import get_include
-    from opwright.plugins.threads import get_num_threads, set_num_threads
-    from opwright.program import (
-        Block,
-        Operator,
-        Parameter,
-        Program,
-        Variable,
-        default_main_program,
-        default_scope,
-        default_startup_program,
-        name_guard,
-        program_guard,
-        scope_guard,
-    )
-    from opwright.program.files import LoadedProgram, load_program, load_tensors, save
-    from opwright.registry import OpRegistry
-    from opwright.run.bindings import names_read_first
-    from opwright.run.differentiating import grad, value_and_grad
-    from opwright.run.loading import load
-    from opwright.run.network import Network
+__all__ = [*_HOMES, *_MODULES, "__version__"]  # noqa: PLE0604 - all are strings
+"""`__init__.pyi` writes these names out for type checkers, which do not run this file."""
 
 
 class _UnknownNameError(AttributeError):
-    """Looks for the nearest name when it is shown: ``from opwright import a_module`` drops it."""
+    """Looks for the nearest name only when shown: ``from opwright import a_module`` discards it."""
 
     def __str__(self) -> str:
         from opwright.describe.names import hint
@@ -179,12 +91,12 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def _find_operators() -> OpRegistry:
-    return import_module("opwright.plugins.context").current_context().ops  # type: ignore[no-any-return]
+def _find_operators() -> Any:
+    return import_module("opwright.plugins.context").current_context().ops
 
 
-def _find_function(op_type: str) -> Callable[..., Any]:
-    return getattr(import_module("opwright.ops"), op_type)  # type: ignore[no-any-return]
+def _find_function(op_type: str) -> Any:
+    return getattr(import_module("opwright.ops"), op_type)
 
 
 provide(_find_operators, _find_function)

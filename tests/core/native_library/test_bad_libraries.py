@@ -236,8 +236,8 @@ def test_a_malformed_op_proto_is_refused(acme, compiler):
     [
         ("libacme.so", "../libacme.so", "target must be a string .* or the path of a library"),
         ("libacme.so", "libacme.txt", "target must be a string .* or the path of a library"),
-        ("dtypes=[", "may_reuse=[('out', 'x')], dtypes=[", "may_reuse of a compiled kernel is sa"),
-        ("dtypes=[", "deterministic=False, dtypes=[", "deterministic of a compiled kernel is sa"),
+        ("dtypes=[", "may_reuse=[('out', 'x')], dtypes=[", "may_reuse of a compiled kernel is de"),
+        ("dtypes=[", "deterministic=False, dtypes=[", "deterministic of a compiled kernel is de"),
     ],
 )
 def test_a_hook_that_names_a_library_wrongly_is_kept_out(acme, table, old, new, text):

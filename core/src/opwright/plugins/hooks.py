@@ -214,8 +214,8 @@ class DeviceRegistrar(_Registrar[DeviceRegistration]):
             For a malformed name or target, or a name added twice.
         """
         self._check_open(name)
-        registration = make.make_device(name, target, arrays)
-        self._enter(registration, [name])
+        check_target(target, name, libraries=True)
+        self._enter(make.make_device(name, target, arrays), [name])
 
 
 class PassRegistrar(_Registrar[PassRegistration]):
@@ -241,8 +241,8 @@ class PassRegistrar(_Registrar[PassRegistration]):
             For anything malformed, or a name added twice.
         """
         self._check_open(name)
-        registration = make.make_pass(name, phase, function, device)
-        self._enter(registration, [name])
+        check_target(function, name)
+        self._enter(make.make_pass(name, phase, function, device), [name])
 
 
 class OptionRegistrar(_Registrar[OptionRegistration]):

@@ -1,4 +1,4 @@
-"""The registries of a Context: what operators, kernels, devices and passes there are, and whose."""
+"""The registries of a Context: which operators, kernels, devices and passes packages provide."""
 
 from opwright.registry.device_name import HOST, HOST_DEVICE, DeviceName
 from opwright.registry.devices import DeviceEntry, DeviceRegistry

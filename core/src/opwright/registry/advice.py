@@ -1,4 +1,4 @@
-"""What to do about a plugin that is missing or broken, as a command where there is one."""
+"""Advice about a plugin that is missing or broken, as a command where there is one."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ _DEVICE_PROVIDERS: Final = {"cpu": "opwright-cpu", "cuda": "opwright-cuda"}
 
 
 def requirement(distribution: str) -> str:
-    """Return what to give to pip for a distribution, quoted for the shell."""
+    """Return the argument of ``pip install`` for a distribution, quoted for the shell."""
     name = _EXTRAS.get(distribution)
     return f'"{name}"' if name else distribution
 
 
 def advise_command(error: BaseException, package: Package) -> str:
-    """Return what is most likely to fix a plugin whose code raised `error`."""
+    """Return the advice most likely to fix a plugin whose code raised `error`."""
     if isinstance(error, PluginError) and error.advice is not None:
         return error.advice
-    lacking = error.name if isinstance(error, ImportError) else None
-    if lacking is not None and lacking.partition(".")[0] == _CORE:
+    module = error.name if isinstance(error, ImportError) else None
+    if module is not None and module.partition(".")[0] == _CORE:
         return f"pip install --upgrade {_CORE}"  # the plugin was written for a newer one
-    missing = error.name if isinstance(error, ModuleNotFoundError) else None
-    if missing is None:
+    if module is None or not isinstance(error, ModuleNotFoundError):
         return f"pip install --upgrade {requirement(package.distribution)}"
-    return _advise_module(missing, package)
+    return _advise_module(module, package)
 
 
 def _advise_module(module: str, package: Package) -> str:
-    """Return what to do about a module that a plugin imports and that is not there."""
+    """Return advice for a missing module that a plugin imports."""
     import shlex  # here and below: rarely needed
     from importlib.util import find_spec
 
@@ -81,5 +80,5 @@ def _advise_distribution(distribution: str, report: PluginReport) -> str | None:
         if failure.package.distribution == distribution:
             return failure.advice
     if any(package.distribution == distribution for package in report.disabled):
-        return None  # installed; the line about OPWRIGHT_PLUGINS says it
+        return None  # installed; a line about OPWRIGHT_PLUGINS reports it
     return f"pip install {requirement(distribution)}"

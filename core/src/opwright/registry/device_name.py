@@ -1,4 +1,4 @@
-"""The name of a device, read from text once and handed on as a value."""
+"""The name of a device, parsed once and passed on as a value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from opwright.errors import DeviceNotFoundError
 
 HOST_DEVICE: Final = "cpu"
-"""Ordinary memory, which core itself provides: no plugin may register it."""
+"""Ordinary memory. The core itself provides it: no plugin may register it."""
 
 
 class DeviceName(NamedTuple):
@@ -30,7 +30,7 @@ class DeviceName(NamedTuple):
     def parse(cls, text: str) -> DeviceName:
         """Return the name that users write as ``"cuda:1"``, or ``"cuda"`` for number 0.
 
-        Whether there is such a device is not asked.
+        It is not checked whether there is such a device.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The devices that plugins provide, by name; imported on first use."""
+"""The devices that plugins provide, by name, imported at first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opwright.registry.advice import advise_device
 from opwright.registry.device_name import HOST_DEVICE
 from opwright.registry.named import NamedRegistry
 from opwright.registry.package import Package
-from opwright.registry.registrations import DeviceRegistration
+from opwright.registry.registrations import DeviceRegistration, make_device
 from opwright.registry.target import load_target
 
 if TYPE_CHECKING:
@@ -29,24 +29,18 @@ class DeviceEntry:
     target : str or object
         ``"module:attribute"``, the path of a library in the package, or the object itself.
     arrays : str, object or None
-        What makes arrays for Python kernels on a device in a library, or where it is.
+        Makes arrays for Python kernels on a device in a library: the object, or its target.
     package : Package
-        Who provided it.
+        The package that provides it.
     """
 
     __slots__ = ("__weakref__", "_loaded", "_notes", "arrays", "name", "package", "target")
 
     def __init__(
-        self,
-        name: str,
-        target: object,
-        package: Package,
-        arrays: object = None,
-        notes: ImportNotes | None = None,
+        self, registration: DeviceRegistration, package: Package, notes: ImportNotes | None = None
     ) -> None:
-        self.name = name
-        self.target = target
-        self.arrays = arrays
+        self.name, self.target, arrays = registration
+        self.arrays: object = arrays or None
         self.package = package
         self._notes = notes
         self._loaded: object = None
@@ -60,12 +54,12 @@ class DeviceEntry:
         return rules.is_library(self.target)
 
     def load(self, libraries: LibraryTable) -> object:
-        """Return what the plugin named, imported once: an object, or a library's `NativeDevice`.
+        """Return the object that the plugin named, imported once, or the library's `NativeDevice`.
 
         Raises
         ------
         PluginError
-            Where it cannot be imported, or its library not be used.
+            Where it cannot be imported, or its library cannot be used.
         """
         if self._loaded is None:
             loaded = self.target
@@ -78,12 +72,12 @@ class DeviceEntry:
         return self._loaded
 
     def load_arrays(self) -> object:
-        """Return what makes arrays for Python kernels, imported once; None where nothing does.
+        """Return the object that makes arrays for Python kernels, imported once, or None.
 
         Raises
         ------
         PluginError
-            Where it cannot be imported, or lacks a method.
+            Where it cannot be imported, or has not all methods.
         """
         if isinstance(self.arrays, str):
             self.arrays = load_target(self.arrays, self.name, self.package, self._notes)
@@ -105,34 +99,21 @@ def _check_methods(entry: DeviceEntry, first: str, second: str) -> None:
 
 
 class DeviceRegistry(NamedRegistry[DeviceEntry]):
-    """Device types by name, beside the host, which is always there."""
+    """Device types by name, beside the host, which always exists."""
 
     noun = "device"
 
     def add(self, name: str, target: object, package: Package, arrays: object = None) -> None:
-        """Add one device.
+        """Add one device; see `opwright.plugin.DeviceRegistrar.add`.
 
-        `target` is ``"module:attribute"``, the path of a library in the package, or the device
-        object itself; `arrays` the object or ``"module:attribute"`` of it, see
-        `opwright.plugin.DeviceRegistrar.add`.
-
-        Raises
-        ------
-        RegistrationError
-            For a name that is taken or malformed.
+        `target` and `arrays` may also be the objects themselves. RegistrationError for a name that
+        is taken or malformed.
         """
-        rules.check_name(name, "device")
-        if isinstance(target, str):
-            rules.check_target(target, name, libraries=True)
-        rules.check_arrays(arrays, name, target)
-        self._check_free(name, package)
-        self._enter(name, DeviceEntry(name, target, package, arrays, self._report.notes))
+        self._add(make_device(name, target, arrays), package)
 
     def enter(self, registration: DeviceRegistration, package: Package) -> None:
         """Add a registration that has been checked already."""
-        name, target, arrays = registration
-        entry = DeviceEntry(name, target, package, arrays or None, self._report.notes)
-        self._enter(name, entry)
+        self._enter(registration.name, DeviceEntry(registration, package, self._report.notes))
 
     def find_owner(self, name: str) -> Package | None:
         """Return who provides a device of this name, or None; the host is the core's."""
@@ -141,16 +122,14 @@ class DeviceRegistry(NamedRegistry[DeviceEntry]):
         return super().find_owner(name)
 
     def find(self, name: str) -> DeviceEntry | None:
-        """Return a plugin's device, or None; the host is no plugin's."""
+        """Return a plugin's device, or None; the host belongs to no plugin."""
         return self._entries.get(name)
 
     def get(self, name: str) -> DeviceEntry:
         """Return a plugin's device.
 
-        Raises
-        ------
-        DeviceNotFoundError
-            Listing the devices there are, plugins that failed to load, and what to install.
+        Raises DeviceNotFoundError, which lists the devices, plugins that failed to load, and what
+        to install.
         """
         entry = self._entries.get(name)
         if entry is None:

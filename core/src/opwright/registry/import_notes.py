@@ -1,9 +1,9 @@
-"""Notes of imports under way, so that a plugin that ends the process is known to the next one.
+"""Records imports while they last, so that later processes know a plugin that ends the process.
 
-``os._exit``, a crash, or a kill while an import hangs leaves no chance to say anything. So a note
-is written before a plugin's module is imported, or its library opened, and removed after it. A note
-whose process is gone names what that process was doing: the next one warns, and what ended two
-processes is left out until its files change or the user asks to try it again.
+``os._exit``, a crash, or a kill while an import hangs leave no chance to report anything. So a note
+is written before a plugin's module is imported or its library opened, and removed after it. A note
+whose process is gone names what that process was importing. The next process warns; a module or
+library that ended two processes is skipped until its files change or the user asks to retry.
 """
 
 from __future__ import annotations
@@ -23,27 +23,18 @@ from opwright.errors import PluginError
 from opwright.registry.package import Package
 
 MOST_ENDED: Final = 2
-"""Processes that a plugin may end: one may have been killed for a reason of its own."""
+"""The number of ended processes after which an import is skipped: one may have another cause."""
 
 _PREFIX: Final = "importing-"
 _MOST_BYTES: Final = 4096
 
 
 class EndedImport(NamedTuple):
-    """What a process that is gone was importing.
+    """What a process that has ended was importing.
 
-    Attributes
-    ----------
-    package : Package
-        Whose it was.
-    subject : str
-        The module, ``"opwright_acme.plugin"``, or the library, ``"opwright_acme/libacme.so"``.
-    pid : str
-        Of the process.
-    path : str
-        The note.
-    time_ns : int
-        When the import began.
+    `subject` is the module, ``"opwright_acme.plugin"``, or the library,
+    ``"opwright_acme/libacme.so"``; `pid` the process, `path` the note, and `time_ns` when the
+    import began.
     """
 
     package: Package
@@ -54,18 +45,12 @@ class EndedImport(NamedTuple):
 
     @property
     def when(self) -> str:
-        """The time in words: ``2026-11-23 01:02``."""
+        """The time as text: ``2026-11-23 01:02``."""
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(self.time_ns / 1e9))
 
 
 class ImportNotes:
-    """The notes in one folder, of this process and of those before it.
-
-    Parameters
-    ----------
-    folder : str
-        Where they lie, the index beside them; it need not exist.
-    """
+    """The notes in one folder, which need not exist, of this process and of earlier ones."""
 
     __slots__ = ("_ended", "_folder")
 
@@ -77,24 +62,11 @@ class ImportNotes:
     def noting(self, subject: str, package: Package) -> Iterator[None]:
         """Keep a note for the length of a block, which imports a module or opens a library.
 
-        Parameters
-        ----------
-        subject : str
-            The module, or the library's path in its package.
-        package : Package
-            Who named it.
-
-        Warns
-        -----
-        RuntimeWarning
-            Where one process has ended in the middle of this import.
-
-        Raises
-        ------
-        PluginError
-            Where `MOST_ENDED` have, so that it is not tried again.
+        Warns (RuntimeWarning) where one process has ended in the middle of this import. Raises
+        PluginError where `MOST_ENDED` have, so that it is not tried again.
         """
-        ended = [item for item in self.find_ended() if _is_about(item, subject, package)]
+        about = (package, subject)
+        ended = [item for item in self.find_ended() if (item.package, item.subject) == about]
         _judge(ended)
         note = _Note.write(self._folder, subject, package)
         try:
@@ -107,20 +79,14 @@ class ImportNotes:
     def find_ended(self) -> list[EndedImport]:
         """Return what processes were importing when they ended, read once."""
         if self._ended is None:
-            found = [item for item in map(_read, _list_files(self._folder)) if item is not None]
-            outdated = list(filter(_has_changed, found))
-            self._ended = [item for item in found if item not in outdated]
+            ended = [item for item in map(_read, _list_files(self._folder)) if item is not None]
+            outdated = list(filter(_has_changed, ended))
+            self._ended = [item for item in ended if item not in outdated]
             _remove(outdated)
         return self._ended
 
     def forget(self, plugin: str) -> int:
-        """Remove the notes about one plugin in this environment, so that it is tried again.
-
-        Returns
-        -------
-        int
-            How many there were.
-        """
+        """Remove the notes about one plugin in this environment; return their number."""
         ended = [item for item in self.find_ended() if item.package.plugin == plugin]
         self._forget(ended)
         return len(ended)
@@ -134,15 +100,15 @@ class ImportNotes:
 def noted(
     notes: ImportNotes | None, subject: str, package: Package
 ) -> contextlib.AbstractContextManager[None]:
-    """Return `ImportNotes.noting` for an import, or what does nothing where none are kept.
+    """Return `ImportNotes.noting` for an import, or a context that does nothing without notes.
 
-    None are for registries that are filled manually, and in a child process that is watched.
+    Registries that are filled manually have no notes, and neither have children that are watched.
     """
     return contextlib.nullcontext() if notes is None else notes.noting(subject, package)
 
 
 def is_left_out(ended: list[EndedImport]) -> bool:
-    """Tell whether what ended these processes is not tried again."""
+    """Tell whether the import that ended these processes is skipped."""
     return len(ended) >= MOST_ENDED
 
 
@@ -164,7 +130,7 @@ def group_ended(
 
 
 def describe_ended(ended: list[EndedImport]) -> str:
-    """Say in one line what happened to the processes that imported one thing."""
+    """Return one line about the processes that ended while importing one thing."""
     last = max(ended, key=lambda item: item.time_ns)
     who = f"the last {len(ended)} processes" if len(ended) > 1 else "a process"
     end = "; it is left out" if is_left_out(ended) else ""
@@ -175,7 +141,7 @@ def describe_ended(ended: list[EndedImport]) -> str:
 
 
 def ended_to_json(subject: str, ended: list[EndedImport]) -> dict[str, object]:
-    """Return what happened to the processes that imported one thing, as plain data."""
+    """Return the ended imports of one subject as plain data."""
     return {"subject": subject, "processes": len(ended), "left_out": is_left_out(ended)}
 
 
@@ -183,10 +149,6 @@ def _remove(ended: Iterable[EndedImport]) -> None:
     for item in ended:
         with contextlib.suppress(OSError):  # another process may have removed it
             os.unlink(item.path)
-
-
-def _is_about(item: EndedImport, subject: str, package: Package) -> bool:
-    return item.subject == subject and item.package == package
 
 
 def _judge(ended: list[EndedImport]) -> None:
@@ -207,10 +169,10 @@ def _judge(ended: list[EndedImport]) -> None:
 
 
 class _Note:
-    """One note of this process, which holds a lock on it: the system lets go of it at its end.
+    """One note of this process, which holds a lock on it that ends with the process.
 
-    A number of the process would not serve: containers that share the folder number their
-    processes alike.
+    The number of the process would not suffice: containers that share the folder use the same
+    numbers.
     """
 
     __slots__ = ("_file", "_path")
@@ -236,14 +198,14 @@ class _Note:
         note = _Note(path, file)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.write(file, "\n".join(lines).encode())  # last: an empty note says nothing
+            os.write(file, "\n".join(lines).encode())  # last: an empty note counts for nothing
         except (OSError, UnicodeError):
             note.remove()
             return None
         return note
 
     def remove(self) -> None:
-        """Remove the note, then let go of it: what is seen without a lock is of a dead process."""
+        """Remove the note, then unlock it: an unlocked note belongs to a process that has ended."""
         with contextlib.suppress(OSError):
             os.unlink(self._path)
         os.close(self._file)
@@ -258,7 +220,7 @@ def _list_files(folder: str) -> list[str]:
 
 
 def _read(path: str) -> EndedImport | None:
-    """Return what a note says; None where its process lives, or has removed it just now."""
+    """Return the content of a note; None where its process lives, or has just removed it."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -269,7 +231,7 @@ def _read(path: str) -> EndedImport | None:
         plugin, distribution, version, subject, prefix, pid = (
             os.read(file, _MOST_BYTES).decode().split("\n")
         )
-    except (OSError, ValueError):  # locked by who lives, or not a whole note
+    except (OSError, ValueError):  # locked by a living process, or incomplete
         return None
     finally:
         os.close(file)
@@ -280,7 +242,7 @@ def _read(path: str) -> EndedImport | None:
 
 
 def _has_changed(item: EndedImport) -> bool:
-    """Tell whether a file of the package is newer than the note: then it may be fixed."""
+    """Tell whether a file of the package is newer than the note, and so may be fixed."""
     import importlib.util  # only where a process has ended
 
     top = item.subject.partition("/")[0].partition(".")[0]

@@ -31,7 +31,7 @@ class KernelKey(NamedTuple):
     dtype : str
         Canonical name of the dispatch dtype, ``"*"`` for any.
     library : str
-        Whose implementation: ``"numpy"``, ``"native"``, ``"onednn"``, ``"acme"``.
+        The library that implements it: ``"numpy"``, ``"native"``, ``"onednn"``, ``"acme"``.
     """
 
     op_type: str
@@ -44,59 +44,32 @@ class KernelKey(NamedTuple):
 
 
 class KernelEntry:
-    """One kernel as the registry holds it.
+    """One kernel in the registry.
+
+    A compiled kernel is described by its library: `may_reuse`, `capturable`, `deterministic`,
+    `strided`, `by_threads` and `blocks` are known once it is loaded.
 
     Attributes
     ----------
     op_type, device, dtype, library : str
         The key; device and dtype may be ``"*"``.
     target : str or object
-        ``"module:attribute"``, the path of a library in the package, or the kernel itself where it
-        was registered as an object.
+        ``"module:attribute"``, the path of a library in the package, or the kernel itself.
     package : Package
-        Who provided it.
-    priority : int
-        0 to 99, the highest is tried first.
-    may_reuse : tuple of (str, str)
-        Pairs (output slot, input slot): the output may lie where that input lies.
-    capturable, deterministic, strided : bool
-        May be recorded in a device graph; gives equal bits for equal inputs; takes inputs that
-        are not compact row-major. Of a compiled kernel these and `may_reuse` are what its library
-        says, known once it is loaded.
+        The package that provides it.
+    priority, may_reuse, capturable, deterministic, strided
+        As given to `opwright.plugin.KernelRegistrar.add`.
     by_threads : bool
-        Another number of threads may give other last bits; known once a compiled kernel is loaded.
+        Whether another number of threads may change the last bits.
     blocks : bool
-        It may wait for another process, which is no work; known once a compiled kernel is loaded.
+        Whether it may wait for another process.
     prefers : mapping of str to value
-        Attribute values with which the kernel is at its best, ``{"data_format": "NHWC"}``, as its
-        hook says. A hint for passes, which may bring the operator into that form: it decides
-        nothing about which kernel is chosen. Lists are tuples.
+        Attribute values with which the kernel is fastest, ``{"data_format": "NHWC"}``; lists are
+        tuples. A hint for passes: it does not influence which kernel is chosen.
     find_refusal : str
-        ``"module:attribute"`` of a function that says why the kernel would refuse on this machine,
-        empty for none. Commands ask it, `opwright.registry.refusals`; plans do not.
+        ``"module:attribute"`` of a function that returns why the kernel would refuse on this
+        machine, empty for none. Commands ask it, see `opwright.registry.refusals`; plans do not.
     """
-
-    __slots__ = (
-        "_layout",
-        "_loaded",
-        "_ops",
-        "blocks",
-        "by_threads",
-        "capturable",
-        "deterministic",
-        "device",
-        "dtype",
-        "find_refusal",
-        "key",
-        "library",
-        "may_reuse",
-        "op_type",
-        "package",
-        "prefers",
-        "priority",
-        "strided",
-        "target",
-    )
 
     def __init__(
         self, registration: KernelRegistration, dtype: str, package: Package, ops: OpRegistry | None
@@ -140,9 +113,10 @@ class KernelEntry:
         Raises
         ------
         PluginError
-            Where the target cannot be imported, or its library not be used.
+            Where the target cannot be imported, or its library cannot be used.
         RegistrationError
-            Where it is no kernel, does not take what the operator has, or names what that has not.
+            Where it is no kernel, does not take what the operator has, or names what the operator
+            has not.
         """
         if self._loaded is None:
             # Threads that meet here do the same twice and store the same: no lock is needed.
@@ -163,7 +137,7 @@ class KernelEntry:
         return is_library(self.target)
 
     def _load_native(self, target: str) -> NativeKernel:
-        """Find the kernel in its library; take over what that says of it."""
+        """Find the kernel in its library and copy the properties that the library declares."""
         ops = self._need_ops()
         kernel = ops.libraries.load(target, str(self.key), self.package).find_kernel(self.key)
         if kernel.priority != self.priority:
@@ -181,13 +155,13 @@ class KernelEntry:
         if not self.is_native and not self.may_reuse and not self.prefers:
             return
         definition = self._need_ops().get(self.op_type)
-        for output, given in self.may_reuse:
-            if output not in definition.output_index or given not in definition.input_index:
+        for output, input in self.may_reuse:
+            if output not in definition.output_index or input not in definition.input_index:
                 raise RegistrationError(
                     f"{self.who}: may_reuse must name an output and an input slot, "
-                    f"got {(output, given)!r}; see: opwright ops {self.op_type}"
+                    f"got {(output, input)!r}; see: opwright ops {self.op_type}"
                 )
-        attrs = {attr.name: attr for attr in definition.proto.attrs}
+        attrs = definition.proto.attr_protos
         for name, value in self.prefers.items():
             if name not in attrs:
                 raise RegistrationError(
@@ -200,7 +174,7 @@ class KernelEntry:
                 raise RegistrationError(f"{self.who}: prefers: {error}") from None
 
     def suits(self, attrs: Mapping[str, object], name: str) -> bool:
-        """Tell whether the kernel prefers a value of one attribute, and all it prefers is so."""
+        """Tell whether `attrs` are as the kernel prefers, of which attribute `name` is a part."""
         return name in self.prefers and all(attrs.get(k) == v for k, v in self.prefers.items())
 
     @property
@@ -227,12 +201,9 @@ class KernelEntry:
         return self._layout
 
     def check_prepared(self, prepared: Callable[..., object]) -> PythonLayout:
-        """Return the layout of what ``prepare`` returned: a callable of the slots alone.
+        """Return the layout of the callable that ``prepare`` returned, which takes the slots alone.
 
-        Raises
-        ------
-        RegistrationError
-            Where it does not take every slot.
+        RegistrationError where it does not take every slot.
         """
         return self._read_signature(prepared, with_attributes=False)
 
@@ -249,9 +220,7 @@ class KernelEntry:
     def _read_signature(
         self, function: Callable[..., object], with_attributes: bool
     ) -> PythonLayout:
-        from opwright.registry.python_layout import (
-            check_signature,  # inspect: only where one is read
-        )
+        from opwright.registry.python_layout import check_signature  # imports inspect
 
         definition = self._need_ops().get(self.op_type)
         return check_signature(function, definition, who=self.who, with_attributes=with_attributes)

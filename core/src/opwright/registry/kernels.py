@@ -1,4 +1,4 @@
-"""The kernels that installed packages provide, and which of them are tried, in what order."""
+"""The kernels that installed packages provide, and the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opwright.registry.registrations import KernelRegistration, check_kernel, ke
 from opwright.registry.rules import ANY
 
 REFUSED: Final = "refused: "
-"""Begins what is said of a kernel that declined; one that cannot be loaded says so."""
+"""Begins the report of a kernel that declined; that of one that failed to load begins otherwise."""
 
 _SHOWN_KEYS = 12
 
@@ -24,17 +24,8 @@ _SHOWN_KEYS = 12
 class KernelRegistry:
     """Kernels by operator type, device, dtype and library.
 
-    Parameters
-    ----------
-    ops : OpRegistry, optional
-        Where kernels find the operator whose slots and attributes they must take.
-    report : PluginReport, optional
-        What came of the plugins; errors about missing kernels quote it.
-
-    Attributes
-    ----------
-    generation : int
-        Raised by every addition.
+    Kernels find their operator in `ops`. Errors about missing kernels quote `report`. `generation`
+    rises with every addition.
     """
 
     def __init__(self, ops: OpRegistry | None = None, report: PluginReport | None = None) -> None:
@@ -42,29 +33,16 @@ class KernelRegistry:
         self._ops = ops
         self._report = report or PluginReport()
         self._registered: dict[str, list[tuple[KernelRegistration, Package]]] = {}
-        # Made of the registrations on first need, then kept: entries hold what was imported.
+        # Made of the registrations at first use, then kept: entries hold the imported kernels.
         self._entries: dict[str, list[KernelEntry]] = {}
         self._candidates: dict[tuple[str, str, str], tuple[KernelEntry, ...]] = {}
 
     def add(self, op_type: str, *, kernel: object, package: Package, **fields: Any) -> None:
         """Add one kernel for one or several dtypes.
 
-        Parameters
-        ----------
-        op_type : str
-            Any operator's type, whoever provides the operator.
-        kernel : str or callable
-            ``"module:attribute"`` of a function or class, or the object itself.
-        package : Package
-            Who provides it.
-        **fields
-            The other fields of `KernelRegistration`: device, dtypes and library, and those that
-            have defaults.
-
-        Raises
-        ------
-        RegistrationError
-            For a key that is taken, or anything malformed.
+        `kernel` is ``"module:attribute"`` of a function or class, or the object itself; `fields`
+        are the other fields of `KernelRegistration`. RegistrationError for a key that is taken, or
+        anything malformed.
         """
         registration = check_kernel(KernelRegistration(op_type, target=kernel, **fields))
         clash = self.find_clash(registration)
@@ -86,7 +64,7 @@ class KernelRegistry:
         self.generation += len(registrations)
 
     def find_clash(self, registration: KernelRegistration) -> tuple[str, Package] | None:
-        """Return a key that is taken already, as text, and by whom; or None."""
+        """Return a key that is taken already, as text, and the package that has it; or None."""
         # Every process asks this for thousands of kernels, nearly all of them without others
         # beside them: a table of all keys would take longer to fill than the others to look at.
         for other, package in self._registered.get(registration.op_type, ()):
@@ -107,41 +85,29 @@ class KernelRegistry:
     ) -> tuple[KernelEntry, ...]:
         """Return the kernels that fit, best first: the next one is tried when one refuses.
 
-        Parameters
-        ----------
-        op_type : str
-            Operator type.
-        device : str
-            Device type.
-        dtype : str
-            Canonical name of the dispatch dtype.
-        pins : mapping of str to str, optional
-            Operator type to library: only that library's kernels are returned. For ``"*"`` the
-            library's kernels come first, for every operator that is not pinned itself.
+        `pins` maps an operator type to a library, whose kernels alone are returned. For ``"*"`` the
+        library's kernels come first, for every operator that is not pinned itself.
 
-        Returns
-        -------
-        tuple of KernelEntry
-            By priority; at equal priority an exact device before ``"*"``, an exact dtype before
-            ``"*"``, and then by the library's name. Empty where nothing fits.
+        The order is by priority; at equal priority an exact device comes before ``"*"``, an exact
+        dtype before ``"*"``, and then the library's name counts.
         """
         try:
-            found = self._candidates[op_type, device, dtype]
+            entries = self._candidates[op_type, device, dtype]
         except KeyError:
-            found = self._find_candidates(op_type, device, dtype)
-        return _apply_pins(found, op_type, pins) if pins else found
+            entries = self._find_candidates(op_type, device, dtype)
+        return _apply_pins(entries, op_type, pins) if pins else entries
 
     def _find_candidates(self, op_type: str, device: str, dtype: str) -> tuple[KernelEntry, ...]:
         generation = self.generation
-        fitting = [
+        fitting = (
             entry
             for entry in self.entries(op_type)
             if entry.device in (device, ANY) and entry.dtype in (dtype, ANY)
-        ]
-        found = tuple(self.sort(fitting))
+        )
+        candidates = tuple(self.sort(fitting))
         if generation == self.generation:  # nothing was added by another thread meanwhile
-            self._candidates[op_type, device, dtype] = found
-        return found
+            self._candidates[op_type, device, dtype] = candidates
+        return candidates
 
     @staticmethod
     def sort(entries: Iterable[KernelEntry]) -> list[KernelEntry]:
@@ -188,17 +154,9 @@ class KernelRegistry:
     ) -> KernelNotFoundError:
         """Return the error for an operator that no kernel computes on a device.
 
-        Parameters
-        ----------
-        op_type, device, dtype : str
-            What was asked for.
-        refusals : iterable of (KernelEntry, str)
-            Candidates that were tried, and what came of them: ``"refused: …"``, or
-            ``"failed to load: …"``.
-        pinned : str, optional
-            The only library that the Context allows.
-        devices : iterable of str
-            The devices that there are; where `device` is none of them, the nearest one is named.
+        `refusals` are the candidates that were tried, each with ``"refused: …"`` or ``"failed to
+        load: …"``. `pinned` is the only library that the Context allows. Where `device` is not
+        among the existing `devices`, the nearest one is named.
         """
         refused = list(refusals)
         broken = {e.package for e, reason in refused if not reason.startswith(REFUSED)}
@@ -247,10 +205,10 @@ class KernelRegistry:
 
 
 def _apply_pins(
-    found: tuple[KernelEntry, ...], op_type: str, pins: Mapping[str, str]
+    entries: tuple[KernelEntry, ...], op_type: str, pins: Mapping[str, str]
 ) -> tuple[KernelEntry, ...]:
     library = pins.get(op_type)
     if library is not None:
-        return tuple(entry for entry in found if entry.library == library)
+        return tuple(entry for entry in entries if entry.library == library)
     library = pins.get(ANY)
-    return tuple(sorted(found, key=lambda entry: entry.library != library))
+    return tuple(sorted(entries, key=lambda entry: entry.library != library))

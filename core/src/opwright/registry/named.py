@@ -1,8 +1,8 @@
-"""What the registries of operators, devices, passes and options share: entries by name."""
+"""The common part of the registries of operators, devices, passes and options: entries by name."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from opwright.errors import RegistrationError
 from opwright.registry.package import Package, PluginReport
@@ -13,7 +13,7 @@ class Owned(Protocol):
 
     @property
     def package(self) -> Package:
-        """Who registered it."""
+        """The package that has registered it."""
 
 
 _Entry = TypeVar("_Entry", bound=Owned)
@@ -22,15 +22,7 @@ _Entry = TypeVar("_Entry", bound=Owned)
 class NamedRegistry(Generic[_Entry]):
     """Entries by name; a name belongs to the package that registered it first.
 
-    Parameters
-    ----------
-    report : PluginReport, optional
-        What came of the plugins; errors about missing entries quote it.
-
-    Attributes
-    ----------
-    generation : int
-        Raised by every addition.
+    Errors about missing entries quote `report`. `generation` rises with every addition.
     """
 
     noun: ClassVar[str]
@@ -41,12 +33,20 @@ class NamedRegistry(Generic[_Entry]):
         self._report = report or PluginReport()
         self._entries: dict[str, _Entry] = {}
 
+    def enter(self, registration: Any, package: Package) -> None:
+        """Add a registration that has been checked already."""
+        raise NotImplementedError
+
+    def _add(self, registration: Any, package: Package) -> None:
+        self._check_free(registration.name, package)
+        self.enter(registration, package)
+
     def _enter(self, name: str, entry: _Entry) -> None:
         self._entries[name] = entry
         self.generation += 1
 
     def find_owner(self, name: str) -> Package | None:
-        """Return who has registered this name, or None."""
+        """Return the package that has registered this name, or None."""
         entry = self._entries.get(name)
         return None if entry is None else entry.package
 

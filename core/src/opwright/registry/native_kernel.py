@@ -1,9 +1,9 @@
-"""One kernel of a compiled library: its table as Python sees it, and how it is made ready."""
+"""One kernel of a compiled library: its properties as Python values, and its preparation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from opwright import _runtime
 from opwright.describe.dtypes import dtype_from_code, dtype_to_code
@@ -12,41 +12,16 @@ from opwright.describe.op_proto import AttrType, OpProto
 from opwright.errors import KernelError, OpwrightError
 from opwright.registry.rules import ANY
 
+_Metas: TypeAlias = tuple[Sequence[Sequence[Meta]], Sequence[Sequence[Meta]]]
+
 
 class NativeKernel:
-    """One kernel of a library: its functions, and its description of itself.
+    """One kernel of a library: its functions, and the properties that the library declares.
 
-    Attributes
-    ----------
-    library : Library
-        Where it lies; open as long as this object or something prepared by it lives.
-    address : int
-        Of its ``ow_kernel``.
-    op_type, device, library_name : str
-        Of its key.
-    dtypes : tuple of str
-        Dispatch dtypes that it computes, ``("*",)`` for all.
-    priority : int
-    may_reuse : tuple of (str, str)
-    capturable, deterministic, by_threads, blocks, strided : bool
-        As of `KernelEntry`.
+    `library` stays open as long as this object, or something prepared by it, lives. `address` is
+    that of its ``ow_kernel``, `dtypes` are the dispatch dtypes, ``("*",)`` for all. The other
+    attributes are those of `KernelEntry`.
     """
-
-    __slots__ = (
-        "address",
-        "blocks",
-        "by_threads",
-        "capturable",
-        "deterministic",
-        "device",
-        "dtypes",
-        "library",
-        "library_name",
-        "may_reuse",
-        "op_type",
-        "priority",
-        "strided",
-    )
 
     def __init__(self, library: _runtime.Library, row: tuple[Any, ...]) -> None:
         self.library = library
@@ -65,20 +40,21 @@ class NativeKernel:
     def prepare(
         self,
         proto: OpProto,
-        metas: tuple[Sequence[Sequence[Meta]], Sequence[Sequence[Meta]]],
+        metas: _Metas,
         attrs: Mapping[str, Any],
         *,
         packable: Sequence[int] = (),
         n_threads: int = 1,
         device: _runtime.Device | None = None,
         deterministic: bool = False,
+        typed_by_value: bool = False,
     ) -> _runtime.Prepared:
         """Make the kernel ready for attributes and metas.
 
         Parameters
         ----------
         proto : OpProto
-            Of the operator.
+            The operator.
         metas : (inputs, outputs)
             Slot by slot, in the order of the OpProto; an absent slot is empty.
         attrs : mapping
@@ -86,11 +62,13 @@ class NativeKernel:
         packable : sequence of int
             Flat arguments that the plan reads from the scope and never writes.
         n_threads : int
-            The count that the kernel will be called with.
+            The number of threads that the kernel will be called with.
         device : Device, optional
             None: the host.
         deterministic : bool
-            Whether `n_threads` is the count that is the same on every machine, so that bits are.
+            Whether `n_threads` is the same on every machine, so that bits are.
+        typed_by_value : bool
+            Whether the types of attributes follow from the values, not from the OpProto.
 
         Raises
         ------
@@ -99,38 +77,14 @@ class NativeKernel:
         KernelError
             Where prepare fails otherwise.
         """
-        typed = typed_attrs(proto, attrs)
-        return self._prepare(proto, metas, typed, packable, n_threads, device, deterministic)
-
-    def prepare_call(
-        self,
-        proto: OpProto,
-        metas: tuple[Sequence[Sequence[Meta]], Sequence[Sequence[Meta]]],
-        attrs: Mapping[str, Any],
-        device: _runtime.Device,
-    ) -> _runtime.Prepared:
-        """Make the kernel ready for an operator of which it knows nothing but these attributes.
-
-        Parameters and errors as of `prepare`; the attributes are another kernel's, see
-        `opwright.kernel.DeviceCall`.
-        """
-        typed = [(name, _type_number(name, value), value) for name, value in attrs.items()]
-        return self._prepare(proto, metas, typed, (), 1, device)
-
-    def _prepare(
-        self,
-        proto: OpProto,
-        metas: tuple[Sequence[Sequence[Meta]], Sequence[Sequence[Meta]]],
-        attrs: list[tuple[str, int, Any]],
-        packable: Sequence[int],
-        n_threads: int,
-        device: _runtime.Device | None,
-        deterministic: bool = False,
-    ) -> _runtime.Prepared:
+        if typed_by_value:
+            typed = [(name, _type_number(name, value), value) for name, value in attrs.items()]
+        else:
+            typed = typed_attrs(proto, attrs)
         inputs, outputs = metas
         return _runtime.prepare_native(
             self.address,
-            attrs,
+            typed,
             coded_metas(inputs),
             coded_metas(outputs),
             n_threads,
@@ -140,6 +94,12 @@ class NativeKernel:
             deterministic=deterministic,
         )
 
+    def prepare_call(
+        self, proto: OpProto, metas: _Metas, attrs: Mapping[str, Any], device: _runtime.Device
+    ) -> _runtime.Prepared:
+        """Make the kernel ready for a `DeviceCall`, of an operator that it does not know."""
+        return self.prepare(proto, metas, attrs, device=device, typed_by_value=True)
+
 
 def typed_attrs(proto: OpProto, attrs: Mapping[str, Any]) -> list[tuple[str, int, Any]]:
     """Return attributes as the runtime takes them: name, number of the type, value."""
@@ -148,8 +108,8 @@ def typed_attrs(proto: OpProto, attrs: Mapping[str, Any]) -> list[tuple[str, int
 
 
 def _type_number(name: str, value: object) -> int:
-    """Return the number of the attribute type that a Python value is handed over as."""
-    of_list = isinstance(value, (list, tuple))
+    """Return the number of the attribute type that fits a Python value."""
+    is_list = isinstance(value, (list, tuple))
     sample = (value[0] if value else 0) if isinstance(value, (list, tuple)) else value
     for kinds, scalar, plural in (
         (bool, AttrType.BOOL, AttrType.BOOLS),
@@ -158,7 +118,7 @@ def _type_number(name: str, value: object) -> int:
         ((str, bytes), AttrType.STRING, AttrType.STRINGS),
     ):
         if isinstance(sample, kinds):
-            return (plural if of_list else scalar).value
+            return (plural if is_list else scalar).value
     raise KernelError(
         f"DeviceCall: attribute {name!r} must be an int, a float, a bool, a str, bytes or a list "
         f"of one of these, got {type(sample).__name__}; make it one"

@@ -1,8 +1,8 @@
-"""Compiled plugin libraries: found in their package, opened on first use, read by type and key.
+"""Compiled libraries of plugins: found in their package, opened at first use, read by type and key.
 
-A hook module names a library by its path in the package, ``"opwright_acme/libacme.so"``, instead
-of ``"module:attribute"``. Which of the operators and kernels in it is meant follows from what the
-registration says: the operator's type, or the kernel's key.
+A hook module names a library by its path in the package, ``"opwright_acme/libacme.so"``, instead of
+``"module:attribute"``. The operator's type, or the kernel's key, in the registration selects what
+in the library is meant.
 """
 
 from __future__ import annotations
@@ -37,11 +37,10 @@ if TYPE_CHECKING:
 
     from opwright.registry.kernel_entry import KernelKey
 
-# What the loader of glibc says where a library links another that it does not find.
-_LACKING: Final = re.compile(r'got "([^/\s"]+): cannot open shared object file')
+# The message of the loader of glibc where a library links another that it does not find.
+_UNFOUND: Final = re.compile(r'got "([^/\s"]+): cannot open shared object file')
 
-
-# What the runtime says of a library that was built for a later ABI than its own.
+# The end of the runtime's message for a library that was built for a later ABI than its own.
 _NEWER: Final = "; install a newer opwright"
 
 
@@ -69,28 +68,22 @@ class NativeDevice(NamedTuple):
         return self.library.dlpack_codes[self.position]
 
     def find_helper(self, name: str) -> NativeKernel:
-        """Return a kernel of the same library that serves other kernels of the device.
+        """Return a kernel of the same library that other kernels of the device use.
 
-        Raises
-        ------
-        PluginError
-            Where the library has none of this name.
+        PluginError where the library has none of this name.
         """
-        found = self.helpers.get(name)
-        if found is None:
+        helper = self.helpers.get(name)
+        if helper is None:
             raise PluginError(
                 f"{name}: no kernel of this name serves the device in {self.library.path}"
                 f"{hint(name, self.helpers, 'kernels there')}"
             )
-        return found
+        return helper
 
     def open(self, number: int, package: Package) -> _runtime.Device:
         """Return the runtime's device of this number; it is opened again once it was freed.
 
-        Raises
-        ------
-        KernelError
-            Where it cannot be opened, with its reason, or where there are fewer.
+        KernelError where it cannot be opened, with its reason, or where there are fewer devices.
         """
         origin = f"{package.label} ({self.library.path})"
         return self.library.open_device(self.position, number, origin)
@@ -115,19 +108,12 @@ class NativeLibrary:
     def load_definition(self, type: str, hidden: bool = False) -> OpDefinition:
         """Return the definition of one of the library's operators.
 
-        Parameters
-        ----------
-        type : str
-            Operator type.
-        hidden : bool
-            Whether the hook leaves it out of listings: the library must agree.
-
         Raises
         ------
         PluginError
             Where the library has none of this type.
         RegistrationError
-            Where its description breaks a rule.
+            Where its description breaks a rule, or does not agree with `hidden` in the hook.
         """
         index = self._op_index.get(type)
         if index is None:
@@ -157,30 +143,21 @@ class NativeLibrary:
             ) from error
 
     def find_kernel(self, key: KernelKey) -> NativeKernel:
-        """Return the kernel of a key; one for every dtype serves where none is for this one.
+        """Return the kernel of a key; one for every dtype is used where there is none for this one.
 
-        Raises
-        ------
-        PluginError
-            Where the library has none.
+        PluginError where the library has none.
         """
         siblings = self._kernels.get((key.op_type, key.device, key.library), ())
         for dtype in (key.dtype, ANY):
             for kernel in siblings:
                 if dtype in kernel.dtypes:
                     return kernel
-        known = [str(other) for other in self._kernel_texts(key.op_type)]
+        known = list(self._kernel_texts(key.op_type))
         there = f"there are: {', '.join(known)}" if known else f"none is for {key.op_type}"
         raise PluginError(f"{key}: no such kernel is in {self.label}; {there}")
 
     def find_device(self, name: str) -> NativeDevice:
-        """Return the library's device of this name, not yet opened.
-
-        Raises
-        ------
-        PluginError
-            Where the library has none.
-        """
+        """Return the library's device of this name, not yet opened, or raise PluginError."""
         names = self._library.devices
         if name not in names:
             raise PluginError(
@@ -203,10 +180,7 @@ class NativeLibrary:
 class LibraryTable:
     """The libraries that the registries of one Context have opened.
 
-    Parameters
-    ----------
-    notes : ImportNotes, optional
-        Where is noted which library is being opened, should that end the process.
+    `notes` records which library is being opened, in case that ends the process.
     """
 
     __slots__ = ("_libraries", "notes")
@@ -218,26 +192,20 @@ class LibraryTable:
     def load(self, target: str, who: str, package: Package) -> NativeLibrary:
         """Return a library, found and opened once.
 
-        Parameters
-        ----------
-        target : str
-            Its path in the package, ``"opwright_acme/libacme.so"``.
-        who : str
-            Operator or kernel that it is needed for; begins the error.
-        package : Package
-            Who named it.
+        `target` is its path in the package; `who` is the operator or kernel that needs it, and
+        begins errors.
 
         Raises
         ------
         OutOfMemoryError
-            Where there is no memory for its tables, for the moment.
+            Where there is no memory for its tables at the moment.
         PluginError
             Where it is missing, is no plugin library, is for another machine or ABI, or has ended
             processes that opened it.
         """
-        found = self._libraries.get((target, package))
-        if found is not None:
-            return found
+        known = self._libraries.get((target, package))
+        if known is not None:
+            return known
         label = f"library {target!r} of {package.label}"
         path = find_library_file(target, package)
         if path is None:
@@ -257,15 +225,14 @@ class LibraryTable:
                 f"{who}: {label} must bear the plugin's name {package.plugin!r}, "
                 f"got {opened.name!r}; name the entry point and ow_plugin alike"
             )
-        made = NativeLibrary(opened, label)
         # Of two threads that meet here the first one's object stays; the file is open once.
-        return self._libraries.setdefault((target, package), made)
+        return self._libraries.setdefault((target, package), NativeLibrary(opened, label))
 
 
 def _open(path: str, package: Package) -> _runtime.Library:
-    """Open a library, and first what it links where the system's loader does not find it.
+    """Open a library, after libraries that it links and the system's loader does not find.
 
-    A library of another distribution may lie in a folder that is on no search path, as in an
+    A library of another distribution may be in a folder that is on no search path, as in an
     environment that sees the packages of a second one.
     """
     opened: set[str] = set()
@@ -275,19 +242,19 @@ def _open(path: str, package: Package) -> _runtime.Library:
         except OpwrightError as error:
             from opwright.registry.requirements import find_required_file  # 6 ms, rarely needed
 
-            lacking = _LACKING.search(str(error))
-            name = "" if lacking is None else lacking[1]
-            found = None if name in opened else find_required_file(package.distribution, name)
-            if found is None:
+            match = _UNFOUND.search(str(error))
+            name = "" if match is None else match[1]
+            linked = None if name in opened else find_required_file(package.distribution, name)
+            if linked is None:
                 raise
             import ctypes  # rarely needed
 
             opened.add(name)
-            ctypes.CDLL(str(found))  # local, and open until the process ends
+            ctypes.CDLL(str(linked))  # local, and open until the process ends
 
 
 def _unusable(text: str, package: Package, cause: OpwrightError) -> PluginError:
-    """Return the error for a library that does not open, with what its package lacks."""
+    """Return the error for a library that does not open, with the requirements that are missing."""
     if isinstance(cause, PluginError) and cause.advice is not None:
         error = PluginError(f"{text}; {cause.advice}")
         error.advice = cause.advice
@@ -312,11 +279,11 @@ def _unusable(text: str, package: Package, cause: OpwrightError) -> PluginError:
 
 
 def find_library_file(target: str, package: Package) -> str | None:
-    """Return where an installed package keeps its library, or None where it is missing.
+    """Return the path of the library of an installed package, or None where it is missing.
 
     An editable install keeps compiled files apart from Python ones: the folders that the import
-    system knows for the package are looked into first, then what the distribution says it has
-    installed. Nothing is imported.
+    system knows for the package are searched first, then the files of the distribution. Nothing is
+    imported.
     """
     top, _, rest = target.partition("/")
     spec = importlib.util.find_spec(top)
@@ -365,10 +332,10 @@ def _infer_shape(library: _runtime.Library, index: int, proto: OpProto, label: s
 def _set_outputs(
     ctx: InferContext, name: str, metas: Sequence[tuple[tuple[int, ...], int] | None]
 ) -> None:
-    """Hand in what the library said of one slot; the dtype code 0 leaves it to the OpProto."""
+    """Set the metas of one slot; the dtype code 0 leaves the dtype to the OpProto."""
     known = [meta for meta in metas if meta is not None]
     if not known or len(known) != len(metas):
-        return  # what was left unset is reported by who asked
+        return  # the caller reports outputs that are not set
     codes = {code for _, code in known}
     if len(codes) > 1:
         ctx.set_metas(name, [Meta(shape, dtype_from_code(code)) for shape, code in known])

@@ -1,9 +1,9 @@
-"""The operators that installed plugins provide: definitions by type, imported on first use."""
+"""The operators that installed plugins provide: definitions by type, imported at first use."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 from opwright.describe.names import hint
 from opwright.describe.vocabulary import GRAD_SUFFIX
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class OpEntry(NamedTuple):
-    """One registered operator, and who registered it."""
+    """One registered operator, and the package that registered it."""
 
     registration: OpRegistration
     package: Package
@@ -49,7 +49,7 @@ class OpRegistry(NamedRegistry[OpEntry]):
 
     @property
     def notes(self) -> ImportNotes | None:
-        """Where is noted what is imported; None: nowhere."""
+        """Records each import while it lasts; None: nowhere."""
         return self._report.notes
 
     def __contains__(self, type: str) -> bool:
@@ -71,14 +71,14 @@ class OpRegistry(NamedRegistry[OpEntry]):
             ``"module:attribute"`` of the definition, the path of a library in the package, or the
             definition itself.
         package : Package
-            Who provides it.
+            The package that provides it.
         hidden : bool
-            Left out of listings: a helper of gradients.
+            Whether listings omit it, as a helper of gradients.
 
         Raises
         ------
         RegistrationError
-            For a type that is taken, malformed or not the package's to use.
+            For a type that is taken, malformed or reserved for another package.
         """
         rules.check_op_type(type, package)
         if isinstance(target, str):
@@ -97,7 +97,7 @@ class OpRegistry(NamedRegistry[OpEntry]):
     def find(self, type: str) -> OpDefinition | None:
         """Return the definition of an operator, or None where no plugin provides it.
 
-        ``<type>_grad`` is derived where the gradient rule of ``<type>`` says so.
+        ``<type>_grad`` is derived where the gradient rule of ``<type>`` is a `grad_op`.
 
         Raises
         ------
@@ -112,26 +112,23 @@ class OpRegistry(NamedRegistry[OpEntry]):
     def get(self, type: str) -> OpDefinition:
         """Return the definition of an operator.
 
-        Raises
-        ------
-        OperatorNotFoundError
-            Listing the nearest type, plugins that failed to load, and what to install.
+        OperatorNotFoundError lists the nearest type, plugins that failed to load, and what to
+        install.
         """
-        return self.find(type) or self._fail(type)
+        definition = self.find(type)
+        if definition is None:
+            raise self.not_found(type)
+        return definition
 
     def package_of(self, type: str) -> Package:
         """Return the package of an operator; a derived gradient has that of its forward operator.
 
-        Raises
-        ------
-        OperatorNotFoundError
-            Where no plugin does.
+        OperatorNotFoundError where no plugin provides it.
         """
         owner = self.find_owner(type)
         if owner is not None:
             return owner
-        if self.find(type) is None:
-            self._fail(type)
+        self.get(type)
         return self.package_of(type.removesuffix(GRAD_SUFFIX))
 
     def types(self, all: bool = False) -> list[str]:
@@ -139,7 +136,7 @@ class OpRegistry(NamedRegistry[OpEntry]):
         return sorted(type for type, (entry, _) in self._entries.items() if all or not entry.hidden)
 
     def is_hidden(self, type: str) -> bool:
-        """Tell whether an operator is left out of listings."""
+        """Tell whether listings omit an operator."""
         entry = self._entries.get(type)
         return entry is not None and entry.registration.hidden
 
@@ -158,7 +155,7 @@ class OpRegistry(NamedRegistry[OpEntry]):
             return "; no plugin provides any operator"
         failure = self._report.find_failure(type.partition(".")[0])
         if failure is not None and failure.package not in self._report.loaded:
-            return ""  # its plugin is kept out: that is told
+            return ""  # its plugin is quarantined, which is reported
         alias = self._find_by_alias(type)
         if alias is not None:
             return f"; did you mean {alias!r}?"
@@ -169,15 +166,12 @@ class OpRegistry(NamedRegistry[OpEntry]):
         return text if text.startswith("; did you mean") or siblings else "; see: opwright ops"
 
     def _find_by_alias(self, name: str) -> str | None:
-        """Return the type that is called so here or elsewhere, with words joined in any way."""
+        """Return the type that has this name here or elsewhere, ignoring case and underscores."""
         folded = _fold(name)
         for type, (registration, _) in self._entries.items():
             if folded in map(_fold, (type, *registration.aliases)):
                 return type
         return None
-
-    def _fail(self, type: str) -> NoReturn:
-        raise self.not_found(type)
 
     def _load(self, type: str) -> OpDefinition | None:
         entry = self._entries.get(type)
@@ -185,39 +179,39 @@ class OpRegistry(NamedRegistry[OpEntry]):
             return self._derive(type)
         registration, package = entry
         target = registration.target
-        found: object
+        definition: object
         if rules.is_library(target):
             library = self.libraries.load(target, type, package)
-            found = library.load_definition(type, registration.hidden)
+            definition = library.load_definition(type, registration.hidden)
         else:
-            found = load_target(target, type, package, self.notes)
+            definition = load_target(target, type, package, self.notes)
         # Of two threads that meet here the first one's object stays.
-        checked = self._checked(type, found, package, registration.hidden)
+        checked = self._checked(type, definition, package, registration.hidden)
         return self._definitions.setdefault(type, checked)
 
     @staticmethod
-    def _checked(type: str, found: object, package: Package, hidden: bool) -> OpDefinition:
+    def _checked(type: str, definition: object, package: Package, hidden: bool) -> OpDefinition:
         from opwright.describe.definition import OpDefinition  # a list of types needs none
 
-        if not isinstance(found, OpDefinition):
+        if not isinstance(definition, OpDefinition):
             raise RegistrationError(
-                f"{type}: definition must be what OpMaker.build returns, got {found!r} from "
+                f"{type}: definition must be what OpMaker.build returns, got {definition!r} from "
                 f"{package.label}; end the chain with .build(...)"
             )
-        if found.proto.type != type:
+        if definition.proto.type != type:
             raise RegistrationError(
                 f"{type}: definition must be of the type it is registered for, got one of "
-                f"{found.proto.type!r} from {package.label}; make both names equal"
+                f"{definition.proto.type!r} from {package.label}; make both names equal"
             )
-        if found.plan_only and not hidden:
+        if definition.plan_only and not hidden:
             raise RegistrationError(
                 f"{type}: a plan-only operator must be hidden, got hidden=False from "
                 f"{package.label}; give registry.add hidden=True"
             )
-        return found
+        return definition
 
     def _derive(self, type: str) -> OpDefinition | None:
-        """Make the definition of ``<forward>_grad`` if the rule of ``<forward>`` emits it."""
+        """Make the definition of ``<forward>_grad`` where the rule of ``<forward>`` writes it."""
         if not type.endswith(GRAD_SUFFIX):
             return None
         forward = self.find(type.removesuffix(GRAD_SUFFIX))

@@ -1,7 +1,7 @@
-"""Options: what plugins let users choose for a whole plan, such as how kernels round.
+"""Options: settings of plugins that users choose for a whole plan, such as how kernels round.
 
-A kernel reads them in ``prepare``. They belong to what a plan and a prepared kernel are kept by, so
-that a change is never overlooked; what the environment says has no place there.
+A kernel reads them in ``prepare``. They are part of the keys of plans and prepared kernels, so that
+a change is never missed. Environment variables must not be used for this.
 """
 
 from __future__ import annotations
@@ -17,19 +17,7 @@ from opwright.registry.registrations import OptionRegistration, make_option
 
 
 class OptionEntry(NamedTuple):
-    """One declared option.
-
-    Attributes
-    ----------
-    name : str
-        With the plugin before it: ``"cuda.allow_tf32"``.
-    default : bool, int, float or str
-        Its value where none is chosen; of the same type are all others.
-    comment : str
-        What it does.
-    package : Package
-        Who declared it.
-    """
+    """One declared option: the fields of its `OptionRegistration`, and its package."""
 
     name: str
     default: bool | int | float | str
@@ -45,14 +33,9 @@ class OptionRegistry(NamedRegistry[OptionEntry]):
     def add(self, name: str, *, default: object, comment: str, package: Package) -> None:
         """Declare one option, by its name without the plugin's.
 
-        Raises
-        ------
-        RegistrationError
-            For a name that is taken, or anything malformed.
+        RegistrationError for a name that is taken, or anything malformed.
         """
-        registration = make_option(name, default, comment, package)
-        self._check_free(registration.name, package)
-        self.enter(registration, package)
+        self._add(make_option(name, default, comment, package), package)
 
     def enter(self, registration: OptionRegistration, package: Package) -> None:
         """Add a declaration that has been checked already."""
@@ -67,13 +50,7 @@ class OptionRegistry(NamedRegistry[OptionEntry]):
     ) -> dict[str, Any]:
         """Return the options that differ from their defaults, sorted by name.
 
-        Parameters
-        ----------
-        who : str
-            Who was given them; begins the error.
-        chosen : mapping of str to value
-        before : mapping of str to value, optional
-            What was chosen earlier, and holds where `chosen` says nothing.
+        `who` begins the error. Options in `before` hold where `chosen` does not name them.
 
         Raises
         ------

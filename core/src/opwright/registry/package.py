@@ -1,4 +1,4 @@
-"""Who provided what: packages, those that failed to load, and the lines errors say about them."""
+"""Packages, plugins that failed to load, and the lines that errors quote about them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Package(NamedTuple):
 
 
 class PluginFailure(NamedTuple):
-    """A plugin that is kept out, whole; or a module or library of it that cannot be loaded.
+    """A plugin that is quarantined, or one of its modules or libraries that cannot be loaded.
 
     Attributes
     ----------
@@ -58,14 +58,10 @@ class PluginFailure(NamedTuple):
 
 
 class PluginReport:
-    """What came of every installed plugin; shared by the registries for their error texts.
+    """What became of every installed plugin; registries share it for their error texts.
 
-    Attributes
-    ----------
-    loaded, failures, disabled : tuple
-        Plugins at work, kept out, and left out by OPWRIGHT_PLUGINS.
-    notes : ImportNotes or None
-        Where is noted what is imported while it is; None: nowhere.
+    `loaded` plugins are in use, `failures` are quarantined, and OPWRIGHT_PLUGINS disables
+    `disabled`. `notes` records each import while it lasts, None: nowhere.
     """
 
     __slots__ = ("_quarantined", "disabled", "failures", "loaded", "notes")
@@ -86,7 +82,7 @@ class PluginReport:
     def lines(self, without: Container[Package] = (), first: str = "") -> Iterator[str]:
         """Yield one line for each plugin that is installed and yet provides nothing.
 
-        Those of the packages `without` are left out; the plugin `first` comes first.
+        Packages in `without` are skipped; the plugin `first` comes first.
         """
         failures = [failure for failure in self.failures if failure.package not in without]
         failures.sort(key=lambda failure: failure.package.plugin != first)
@@ -100,7 +96,7 @@ class PluginReport:
             yield f"installed, but not named in OPWRIGHT_PLUGINS: {names}"
 
     def quarantine(self, failure: PluginFailure, origin: str) -> bool:
-        """Note a failure that shows only in use; False where its module or library has one."""
+        """Add a failure at first use; False where its module or library has one already."""
         key = (failure.package, origin)
         if key in self._quarantined:
             return False
@@ -109,7 +105,7 @@ class PluginReport:
         return True
 
     def has_loaded(self, distribution: str) -> bool:
-        """Tell whether a plugin of this distribution is at work."""
+        """Tell whether a plugin of this distribution is in use."""
         return any(package.distribution == distribution for package in self.loaded)
 
     def find_failure(self, plugin: str) -> PluginFailure | None:

@@ -1,4 +1,4 @@
-"""What a kernel class sees in ``prepare``: attributes, metas and threads, before any data."""
+"""What a kernel class reads in ``prepare``: attributes, metas and threads, before any data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opwright.errors import KernelError, OpwrightError
 
 
 class Refuse(OpwrightError):  # noqa: N818 - a decision of the kernel, not a fault
-    """Raised by a kernel in ``prepare``: the next candidate shall be tried.
+    """Raised by a kernel in ``prepare`` so that the next candidate is tried.
 
     Attributes
     ----------
@@ -25,16 +25,16 @@ class Refuse(OpwrightError):  # noqa: N818 - a decision of the kernel, not a fau
 
 
 class Unsupported(Refuse):
-    """Raised by a kernel in ``prepare``: this machine lacks what it needs.
+    """Raised by a kernel in ``prepare`` where this machine lacks what the kernel needs.
 
-    The next candidate is tried, as after any refusal; reports say that it is the machine's.
+    The next candidate is tried, as after any refusal; reports name the machine as the cause.
 
     Attributes
     ----------
     lack : str
-        What is lacking, in a few words.
+        What is missing, in a few words.
     reason : str
-        The same, behind words that say whose it is.
+        The same in a sentence about the machine.
     """
 
     def __init__(self, lack: str) -> None:
@@ -43,18 +43,18 @@ class Unsupported(Refuse):
 
 
 class DeviceCall(NamedTuple):
-    """What ``prepare`` returns to have a compiled kernel of the device's library run, no Python.
+    """Returned by ``prepare`` to run a compiled kernel of the device's library without Python.
 
     A kernel of a device in a compiled library is then written as data: Python decides once, in
-    ``prepare``, what shall be launched, and the library's own kernel does it in every run.
+    ``prepare``, what to launch, and the library's own kernel launches it in every run.
 
     Attributes
     ----------
     kernel : str
         Operator type under which the device's library has that kernel.
     attrs : dict
-        What its prepare reads: int, float, bool, str, bytes (read as a string), or a list of
-        int or of str.
+        What its prepare reads: int, float, bool, str, bytes (read as a string), or a list of int or
+        of str.
     """
 
     kernel: str
@@ -62,11 +62,11 @@ class DeviceCall(NamedTuple):
 
 
 Complete: TypeAlias = Callable[[Sequence[Any]], None]
-"""Does, at the end of lowering, what several kernels put off; see `PrepareContext.defer`."""
+"""Does the deferred work of several kernels at the end of lowering, see `PrepareContext.defer`."""
 
 
 class PrepareContext:
-    """Everything that is known of one operator when a plan is made.
+    """Everything that is known about one operator when a plan is made.
 
     Attributes
     ----------
@@ -89,11 +89,11 @@ class PrepareContext:
     options : dict
         The value of every option that a plugin declares, by name: ``"acme.fast_exp"``.
     workspace_bytes : int
-        What was asked for by `workspace`.
+        What `workspace` requested.
     packs : dict of str to callable
-        What was asked for by `pack`.
+        What `pack` requested.
     deferred : list of (callable, object) or None
-        What was put off by `defer`; None where nothing can be.
+        What `defer` collected; None where nothing can be deferred.
     """
 
     __slots__ = (
@@ -136,30 +136,19 @@ class PrepareContext:
         self.deterministic = False
 
     def refuse(self, reason: str) -> NoReturn:
-        """Decline this operator, so that the next candidate is tried.
-
-        Raises
-        ------
-        Refuse
-            Always.
-        """
+        """Decline this operator, so that the next candidate is tried: always raise `Refuse`."""
         raise Refuse(reason)
 
     def lack(self, what: str) -> NoReturn:
-        """Decline on this machine, which lacks something, so that the next candidate is tried.
+        """Decline on this machine, which lacks something: always raise `Unsupported`.
 
-        Where no other kernel is meant to serve in its place, raise
+        The next candidate is tried. Where no other kernel should be used instead, raise
         `opwright.errors.MissingRequirementError` with what to install.
-
-        Raises
-        ------
-        Unsupported
-            Always.
         """
         raise Unsupported(what)
 
     def workspace(self, size_bytes: int) -> None:
-        """Ask for scratch memory during each run; the largest of several calls counts."""
+        """Request scratch memory for each run; the largest of several requests counts."""
         if type(size_bytes) is not int or size_bytes < 0:
             raise KernelError(
                 f"{self.op_type}: workspace must be a number of bytes, got {size_bytes!r}; "
@@ -168,10 +157,10 @@ class PrepareContext:
         self.workspace_bytes = max(self.workspace_bytes, size_bytes)
 
     def pack(self, slot: str, function: Callable[[Any], object]) -> None:
-        """Ask to be given ``function(array)`` in place of an input that the plan never writes.
+        """Request ``function(array)`` in place of an input that the plan never writes.
 
-        The plan keeps the result and makes it again when the variable has been set. Where the
-        input is no such variable, the kernel gets the array as it is.
+        The plan keeps the result and computes it again when the variable has been set. Where the
+        input is no such variable, the kernel gets the array unchanged.
         """
         if len(self.inputs.get(slot, ())) != 1:
             known = [name for name, metas in self.inputs.items() if len(metas) == 1]
@@ -182,18 +171,18 @@ class PrepareContext:
         self.packs[slot] = function
 
     def defer(self, complete: Complete, work: Any) -> bool:
-        """Put off what takes long, such as compiling; False where it must be done now.
+        """Defer work that takes long, such as compiling; False where it must be done now.
 
-        Where it returns True, what ``prepare`` returns then is checked, serves to lay out the plan,
-        and is never run. Once all kernels of the plan are chosen, `complete` is called with what
-        those of them have put off that the plan uses, to do it together; then ``prepare`` is called
-        again, may put off nothing, and must decide what it decided before.
+        Where it returns True, the object that ``prepare`` returns then is checked and used to lay
+        out the plan, and never run. Once all kernels of the plan are chosen, `complete` is called
+        with the deferred work of those kernels that the plan uses. Then ``prepare`` is called
+        again: it may defer nothing, and must decide as before.
 
         Parameters
         ----------
         complete : callable
-            Takes a list of `work`, of all kernels that gave this same function. What fails in it
-            is not for it to raise, but for the ``prepare`` of the kernel that it belongs to.
+            Takes a list of `work`, of all kernels that gave this same function. It must not raise
+            where one work fails: the ``prepare`` of the kernel that needs it does.
         work : object
             What this kernel needs.
         """

@@ -1,4 +1,4 @@
-"""How a Python kernel takes its slots and attributes, read once from its signature and checked."""
+"""Reads and checks how a Python kernel takes slots and attributes, from its signature."""
 
 from __future__ import annotations
 
@@ -34,17 +34,7 @@ class PythonLayout(NamedTuple):
 
 
 class _Parameters:
-    """The parameters of a kernel, sorted by what the operator calls them."""
-
-    __slots__ = (
-        "attributes",
-        "by_position",
-        "has_args",
-        "has_kwargs",
-        "keywords",
-        "text",
-        "unknown",
-    )
+    """The parameters of a kernel, sorted by what they are to the operator."""
 
     def __init__(self, function: Callable[..., object], slots: list[str], attrs: list[str]) -> None:
         signature = inspect.signature(function)
@@ -87,7 +77,7 @@ def check_signature(
     ----------
     function : callable
         ``def swish(x, out, *, beta)``: named parameters, or ``*slots`` in OpProto order and
-        ``**attributes``. A parameter with a leading underscore and a default is its own affair.
+        ``**attributes``. A parameter with a leading underscore and a default is ignored.
     definition : OpDefinition
         The operator. Every slot must be taken but shape-only ones, and every attribute.
     who : str
@@ -106,28 +96,28 @@ def check_signature(
     attrs = [attr.name for attr in proto.attrs] if with_attributes else []
     name = getattr(function, "__name__", type(function).__name__)
     try:
-        found = _Parameters(function, slots, attrs)
+        parameters = _Parameters(function, slots, attrs)
     except (TypeError, ValueError):
         raise RegistrationError(
             f"{who}: kernel must have a signature that Python can read, got {function!r}; "
             "wrap it in a function"
         ) from None
-    called = f"{name}{found.text}"
-    _check_unknown(found, [*slots, *attrs], called, who)
-    by_position = _add_rest(found, slots)
-    _check_slots(proto, {*by_position, *found.keywords}, called, who)
-    attributes = _check_attributes(found, attrs, called, who)
+    called = f"{name}{parameters.text}"
+    _check_unknown(parameters, [*slots, *attrs], called, who)
+    by_position = _add_rest(parameters, slots)
+    _check_slots(proto, {*by_position, *parameters.keywords}, called, who)
+    attributes = _check_attributes(parameters, attrs, called, who)
     index = {slot: i for i, slot in enumerate(slots)}
     return PythonLayout(
         tuple(index[slot] for slot in by_position),
-        tuple((slot, index[slot]) for slot in found.keywords),
+        tuple((slot, index[slot]) for slot in parameters.keywords),
         attributes,
     )
 
 
-def _check_unknown(found: _Parameters, known: list[str], called: str, who: str) -> None:
-    for name in found.unknown:
-        taken = {*found.by_position, *found.keywords, *found.attributes}
+def _check_unknown(parameters: _Parameters, known: list[str], called: str, who: str) -> None:
+    for name in parameters.unknown:
+        taken = {*parameters.by_position, *parameters.keywords, *parameters.attributes}
         free = [other for other in known if other not in taken]
         raise RegistrationError(
             f"{who}: kernel parameter must be a slot or attribute of the operator, "
@@ -135,12 +125,12 @@ def _check_unknown(found: _Parameters, known: list[str], called: str, who: str) 
         )
 
 
-def _add_rest(found: _Parameters, slots: list[str]) -> list[str]:
-    """Slots passed by position: those named, then for ``*args`` all that are not named."""
-    if not found.has_args:
-        return found.by_position
-    named = {*found.by_position, *found.keywords}
-    return found.by_position + [slot for slot in slots if slot not in named]
+def _add_rest(parameters: _Parameters, slots: list[str]) -> list[str]:
+    """Return the slots passed by position: those named, then for ``*args`` all others."""
+    if not parameters.has_args:
+        return parameters.by_position
+    named = {*parameters.by_position, *parameters.keywords}
+    return parameters.by_position + [slot for slot in slots if slot not in named]
 
 
 def _check_slots(proto: OpProto, taken: set[str], called: str, who: str) -> None:
@@ -153,11 +143,11 @@ def _check_slots(proto: OpProto, taken: set[str], called: str, who: str) -> None
 
 
 def _check_attributes(
-    found: _Parameters, attrs: list[str], called: str, who: str
+    parameters: _Parameters, attrs: list[str], called: str, who: str
 ) -> tuple[str, ...]:
-    missing = [name for name in attrs if name not in found.attributes]
-    if not missing or found.has_kwargs:
-        return (*found.attributes, *missing)
+    missing = [name for name in attrs if name not in parameters.attributes]
+    if not missing or parameters.has_kwargs:
+        return (*parameters.attributes, *missing)
     raise RegistrationError(
         f"{who}: kernel must take every attribute, got {called} without {missing[0]!r}; "
         f"add the keyword {missing[0]!r}, or **attributes"

@@ -1,6 +1,6 @@
-"""Why kernels would refuse on this machine, as their plugins say before a plan is made.
+"""Reasons why kernels would refuse on this machine, asked of their plugins before a plan is made.
 
-Commands ask, to show it; nothing else does. A kernel refuses by itself when it is prepared.
+Only commands ask, to show the answers. A kernel refuses by itself when it is prepared.
 """
 
 from __future__ import annotations
@@ -14,26 +14,14 @@ from opwright.registry.package import Package
 from opwright.registry.target import load_target
 
 WOULD_REFUSE = "would refuse: "
-"""Begins what is said of a kernel that was not asked to prepare anything."""
+"""Begins the report of a kernel that was not asked to prepare anything."""
 
 
 def find_refusal(target: str, package: Package, options: Mapping[str, Any]) -> str | None:
     """Ask a plugin's function why kernels would refuse here; None where they would not.
 
-    Parameters
-    ----------
-    target : str
-        ``"module:attribute"`` of a function without arguments, or of ``options``, which returns a
-        text or None.
-    package : Package
-        Who named it.
-    options : mapping of str to value
-        The value of every option.
-
-    Returns
-    -------
-    str or None
-        The reason, in one line.
+    `target` is ``"module:attribute"`` of a function without arguments, or of ``options`` (the value
+    of every option), which returns a text or None. The reason is one line.
 
     Raises
     ------
@@ -69,17 +57,9 @@ def _call(function: Any, options: Mapping[str, Any]) -> object:
 
 
 class Refusals:
-    """Answers of `find_refusal`; each function is asked once.
+    """Answers of `find_refusal`; each function is asked once, with the value of every option.
 
-    Parameters
-    ----------
-    options : mapping of str to value
-        The value of every option.
-
-    Attributes
-    ----------
-    faults : list of str
-        What was wrong with functions that gave no answer: the kernels are taken to serve.
+    `faults` lists the errors of functions that gave no answer: their kernels are assumed to work.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -88,7 +68,7 @@ class Refusals:
         self._known: dict[tuple[str, Package], str | None] = {}
 
     def find(self, target: str, package: Package) -> str | None:
-        """Return the reason, None where there is none, where it is unknown or `target` empty."""
+        """Return the reason; None where there is none or none is known, and for an empty target."""
         if not target:
             return None
         key = (target, package)

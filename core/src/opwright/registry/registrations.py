@@ -1,4 +1,4 @@
-"""What a plugin said in its hooks, as plain data: nothing imported, ready for the index file."""
+"""The registrations of a plugin as plain data: nothing is imported, the index file keeps them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright.registry.package import Package
 
 
 class OpRegistration(NamedTuple):
-    """One line of ``opwright_ops``; `aliases` are other frameworks' names, for messages alone."""
+    """One operator of ``opwright_ops``; `aliases` are other frameworks' names, for messages."""
 
     type: str
     target: str
@@ -19,32 +19,10 @@ class OpRegistration(NamedTuple):
 
 
 class KernelRegistration(NamedTuple):
-    """One line of ``opwright_kernels``; what is given is checked by `check_kernel`.
+    """One kernel of ``opwright_kernels``, for one or several dtypes; see `check_kernel`.
 
-    Attributes
-    ----------
-    op_type : str
-        Any operator's type, whoever provides the operator.
-    device : str
-        Device type, or ``"*"`` for any.
-    dtypes : tuple of str
-        Canonical names of the dispatch dtypes, or ``("*",)`` for all.
-    library : str
-        Whose implementation it is.
-    target : str or object
-        ``"module:attribute"`` of a function or class, the path of a library in the package, or the
-        kernel itself.
-    priority : int
-        0 to 99, the highest is tried first: 0 for references, 50 for a plugin's usual one.
-    may_reuse : tuple of (str, str)
-        Pairs (output slot, input slot): the output may lie where that input lies.
-    capturable, deterministic, strided : bool
-        May be recorded in a device graph; gives equal bits for equal inputs; takes inputs that are
-        not compact row-major.
-    prefers : tuple of (str, value)
-        Attribute values with which the kernel is at its best, see `KernelEntry.prefers`.
-    find_refusal : str
-        ``"module:attribute"`` of what says why the kernel would refuse on this machine, or "".
+    The fields are the parameters of `opwright.plugin.KernelRegistrar.add`, with `target` for its
+    ``kernel``, which may also be the kernel itself.
     """
 
     op_type: str
@@ -61,29 +39,29 @@ class KernelRegistration(NamedTuple):
     find_refusal: str = ""
 
     def key_for(self, dtype: str) -> str:
-        """Return what no two kernels may have in common, as messages show it."""
+        """Return the key of one dtype, as messages show it: no two kernels may share one."""
         return key_text(self.op_type, self.device, dtype, self.library)
 
 
 class DeviceRegistration(NamedTuple):
-    """One line of ``opwright_devices``; `arrays` is empty where nothing was given."""
+    """One device of ``opwright_devices``; `arrays` is empty where none are given."""
 
     name: str
-    target: str
-    arrays: str = ""
+    target: Any
+    arrays: Any = ""
 
 
 class PassRegistration(NamedTuple):
-    """One line of ``opwright_passes``."""
+    """One pass of ``opwright_passes``."""
 
     name: str
     phase: str
-    target: str
+    target: Any
     device: str
 
 
 class OptionRegistration(NamedTuple):
-    """One line of ``opwright_options``; the plugin's name is before the option's."""
+    """One option of ``opwright_options``; `name` includes the plugin's, ``"cuda.allow_tf32"``."""
 
     name: str
     default: bool | int | float | str
@@ -96,21 +74,16 @@ def key_text(*parts: str) -> str:
 
 
 def make_op(type: str, target: object, hidden: bool, aliases: object = ()) -> OpRegistration:
-    """Check and return one operator; whose prefix it may bear is checked by the caller."""
+    """Check and return one operator; the caller checks its prefix."""
     check_op_type(type)
     rules.check_target(target, type, libraries=True)
     return OpRegistration(type, str(target), bool(hidden), rules.check_aliases(aliases, type))
 
 
 def check_kernel(given: KernelRegistration) -> KernelRegistration:
-    """Return a kernel as the registry keeps it, from one whose fields are as an author gave them.
+    """Return a kernel as the registry keeps it, from fields as an author gave them.
 
-    A target that is no string is left to the caller.
-
-    Raises
-    ------
-    RegistrationError
-        For anything malformed.
+    RegistrationError for anything malformed. The caller checks a target that is not a string.
     """
     check_op_type(given.op_type)
     who = key_text(given.op_type, str(given.device), str(given.library))
@@ -142,20 +115,22 @@ def check_kernel(given: KernelRegistration) -> KernelRegistration:
 
 
 def make_device(name: str, target: object, arrays: object = None) -> DeviceRegistration:
-    """Check and return one device."""
+    """Check and return one device; the caller checks a target that is not a string."""
     rules.check_name(name, "device")
-    rules.check_target(target, name, libraries=True)
+    if isinstance(target, str):
+        rules.check_target(target, name, libraries=True)
     rules.check_arrays(arrays, name, target)
-    return DeviceRegistration(name, str(target), "" if arrays is None else str(arrays))
+    return DeviceRegistration(name, target, "" if arrays is None else arrays)
 
 
 def make_pass(name: str, phase: str, target: object, device: str) -> PassRegistration:
-    """Check and return one pass."""
+    """Check and return one pass; the caller checks a target that is not a string."""
     rules.check_name(name, "pass")
     rules.check_phase(phase, name)
     rules.check_device(device, name)
-    rules.check_target(target, name)
-    return PassRegistration(name, phase, str(target), device)
+    if isinstance(target, str):
+        rules.check_target(target, name)
+    return PassRegistration(name, phase, target, device)
 
 
 def make_option(

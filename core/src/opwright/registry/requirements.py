@@ -1,4 +1,4 @@
-"""What an installed package needs and does not find; asked when it cannot be imported or opened."""
+"""Finds missing requirements of an installed package that failed to import or open."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 def find_missing(distribution: str) -> list[str]:
-    """Return what a distribution requires that is not installed, as pip takes it.
+    """Return the requirements of a distribution that are not installed, as arguments for pip.
 
-    Extras are not looked at. A requirement with a marker that is not understood here is left out:
-    what is named is really missing.
+    Extras are not looked at, and requirements with a marker that is not understood here are
+    skipped: what is named is really missing.
     """
     from importlib.metadata import PackageNotFoundError, requires  # 26 ms, rarely needed
 
@@ -36,30 +36,20 @@ def find_missing(distribution: str) -> list[str]:
         lines = requires(distribution) or []
     except PackageNotFoundError:
         return []
-    found = []
+    missing = []
     for line in lines:
         match = _LINE.fullmatch(line)
         if match is None or not _applies(match[3]) or _is_installed(match[1]):
             continue
-        found.append(match[1] + match[2].strip("() ").replace(" ", ""))
-    return found
+        missing.append(match[1] + match[2].strip("() ").replace(" ", ""))
+    return missing
 
 
 def find_missing_for(module: str, distribution: str) -> list[str]:
-    """Return what to install so that a distribution finds a module that it imports.
+    """Return what to install so that a distribution finds a top-level module that it imports.
 
-    Parameters
-    ----------
-    module : str
-        Its top-level name.
-    distribution : str
-        Who needs it.
-
-    Returns
-    -------
-    list of str
-        The missing requirement of the module's name; where none is called so, every missing one,
-        for a module and its distribution may differ in name. Empty where none is missing.
+    That is the missing requirement of the module's name. Where none has that name it is every
+    missing requirement, because a module and its distribution may differ in name.
     """
     missing = find_missing(distribution)
     return [item for item in missing if _normal(item) == _normal(module)] or missing
@@ -77,7 +67,7 @@ def has_module(distribution: str, module: str) -> bool:
 
 
 def find_required_file(distribution: str, name: str) -> Path | None:
-    """Return where a distribution that this one requires keeps the file ``name``, or None."""
+    """Return the path of the file ``name`` in a distribution that this one requires, or None."""
     from importlib.metadata import PackageNotFoundError, files, requires
 
     try:

@@ -1,4 +1,4 @@
-"""What may be registered: each breach is a RegistrationError that names the culprit."""
+"""The rules for registrations: each breach is a RegistrationError that names the culprit."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ PHASES: Final = ("canonicalize", "fuse", "layout", "memory")
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-
-
 _LIBRARY = re.compile(r"[^\W\d]\w*(/[\w+-][\w.+-]*)*/[\w+-][\w.+-]*\.so")
 
 
@@ -62,7 +60,7 @@ def check_op_type(op_type: str, package: Package) -> None:
 
 
 def check_target(target: object, who: str, *, libraries: bool = False) -> None:
-    """Raise unless `target` reads ``"module:attribute"``, or names a library where those may be."""
+    """Raise unless `target` is ``"module:attribute"``, or where allowed, a library."""
     if isinstance(target, str) and _TARGET.fullmatch(target):
         return
     if libraries and is_library(target):
@@ -77,7 +75,7 @@ def check_target(target: object, who: str, *, libraries: bool = False) -> None:
 
 
 def check_aliases(aliases: object, who: str) -> tuple[str, ...]:
-    """Return the names that other frameworks have for an operator as a tuple."""
+    """Return the names of an operator in other frameworks as a tuple."""
     is_list = isinstance(aliases, Iterable) and not isinstance(aliases, str)
     names: tuple[Any, ...] = tuple(aliases) if is_list else (None,)  # type: ignore[arg-type]
     if not all(isinstance(name, str) and name for name in names):
@@ -100,13 +98,13 @@ def check_arrays(arrays: object, who: str, target: object) -> None:
         check_target(arrays, who)
 
 
-def check_library_says(who: str, **given: bool) -> None:
-    """Raise where a hook says of a compiled kernel what its library says; the words are names."""
-    for word, is_given in given.items():
+def check_library_says(who: str, **properties: bool) -> None:
+    """Raise where a hook repeats a property of a compiled kernel that its library declares."""
+    for word, is_given in properties.items():
         if is_given:
             raise RegistrationError(
-                f"{who}: {word} of a compiled kernel is said by its library, got it in the hook "
-                f"too; leave it out, and write it into ow_kernel"
+                f"{who}: {word} of a compiled kernel is declared by its library, got it in the "
+                "hook too; remove it there, and write it into ow_kernel"
             )
 
 
@@ -120,13 +118,7 @@ def check_device(device: object, who: str) -> None:
 
 
 def check_dtypes(dtypes: object, who: str) -> tuple[str, ...]:
-    """Return the dtypes of a kernel as a tuple, ``("*",)`` for all of them.
-
-    Raises
-    ------
-    RegistrationError
-        For anything but ``"*"`` or a list, without repetition, of canonical names.
-    """
+    """Return the dtypes of a kernel as a tuple of different canonical names, ``("*",)`` for all."""
     if dtypes == ANY:
         return (ANY,)
     if isinstance(dtypes, str) or not isinstance(dtypes, Iterable):
@@ -162,7 +154,7 @@ def check_may_reuse(may_reuse: object, who: str) -> tuple[tuple[str, str], ...]:
     try:
         if isinstance(may_reuse, str):
             raise TypeError
-        pairs = tuple((out, given) for out, given in may_reuse)  # type: ignore[attr-defined]
+        pairs = tuple((output, input) for output, input in may_reuse)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
         pairs = ((None, None),)
     if not all(is_name(slot) for pair in pairs for slot in pair):
@@ -175,9 +167,9 @@ def check_may_reuse(may_reuse: object, who: str) -> tuple[tuple[str, str], ...]:
 
 def check_prefers(prefers: object, who: str) -> tuple[tuple[str, Any], ...]:
     """Return `prefers` as pairs (attribute, value), lists as tuples, or raise; None is for none."""
-    given = {} if prefers is None else prefers
-    if isinstance(given, Mapping):
-        pairs = tuple((name, tuple(v) if isinstance(v, list) else v) for name, v in given.items())
+    values = {} if prefers is None else prefers
+    if isinstance(values, Mapping):
+        pairs = tuple((name, tuple(v) if isinstance(v, list) else v) for name, v in values.items())
         if all(is_name(name) and _is_plain(value) for name, value in pairs):
             return pairs
     raise RegistrationError(
@@ -187,7 +179,7 @@ def check_prefers(prefers: object, who: str) -> tuple[tuple[str, Any], ...]:
 
 
 def _is_plain(value: object) -> bool:
-    """Tell whether a value is one that the index can keep."""
+    """Tell whether the index can keep a value."""
     elements = value if isinstance(value, tuple) else (value,)
     return all(isinstance(element, (bool, int, float, str)) for element in elements)
 
@@ -201,7 +193,7 @@ def check_phase(phase: object, who: str) -> None:
 
 
 def check_option(name: str, default: object, comment: object) -> None:
-    """Check what an option is declared with."""
+    """Raise unless an option has a plain default and a comment."""
     if type(default) not in (bool, int, float, str):
         raise RegistrationError(
             f"{name}: default of an option must be a bool, int, float or str, got {default!r}; "

@@ -1,4 +1,4 @@
-"""From ``"module:attribute"`` to the object: the one place that imports what plugins name."""
+"""Imports the objects that plugins name as ``"module:attribute"``."""
 
 from __future__ import annotations
 
@@ -16,30 +16,22 @@ def load_target(
 ) -> object:
     """Import the module of `target` and return its attribute.
 
-    Parameters
-    ----------
-    target : str
-        ``"module:attribute"``, as checked at registration.
-    who : str
-        Operator, kernel, device or pass that it stands for; begins the error.
-    package : Package
-        Who named it.
-    notes : ImportNotes, optional
-        Where the import is noted while it lasts, should it end the process.
+    `who` is the operator, kernel, device or pass that needs it, and begins errors. `notes` records
+    the import while it lasts, in case it ends the process.
 
     Raises
     ------
     OutOfMemoryError
-        When the module is imported in a moment without memory.
+        Where there is no memory for the import at the moment.
     PluginError
-        When the module cannot be imported, has ended processes before, or lacks the attribute.
+        Where the module cannot be imported, has ended processes before, or lacks the attribute.
     """
     module, _, attribute = target.partition(":")
     try:
         with noted(None if module in sys.modules else notes, module, package):
-            found: object = importlib.import_module(module)
+            value: object = importlib.import_module(module)
         for name in attribute.split("."):
-            found = getattr(found, name)
+            value = getattr(value, name)
     except MemoryError as error:  # a PluginError would quarantine the plugin for good
         raise OutOfMemoryError(
             f"{who}: {target!r} of {package.label} must be imported, got no memory for it; free "
@@ -53,4 +45,4 @@ def load_target(
         )
         failure.advice = advice
         raise failure from error
-    return found
+    return value
