@@ -1,17 +1,19 @@
-"""`append_backward`: from targets and parameters to pairs of variable and gradient."""
+"""`append_backward`: appends gradient operators, and returns variables with their gradients."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from opwright.backward.emitting import append_zeros
 from opwright.backward.routing import Route, find_route
 from opwright.backward.versions import Key
 from opwright.backward.walking import Walk
 from opwright.describe.dtypes import is_float
 from opwright.describe.journal import transaction
-from opwright.describe.vocabulary import FILL_LIKE, GRAD_SUFFIX, OUT, X
+from opwright.describe.vocabulary import GRAD_SUFFIX
 from opwright.errors import GradientError
 from opwright.program import Block, Variable
+from opwright.program.variable import list_names
 
 VariableOrName = Variable | str
 
@@ -24,9 +26,9 @@ def append_backward(
     """Append operators that compute gradients of the sum of all targets.
 
     The gradient of ``w`` is named ``w_grad``; where that is taken, the name gets a suffix. The
-    function may be called again, for other targets or for gradients of gradients; calls do not mix.
-    A composite without a gradient rule is replaced by its body first. Where an error is raised, the
-    program is as before.
+    function may be called again, for other targets or for gradients of gradients: the calls do not
+    affect each other. A composite without a gradient rule is replaced by its body first. When an
+    error is raised, the program is unchanged.
 
     Parameters
     ----------
@@ -72,7 +74,7 @@ def append_backward(
         walk.run()
         for name, key in list(route.wanted.items()):
             if key not in walk.grads and not _may_be_left_out(walk, key, wanted is None, names):
-                walk.grads[key] = _append_zero(block, name)
+                walk.grads[key] = append_zeros(block, name, name + GRAD_SUFFIX)
     return [
         (block.var(name), block.var(walk.grads[key]))
         for name, key in route.wanted.items()
@@ -100,17 +102,15 @@ def _check_targets(targets: list[Variable]) -> Block:
 
 
 def _names(block: Block, given: Iterable[VariableOrName], what: str) -> list[str]:
-    """Return names without repetition, after checking that the block sees them."""
-    if isinstance(given, Variable | str):
-        given = [given]
-    names = [item.name if isinstance(item, Variable) else item for item in given]
+    """Return the names that are given, without repetition; raise where the block lacks one."""
+    names = list_names(given)
     for name in names:
         block.get_var(name, f"append_backward: {what}")
     return list(dict.fromkeys(names))
 
 
 def _check_wanted(route: Route, targets: list[str]) -> None:
-    """Raise GradientError where a gradient is wanted that cannot be; nothing is appended yet."""
+    """Raise GradientError where a wanted gradient cannot exist; nothing is appended yet."""
     if not route.wanted:
         raise GradientError(
             f"append_backward: {_quoted(targets)} must depend on a trainable parameter, got none; "
@@ -128,17 +128,10 @@ def _check_wanted(route: Route, targets: list[str]) -> None:
 
 
 def _may_be_left_out(walk: Walk, key: Key, is_default: bool, targets: list[str]) -> bool:
-    """Tell whether a wanted variable without a gradient was cut off by the user's own word.
+    """Whether the user has cut off a wanted variable that got no gradient.
 
-    Returns
-    -------
-    bool
-        False where the rules say that its gradient is zero.
-
-    Raises
-    ------
-    GradientError
-        Where the gradient ended for another reason: it is never silently zero.
+    False where the rules say that its gradient is zero. Raises GradientError where the gradient
+    ended for another reason: it is never silently zero.
     """
     blocks = walk.route.paths.find_blocks(key)
     if is_default and blocks and all(stop.is_asked for _, stop in blocks):
@@ -150,13 +143,6 @@ def _may_be_left_out(walk: Walk, key: Key, is_default: bool, targets: list[str])
         f"append_backward: {key.name!r} must get a gradient from {_quoted(targets)}, got none, "
         f"since {'; '.join(reasons[:3])}; leave {key.name!r} out, or take another operator"
     )
-
-
-def _append_zero(block: Block, name: str) -> str:
-    """Append the gradient of a variable whose gradient the rules declare to be zero."""
-    free = block.program.free_name(name + GRAD_SUFFIX)
-    block.append_op(FILL_LIKE, {X: name}, {OUT: free}, {"value": 0.0})
-    return free
 
 
 def _quoted(names: list[str]) -> str:

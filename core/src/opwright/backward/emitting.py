@@ -1,60 +1,30 @@
-"""Where the operators go that rules write into programs: composites' bodies, and gradients."""
+"""Writes gradient operators at the end of a block."""
 
 from __future__ import annotations
 
 from opwright.backward.versions import ForwardOp, Versions
 from opwright.describe.completion import Attrs, Given, Slots, Wanted
-from opwright.describe.composite import BodyEmitter, word_of
-from opwright.describe.definition import OpDefinition
-from opwright.describe.meta import Meta
-from opwright.describe.op_proto import AttrValue, OpProto, VarProto
+from opwright.describe.composite import word_of
+from opwright.describe.op_proto import OpProto, VarProto
+from opwright.describe.vocabulary import FILL_LIKE, OUT, X
 from opwright.errors import GradientError
 from opwright.program import Block, Operator, Program
-from opwright.program.building import BlockPlace, enter_operator
+from opwright.program.building import BlockPlace
 from opwright.program.operator import definition_of
 
 
-class ProgramBodyEmitter(BodyEmitter):
-    """Writes the body of a composite into a list, in whose place the composite stood."""
-
-    def __init__(self, block: Block, ops: list[Operator], op: Operator) -> None:
-        promised = {name: block.var(name).meta for name in op.output_names()}
-        super().__init__(op.definition, op.inputs, op.outputs, op.attrs, promised)
-        self._block = block
-        self._ops = ops
-
-    def find_definition(self, type: str) -> OpDefinition:
-        """Return the definition of an operator type of the current Context."""
-        return definition_of(type)
-
-    def find_meta(self, name: str) -> Meta | None:
-        """Return the meta of a variable of the block."""
-        return self._block.var(name).meta
-
-    def free_name(self, name: str) -> str:
-        """Return a name that no variable of the program has, and take it."""
-        return take_name(self._block, name)
-
-    def add(
-        self, definition: OpDefinition, inputs: Slots, outputs: Slots, attrs: dict[str, AttrValue]
-    ) -> None:
-        """Add an operator to the list."""
-        check = self.check_output
-        self._ops.append(enter_operator(self._block, definition, inputs, outputs, attrs, check))
-
-
-def take_name(block: Block, name: str) -> str:
-    """Return a name like this one that no variable of the program has, and take it."""
+def append_zeros(block: Block, like: str, name: str) -> str:
+    """Append zeros of the shape of the variable `like`; return their name, which is like `name`."""
     free = block.program.free_name(name)
-    block.program.note_name(free)
+    block.append_op(FILL_LIKE, {X: like}, {OUT: free}, {"value": 0.0})
     return free
 
 
 class GradientEmitter(BlockPlace):
     """Writes gradient operators at the end of a block, after all forward ones.
 
-    A temporary can be renamed until it is adopted: gradients get their names when it is known
-    what they are the gradient of.
+    Outputs begin as temporaries, which can be renamed: when their names are chosen, it is not
+    known yet what they are the gradient of.
 
     Attributes
     ----------
@@ -92,7 +62,7 @@ class GradientEmitter(BlockPlace):
             slot = definition.proto.input_slots.get(slot_name)
             if slot is not None and not slot.shape_only:
                 for name in names:
-                    self.check_kept(name, type)
+                    self.check_unchanged(name, type)
         # A rule's names may remember versions, which must not stay in the program.
         plain = {slot: tuple(map(str, names)) for slot, names in inputs.items()}
         op = self.make(definition, plain, outputs, attrs)
@@ -106,12 +76,12 @@ class GradientEmitter(BlockPlace):
         return {slot: list(names) for slot, names in op.outputs.items()}
 
     def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
-        """Return a fresh name, of a temporary that is adopted later."""
-        name = take_name(self.block, f"{self.prefix}/{word_of(proto, slot)}")
+        """Return a fresh name for a temporary."""
+        name = self.program.take_name(f"{self.prefix}/{word_of(proto, slot)}")
         self._mentions[name] = []
         return name
 
-    def check_kept(self, name: str, reader: str) -> None:
+    def check_unchanged(self, name: str, reader: str) -> None:
         """Raise GradientError where the forward value of this name is overwritten later."""
         overwriter = self._versions.find_overwriter(name)
         if overwriter is not None:
@@ -121,15 +91,15 @@ class GradientEmitter(BlockPlace):
             )
 
     def current_name(self, name: str) -> str:
-        """Return what a temporary is called by now."""
+        """Return the name that a temporary has now."""
         return self._renamed.get(name, name)
 
-    def adopt(self, temporary: str, name: str) -> str | None:
+    def rename(self, temporary: str, name: str) -> str | None:
         """Give a temporary its final name, like `name`, and return it; None where it has one."""
         ops = self._mentions.pop(temporary, None)
         if ops is None:
             return None
-        final = take_name(self.block, name)
+        final = self.program.take_name(name)
         for op in ops:
             for slots in (op.inputs, op.outputs):
                 for slot, names in slots.items():

@@ -1,14 +1,15 @@
-"""The gradient of a loop: a scan over the gradients of its body, from the last turn back.
+"""The gradient of a loop: a scan over the gradients of its body, from the last turn to the first.
 
-The forward loop stacks what the gradient reads of each turn; nothing is computed again but what
-every turn computes alike. The scan carries the gradients of the carried variables, and the sums of
-those of captured ones.
+The forward loop stacks what the gradient reads of each turn; computed again is only what is the
+same in every turn. The scan carries the gradients of the carried variables, and the sums of the
+gradients of captured ones.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from opwright.backward.emitting import append_zeros
 from opwright.backward.keeping import Keeping
 from opwright.backward.routing import Paths, Route, find_route
 from opwright.backward.segmenting import segment_turns
@@ -20,22 +21,20 @@ from opwright.program.operator import definition_of
 from opwright.program.transforms import drop_unused_vars, prune_block
 
 if TYPE_CHECKING:
-    from opwright.backward.walking import OutputGrads, Walk, Wanted
-
-Found = dict[tuple[str, int], "str | None"]
+    from opwright.backward.walking import InputGrads, OutputGrads, Walk, Wanted
 
 
 def differentiate_loop(
     walk: Walk, forward: ForwardOp, control: Loop, grads: OutputGrads, wanted: Wanted
-) -> Found:
+) -> InputGrads:
     """Append the gradient of a loop and return the gradients of what it read."""
     limit = control.max_iterations
-    if control.condition is not None and forward.op.attrs.get(limit or "") is None:
+    if control.condition is not None and forward.attrs.get(limit or "") is None:
         raise GradientError(
             f"{forward}: its gradient keeps values of every turn, so their number must be bounded, "
             f"got none; give {limit or 'a bound'}, or use {SCAN!r}"
         )
-    if forward.op.attrs.get(control.checkpoint_every or "") is not None:
+    if forward.attrs.get(control.checkpoint_every or "") is not None:
         walk.check_forward(forward)
         segment_turns(forward, control, forward.op.block or walk.block)
     return _LoopGradient(walk, forward, control, grads, wanted).write()
@@ -54,11 +53,11 @@ class _LoopGradient:
         self._walk = walk
         self._forward = forward
         self._control = control
-        attrs = forward.op.attrs
+        attrs = forward.attrs
         (names,) = control.bodies(attrs)
         self._program = walk.block.program
         self._body = self._program.block(names.block)
-        walk.check_forward(forward)  # what the shape rule says, which a file leaves unchecked
+        walk.check_forward(forward)
         for name in (*names.entering, *names.leaving):
             self._body.get_var(name, str(forward))
         self._inputs = names_in(attrs, control.block_inputs)
@@ -71,21 +70,21 @@ class _LoopGradient:
             if grad is not None
         ]
         self._wanted_init = wanted.get(control.carried, ())
-        self._captured = _chosen(forward, control.captured, wanted)
+        self._captured = forward.wanted_positions(control.captured, wanted)
         flags = wanted.get(control.sequences or "", ())
         elements = names_in(attrs, control.block_elements)
         self._sequences = {name: i for i, name in enumerate(elements) if flags[i]}
-        first = next(iter(forward.op.output_names()))
-        self._prefix = f"{walk.prefix}{first}{GRAD_SUFFIX}/"
+        self._prefix = f"{walk.prefix}{forward.first_output}{GRAD_SUFFIX}/"
         self._block = self._body
+        self._is_segment = attrs.get(control.segment or "") is not None
+        self._segmented = set(names_in(attrs, control.segmented))
         self._carried: dict[int, str] = {}  # of a carried variable: its gradient as it enters
         self._seeds: list[tuple[str, str]] = []  # gradient of an array, and of an element of it
-        self._local: dict[str, str] = {}  # the gradients that a turn finds, by name
+        self._local: dict[str, str] = {}  # the gradients that a turn computes, by name
         self._sums: dict[str, str] = {}  # of captured variables, where the turn adds them up
-        self._segmented = set(names_in(attrs, control.segmented))
         self._blocked: set[str] = set()
 
-    def write(self) -> Found:
+    def write(self) -> InputGrads:
         """Write the body and the scan that runs it."""
         carried = self._find_carried()
         targets = [self._nexts[i] for i in carried] + [name for name, _ in self._stacked]
@@ -101,16 +100,13 @@ class _LoopGradient:
         self._sequences = {n: i for n, i in self._sequences.items() if n in self._local}
         gives_any = self._captured or self._sequences or any(map(self._gives_init, carried))
         results = self._finish() if gives_any else {}
-        if self._is_segment():  # the forward turn keeps nothing: the gradient computes it again
+        if self._is_segment:  # the forward turn keeps nothing: the gradient computes it again
             self._body.replace_ops(forward_ops)
             self._body.replace_vars(forward_vars)
         return results
 
-    def _is_segment(self) -> bool:
-        return self._forward.op.attrs.get(self._control.segment or "") is not None
-
     def _check_unchanged(self, route: Route) -> None:
-        for body in self._control.bodies(self._forward.op.attrs):
+        for body in self._control.bodies(self._forward.attrs):
             for name in body.entering:
                 if name in route.versions.last:
                     raise GradientError(
@@ -120,7 +116,7 @@ class _LoopGradient:
                     )
 
     def _find_carried(self) -> list[int]:
-        """Positions of the carried variables that lie between what is wanted and what is given."""
+        """Return the positions of the carried variables that a gradient flows through."""
         versions = Versions(self._body.ops)
         count = range(len(self._inputs))
         entering = [Key(name, 0) for name in self._inputs]
@@ -141,79 +137,64 @@ class _LoopGradient:
         return [i for i in sorted(reached & flowing) if paths.find_stop(entering[i]) is None]
 
     def _differentiate(self, route: Route, carried: list[int]) -> None:
-        """Append the gradients of one turn, and note why it does not give others."""
+        """Append the gradients of one turn."""
         inner = self._walk.within(route._replace(block=self._block), self._prefix)
         for i in carried:
-            self._carried[i] = self._enter(self._nexts[i])
+            self._carried[i] = self._define_grad(self._nexts[i])
             inner.add(route.versions.last_key(self._nexts[i]), self._carried[i])
         for name, grad in self._stacked:
-            self._seeds.append((grad, self._enter(name)))
+            self._seeds.append((grad, self._define_grad(name)))
             inner.add(route.versions.last_key(name), self._seeds[-1][1])
-        if self._is_segment() and len(self._body.ops) == 1:
-            # One loop adds up within the turn, from what the turns before have added up: in the
-            # order of a loop without segments, to its very bits.
-            self._sums = {name: self._enter(name, "/sum") for name in self._captured}
+        if self._is_segment and len(self._body.ops) == 1:
+            # One loop adds up within the turn, from the sums of the turns before: in the order of
+            # a loop without segments, so that the bits are the same.
+            self._sums = {name: self._define_grad(name, "/sum") for name in self._captured}
             inner.sums = self._sums
         inner.run()
-        self._walk.reasons.extend(inner.reasons)
-        for name, key in route.wanted.items():
-            if key in inner.grads:
-                self._local[name] = inner.grads[key]
-                continue
-            for blocking, stop in route.paths.find_blocks(key):
-                self._blocked.add(name)
-                reason = f"{name!r} in {self._forward}: {blocking}: {stop.reason}"
-                self._walk.reasons.append(reason)
+        self._local, self._blocked = self._walk.collect(inner, self._forward)
 
-    def _enter(self, name: str, word: str = "") -> str:
-        """Return a new variable of the gradient's body, like the one of the body."""
+    def _define_grad(self, name: str, word: str = "") -> str:
+        """Define a variable of the gradient's body like one of the body, and return its name."""
         like = self._body.var(name)
         free = self._program.free_name(self._prefix + name + GRAD_SUFFIX + word)
         self._block.define_var(free, like.shape, like.dtype)
         return free
 
     def _gives_init(self, i: int) -> bool:
-        """Whether the gradient of an initial value is known: without turns it is what is given."""
+        """Whether the gradient of an initial value is known: without turns, that of the result."""
         name = self._inputs[i]
         return self._wanted_init[i] and (name in self._local or name not in self._blocked)
 
-    def _emit_here(self, type: str, names: list[str], final: str, **attrs: float) -> str:
-        out = self._program.free_name(self._prefix + final)
-        self._block.append_op(type, {X: names}, {OUT: out}, attrs)
-        return out
-
-    def _finish(self) -> Found:
+    def _finish(self) -> InputGrads:
         """Close the body, and append the scan."""
+        block, local = self._block, self._local
         entering, leaving = list(self._carried.values()), []
         for i, grad in self._carried.items():
-            name, final = self._inputs[i], self._inputs[i] + GRAD_SUFFIX
-            zeros = name not in self._local
-            leaving.append(
-                self._emit_here(FILL_LIKE, [grad], final, value=0.0) if zeros else self._local[name]
-            )
+            name = self._inputs[i]
+            zeros_name = self._prefix + name + GRAD_SUFFIX
+            leaving.append(local.get(name) or append_zeros(block, grad, zeros_name))
         for name in self._captured:
-            entering.append(self._sums.get(name) or self._enter(name, "/sum"))
-            parts = [entering[-1], self._local[name]]
-            leaving.append(
-                self._local[name]
-                if name in self._sums
-                else self._emit_here(ADD_N, parts, f"{name}{GRAD_SUFFIX}/next")
-            )
-        elements = [self._local[name] for name in self._sequences]
-        prune_block(self._block, {*leaving, *elements})
-        used = {name for op in self._block.ops for name in op.input_names()}
+            if name in self._sums:
+                entering.append(self._sums[name])
+                leaving.append(local[name])
+                continue
+            entering.append(self._define_grad(name, "/sum"))
+            leaving.append(self._program.free_name(f"{self._prefix}{name}{GRAD_SUFFIX}/next"))
+            block.append_op(ADD_N, {X: [entering[-1], local[name]]}, {OUT: leaving[-1]})
+        elements = [local[name] for name in self._sequences]
+        prune_block(block, {*leaving, *elements})
+        used = {name for op in block.ops for name in op.input_names()}
         used.update(leaving, elements)
         keeping = Keeping(self._walk.block, self._forward, self._control, self._body)
-        arrays = keeping.move(self._block)
+        arrays = keeping.move(block)
         arrays += [seed for seed in self._seeds if seed[1] in used]
         for (name, _), (_, seed) in zip(self._stacked, self._seeds, strict=True):
             self._segmented.update({seed} if name in self._segmented else ())
-        self._segmented.update(self._local[n] for n in self._sequences if n in self._segmented)
-        described = keeping.describe_turns(_scan_control(self._forward), arrays)
+        self._segmented.update(local[n] for n in self._sequences if n in self._segmented)
+        attrs = keeping.describe_turns(_scan_control(self._forward), arrays)
         entered = (inner for _, inner in arrays)
-        drop_unused_vars(self._block, {*leaving, *elements, *entering, *entered})
-        made = self._emit(described, entering, leaving, elements, arrays, keeping.turns())
-        return self._results(*made)
+        drop_unused_vars(block, {*leaving, *elements, *entering, *entered})
+        return self._emit(attrs, entering, leaving, elements, arrays, keeping.turns())
 
     def _emit(
         self,
@@ -223,63 +204,63 @@ class _LoopGradient:
         elements: list[str],
         arrays: list[tuple[str, str]],
         turns: str | None,
-    ) -> tuple[list[str], list[str]]:
-        """Append the scan, and return the names of its last carry and of its arrays."""
+    ) -> InputGrads:
+        """Append the scan, and return the gradients that it gives."""
         if turns is not None and elements:
             raise GradientError(
-                f"{self._forward}: takes a number of turns that only a run tells, and no gradient "
-                "of what each of them reads; leave that out of what is differentiated"
+                f"{self._forward}: takes a number of turns that is known only in the run, and no "
+                "gradient of what each of them reads; leave that out of what is differentiated"
             )
         scan = _scan_control(self._forward)
+        captured = self._control.captured
         finals = self._forward.writes.get(self._control.outputs, ())
         init = [self._given[i] or self._zeros(ForwardName.of(finals[i])) for i in self._carried]
-        sums = self._walk.sums
-        init += [sums.get(name) or self._zeros(self._outer(name)) for name in self._captured]
+        init += [
+            self._walk.sums.get(name) or self._zeros(self._forward.captured_name(captured, name))
+            for name in self._captured
+        ]
         attrs[scan.block] = self._block.idx
         attrs[scan.block_inputs], attrs[scan.block_outputs] = entering, leaving
         attrs[str(scan.block_elements)] = [inner for _, inner in arrays]
-        if self._is_segment():
-            attrs[str(scan.segment)] = self._forward.op.attrs[str(self._control.segment)]
-            cut = [name for name in attrs[str(scan.block_elements)] if name in self._segmented]
-            attrs[str(scan.segmented)] = [*cut, *(n for n in elements if n in self._segmented)]
+        if self._is_segment:
+            attrs[str(scan.segment)] = self._forward.attrs[str(self._control.segment)]
+            names = [*attrs[str(scan.block_elements)], *elements]
+            attrs[str(scan.segmented)] = [name for name in names if name in self._segmented]
         stack, attrs[scan.stacks[0][1]] = scan.stacks[0][0], elements
+        outer_names = [self._forward.captured_name(captured, n) for n in self._block.captured()]
         inputs = {
             scan.carried: init,
             str(scan.sequences): [outer for outer, _ in arrays],
-            scan.captured: [self._outer(name) for name in self._block.captured()],
+            scan.captured: outer_names,
             str(scan.turns): [] if turns is None else [turns],
         }
-        wanted = {scan.outputs: len(init), stack: len(elements)}
+        counts = {scan.outputs: len(init), stack: len(elements)}
         emitter = self._walk.emitter
         emitter.prefix = self._prefix.rstrip("/")
         given = {slot: tuple(names) for slot, names in inputs.items() if names}
-        made = emitter.emit(SCAN, given, {s: n for s, n in wanted.items() if n}, attrs)
-        return made.get(scan.outputs, []), made.get(stack, [])
+        outputs = emitter.emit(SCAN, given, {s: n for s, n in counts.items() if n}, attrs)
+        return self._results(outputs.get(scan.outputs, []), outputs.get(stack, []))
 
     def _zeros(self, name: str) -> str:
         self._walk.emitter.prefix = self._prefix + name + GRAD_SUFFIX
-        emitted = self._walk.emitter.emit(FILL_LIKE, {X: (name,)}, {OUT: 1}, {"value": 0.0})
-        return emitted[OUT][0]
+        outputs = self._walk.emitter.emit(FILL_LIKE, {X: (name,)}, {OUT: 1}, {"value": 0.0})
+        return outputs[OUT][0]
 
-    def _outer(self, name: str) -> str:
-        """The name of a captured value, which remembers its version, or of a gradient."""
-        keys = {key.name: key for key in self._forward.reads.get(self._control.captured, ())}
-        return ForwardName.of(keys[name]) if name in keys else name
-
-    def _results(self, finals: list[str], arrays: list[str]) -> Found:
-        control, found, n_carried = self._control, Found(), len(self._carried)
+    def _results(self, finals: list[str], arrays: list[str]) -> InputGrads:
+        control, n_carried = self._control, len(self._carried)
+        results: InputGrads = {}
         for i, name in zip(self._carried, finals, strict=False):
             if self._gives_init(i):
-                found[control.carried, i] = name
+                results[control.carried, i] = name
         for i, name in zip(self._captured.values(), finals[n_carried:], strict=True):
-            found[control.captured, i] = name
+            results[control.captured, i] = name
         for i, name in zip(self._sequences.values(), arrays, strict=True):
-            found[str(control.sequences), i] = name
-        return found
+            results[str(control.sequences), i] = name
+        return results
 
 
 def _scan_control(forward: ForwardOp) -> Loop:
-    """Return how the operator loops that runs gradients."""
+    """Return how the operator that runs gradients loops."""
     control = definition_of(SCAN).control
     if isinstance(control, Loop) and control.condition is None and control.stacks:
         return control
@@ -287,10 +268,3 @@ def _scan_control(forward: ForwardOp) -> Loop:
         f"{forward}: its gradient needs a {SCAN!r} that is a loop over sequences, got {control}; "
         f"install {PROVIDER}"
     )
-
-
-def _chosen(forward: ForwardOp, slot: str, wanted: Wanted) -> dict[str, int]:
-    """Positions of the variables of a slot whose gradients are wanted, by name."""
-    keys = forward.reads.get(slot, ())
-    flags = wanted.get(slot, ())
-    return {key.name: i for i, key in reversed(list(enumerate(keys))) if flags[i]}

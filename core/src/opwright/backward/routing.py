@@ -1,4 +1,4 @@
-"""Along which operators gradients flow, and why they stop."""
+"""Finds the operators through which gradients flow, and why a gradient stops."""
 
 from __future__ import annotations
 
@@ -13,83 +13,43 @@ from opwright.program import Block
 
 
 class Stop(NamedTuple):
-    """Why a gradient ends somewhere, and whether the user has asked for it."""
+    """Why a gradient ends somewhere, and whether the user has requested that."""
 
     reason: str
     is_asked: bool
 
 
 class Route(NamedTuple):
-    """Everything that decides a walk.
-
-    Attributes
-    ----------
-    block : Block
-        Whose operators are differentiated.
-    versions : Versions
-        These operators, with the values that they read and write.
-    paths : Paths
-        Where gradients may flow.
-    wanted : dict of str to Key
-        The values whose gradients are asked for, by name.
-    needed : set of Key
-        The values whose gradients are needed on the way.
-    path : list of ForwardOp
-        The operators through which gradients flow, in order.
-    stopped : collection of str
-        Names through which no gradient flows, beside those marked so.
-    """
+    """Everything that decides a walk over the operators of a block."""
 
     block: Block
     versions: Versions
     paths: Paths
-    wanted: dict[str, Key]
-    needed: set[Key]
-    path: list[ForwardOp]
-    stopped: Collection[str]
+    wanted: dict[str, Key]  # the values whose gradients are requested, by name
+    needed: set[Key]  # the values whose gradients are needed on the way
+    path: list[ForwardOp]  # the operators through which gradients flow, in order
+    stopped: Collection[str]  # names through which no gradient flows, beside those marked so
 
 
 class Paths:
     """What depends on the wanted variables, what the targets depend on, and where both meet.
 
-    Parameters
-    ----------
-    block : Block
-        Whose operators they are.
-    versions : Versions
-        The operators.
-    targets : iterable of Key
-        What is differentiated.
-    stopped : collection of str
-        Names through which no gradient flows, beside those marked so.
+    ``influence`` holds all values that the targets depend on, differentiably or not.
     """
 
-    __slots__ = ("_block", "_influence", "_stopped", "_targets", "_versions")
+    __slots__ = ("_block", "_stopped", "_targets", "_versions", "influence")
 
     def __init__(
-        self,
-        block: Block,
-        versions: Versions,
-        targets: Iterable[Key],
-        stopped: Collection[str],
+        self, block: Block, versions: Versions, targets: Iterable[Key], stopped: Collection[str]
     ) -> None:
         self._block = block
         self._versions = versions
         self._targets = tuple(targets)
         self._stopped = stopped
-        self._influence = self._find_influence()
-
-    @property
-    def influence(self) -> set[Key]:
-        """All values that the targets depend on, differentiably or not."""
-        return self._influence
-
-    def _find_influence(self) -> set[Key]:
-        found = set(self._targets)
-        for forward in reversed(self._versions.forward):
-            if any(key in found for key in forward.written()):
-                found.update(forward.data_reads())
-        return found
+        self.influence = set(self._targets)
+        for forward in reversed(versions.forward):
+            if not self.influence.isdisjoint(forward.written()):
+                self.influence.update(forward.data_reads())
 
     def find_needed(self, wanted: Iterable[Key]) -> set[Key]:
         """Return all values that depend on the wanted ones by operators that have gradients."""
@@ -97,7 +57,7 @@ class Paths:
         for forward in self._versions.forward:
             if isinstance(forward.op.definition.gradient, NoGradient):
                 continue
-            if any(key in needed for key in forward.data_reads()):
+            if not needed.isdisjoint(forward.data_reads()):
                 needed.update(key for key in forward.written() if self.find_stop(key) is None)
         return needed
 
@@ -106,7 +66,7 @@ class Paths:
         reached = {key for key in self._targets if key in needed}
         path = []
         for forward in reversed(self._versions.forward):
-            if not any(key in reached for key in forward.written()):
+            if reached.isdisjoint(forward.written()):
                 continue
             flowing = [key for key in forward.data_reads() if key in needed]
             if flowing:
@@ -115,7 +75,7 @@ class Paths:
         return path[::-1]
 
     def find_stop(self, key: Key) -> Stop | None:
-        """Say why no gradient flows to or through a value; None where it does."""
+        """Return why no gradient flows to or through a value; None where one does."""
         name = key.name
         if name in self._stopped:
             return Stop(f"{name!r} is in no_grad", True)
@@ -129,20 +89,20 @@ class Paths:
     def find_blocks(self, wanted: Key) -> list[tuple[ForwardOp, Stop]]:
         """Return each operator where the gradient of one value ends, and why, in order."""
         needed = self.find_needed([wanted])
-        found = []
+        blocks = []
         for forward in self._versions.forward:
-            if not any(key in needed for key in forward.data_reads()):
+            if needed.isdisjoint(forward.data_reads()):
                 continue
             gradient = forward.op.definition.gradient
             for key in forward.written():
-                if key in self._influence and key not in needed:
+                if key in self.influence and key not in needed:
                     if isinstance(gradient, NoGradient):
                         stop = Stop(f"it has no gradient: {gradient.reason}", False)
                     else:
                         stop = self.find_stop(key) or Stop(f"{key.name!r} has no gradient", False)
-                    found.append((forward, stop))
+                    blocks.append((forward, stop))
                     break
-        return found
+        return blocks
 
 
 def find_route(
@@ -153,17 +113,7 @@ def find_route(
 ) -> Route:
     """Return how gradients flow from targets to wanted variables, after expanding composites.
 
-    Parameters
-    ----------
-    block : Block
-        Whose operators are differentiated.
-    targets : collection of str
-        Names of the variables to be differentiated.
-    wanted : collection of str, optional
-        Names of those whose gradients are asked for; by default all trainable parameters that the
-        targets depend on.
-    stopped : collection of str
-        Names through which no gradient flows, beside those marked so.
+    By default all trainable parameters are wanted that the targets depend on.
     """
     while True:
         versions = Versions(block.ops)
@@ -189,7 +139,7 @@ def _reached_parameters(block: Block, paths: Paths) -> list[str]:
 
 
 def _wanted_key(block: Block, versions: Versions, name: str) -> Key:
-    """Of a variable that is given: the value before the block runs; of others the last one."""
+    """Return the value before the block runs of a variable that is given, of others the last."""
     variable = block.find_var(name)
     if variable is not None and (variable.persistable or variable.is_data):
         return Key(name, 0)

@@ -1,11 +1,12 @@
-"""A loop whose gradient computes its turns again becomes a loop over segments of these turns.
+"""Turns a loop that recomputes its turns for the gradient into a loop over segments of turns.
 
-Each turn of the new loop runs the old one over some elements. What the gradient keeps of such a
-turn is what enters it; the turns within are computed again.
+Each turn of the new loop runs the old loop over some elements. Of such a turn the gradient keeps
+only what enters it, and computes the turns within again.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from opwright.backward.versions import ForwardOp
@@ -20,68 +21,64 @@ def segment_turns(forward: ForwardOp, control: Loop, place: Block) -> None:
     attrs: dict[str, Any] = dict(op.attrs)
     rows = attrs.pop(str(control.checkpoint_every))
     attrs.pop(str(control.max_iterations), None)  # a segment has its own number of turns
-    segment = place.program.block(attrs[control.block])  # a block lies within an earlier one
+    segment = place.program.block(attrs[control.block])
     body = clone_block(segment, segment.idx)
     clear_block(segment)
     attrs[control.block] = body.idx
-    inner = _Inner(segment, body, next(iter(op.output_names())))
-    init = inner.define(names_in(attrs, control.block_inputs), "in")
-    finals = inner.define(names_in(attrs, control.block_outputs), "out")
-    sequences = inner.define(names_in(attrs, control.block_elements), "in", segmented=True)
+    define = partial(_define_like, segment, body, f"{forward.first_output}/segment")
+    init = define(names_in(attrs, control.block_inputs), "in")
+    finals = define(names_in(attrs, control.block_outputs), "out")
+    sequences = define(names_in(attrs, control.block_elements), "in", segmented=True)
     outputs, stacked = {control.outputs: finals}, {}
     for slot, attr in control.stacks:
-        stacked[attr] = inner.define(names_in(attrs, attr), "out", segmented=True)
+        stacked[attr] = define(names_in(attrs, attr), "out", segmented=True)
         outputs[slot] = stacked[attr]
     inputs = {
         control.carried: init,
         str(control.sequences): sequences,
         control.captured: op.inputs.get(control.captured, ()),
     }
-    slots = op.definition
+    definition = op.definition
     turns = Operator.make(
         segment,
-        slots,
-        {slot: inputs[slot] for slot in slots.input_index if inputs.get(slot)},
-        {slot: outputs[slot] for slot in slots.output_index if outputs.get(slot)},
+        definition,
+        {slot: inputs[slot] for slot in definition.input_index if inputs.get(slot)},
+        {slot: outputs[slot] for slot in definition.output_index if outputs.get(slot)},
         attrs,
     )
     segment.replace_ops([turns])
-    changed: dict[str, Any] = {
+    segmented = (*sequences, *(name for names in stacked.values() for name in names))
+    outer_attrs: dict[str, Any] = {
+        **attrs,
         control.block: segment.idx,
         control.block_inputs: init,
         control.block_outputs: finals,
         str(control.block_elements): sequences,
         str(control.segment): rows,
-        str(control.segmented): (
-            *sequences,
-            *(name for names in stacked.values() for name in names),
-        ),
+        str(control.segmented): segmented,
         **stacked,
     }
-    new = Operator.make(place, slots, dict(op.inputs), dict(op.outputs), {**attrs, **changed})
-    place.replace_ops([new if other is op else other for other in place.ops])
+    new = Operator.make(place, definition, dict(op.inputs), dict(op.outputs), outer_attrs)
+    place.replace_op(op, new)
     forward.op = new
 
 
-class _Inner:
-    """Defines in the block of a segment what its loop reads and writes."""
-
-    def __init__(self, segment: Block, body: Block, prefix: str) -> None:
-        self._segment = segment
-        self._body = body
-        self._prefix = prefix
-
-    def define(
-        self, names: tuple[str, ...], word: str, *, segmented: bool = False
-    ) -> tuple[str, ...]:
-        """Return new variables like those of the body, or arrays of them."""
-        defined = []
-        for name in names:
-            like = self._body.var(name)
-            shape = like.shape
-            if segmented and shape is not None:
-                shape = (-1, *shape)
-            free = self._segment.program.free_name(f"{self._prefix}/segment/{name}/{word}")
-            self._segment.define_var(free, shape, like.dtype)
-            defined.append(free)
-        return tuple(defined)
+def _define_like(
+    segment: Block,
+    body: Block,
+    prefix: str,
+    names: tuple[str, ...],
+    word: str,
+    *,
+    segmented: bool = False,
+) -> tuple[str, ...]:
+    """Define variables like those of the body in a segment, or arrays of them; return names."""
+    new_names = []
+    for name in names:
+        like = body.var(name)
+        shape = like.shape
+        if segmented and shape is not None:
+            shape = (-1, *shape)
+        new_names.append(segment.program.free_name(f"{prefix}/{name}/{word}"))
+        segment.define_var(new_names[-1], shape, like.dtype)
+    return tuple(new_names)

@@ -1,11 +1,11 @@
 """Which value of a name an operator reads: names are mutable, so a value is a name and a version.
 
-Version 0 of a name is what it holds before the block runs; each write makes the next one.
+Version 0 of a name is its value before the block runs; each write makes the next one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from opwright.describe.second_gradients import composition_reads
@@ -28,12 +28,22 @@ class ForwardName(str):
     @classmethod
     def of(cls, key: Key) -> ForwardName:
         """Return the name of a value."""
-        made = cls(key.name)
-        made.version = key.version
-        return made
+        name = cls(key.name)
+        name.version = key.version
+        return name
 
 
 SlotKeys = dict[str, tuple[Key, ...]]
+SlotNames = Mapping[str, tuple[ForwardName, ...]]
+
+
+class DescribedOp(NamedTuple):
+    """A forward operator for a gradient rule: its names remember their versions."""
+
+    type: str
+    attrs: Mapping[str, Any]
+    inputs: SlotNames
+    outputs: SlotNames
 
 
 class ForwardOp:
@@ -47,11 +57,18 @@ class ForwardOp:
         self.reads = reads
         self.writes = writes
 
-    def data_reads(self) -> Sequence[Key]:
-        """The values whose data is read, by the composition of a gradient at least.
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """The attributes of the operator."""
+        return self.op.attrs
 
-        Those of shape-only slots do not count.
-        """
+    @property
+    def first_output(self) -> str:
+        """The name of its first output, with which the names of its gradients begin."""
+        return next(self.op.output_names())
+
+    def data_reads(self) -> Sequence[Key]:
+        """Return the values whose data it, or the composition of its gradient, reads."""
         definition = self.op.definition
         slots, more = definition.proto.input_slots, composition_reads(definition)
         return [
@@ -61,32 +78,32 @@ class ForwardOp:
             for key in keys
         ]
 
-    def written(self) -> Sequence[Key]:
-        """Every value that is written."""
-        return [key for keys in self.writes.values() for key in keys]
+    def written(self) -> Iterator[Key]:
+        """Yield every value that it writes."""
+        return (key for keys in self.writes.values() for key in keys)
 
     def described(self) -> DescribedOp:
-        """The operator as a rule sees it."""
-        return DescribedOp(self)
+        """Return the operator as a gradient rule sees it."""
+        reads, writes = _as_names(self.reads), _as_names(self.writes)
+        return DescribedOp(self.op.type, self.op.attrs, reads, writes)
+
+    def captured_name(self, slot: str, name: str) -> str:
+        """Return a name with its version where the slot captures it, else the name itself."""
+        keys = {key.name: key for key in self.reads.get(slot, ())}
+        return ForwardName.of(keys[name]) if name in keys else name
+
+    def wanted_positions(self, slot: str, wanted: Mapping[str, Sequence[bool]]) -> dict[str, int]:
+        """Return the positions, by name, of those inputs of a slot whose gradients are wanted."""
+        flags = wanted.get(slot, ())
+        pairs = reversed(list(enumerate(self.reads.get(slot, ()))))
+        return {key.name: position for position, key in pairs if flags[position]}
 
     def __str__(self) -> str:
         where = "" if self.op.block is None else f" of block {self.op.block.idx}"
         return f"{self.op.type} (operator {self.index}{where})"
 
 
-class DescribedOp:
-    """A forward operator for a gradient rule: its names remember their versions."""
-
-    __slots__ = ("attrs", "inputs", "outputs", "type")
-
-    def __init__(self, forward: ForwardOp) -> None:
-        self.type = forward.op.type
-        self.attrs: Mapping[str, Any] = forward.op.attrs
-        self.inputs = _as_names(forward.reads)
-        self.outputs = _as_names(forward.writes)
-
-
-def _as_names(slots: SlotKeys) -> dict[str, tuple[ForwardName, ...]]:
+def _as_names(slots: SlotKeys) -> SlotNames:
     return {slot: tuple([ForwardName.of(key) for key in keys]) for slot, keys in slots.items()}
 
 
@@ -100,7 +117,7 @@ class Versions:
     last : dict of str to int
         The version that each written name has at the end.
     writers : dict of Key to ForwardOp
-        Who wrote each value; values of version 0 are not in it.
+        The operator that wrote each value; values of version 0 are not in it.
     """
 
     __slots__ = ("forward", "last", "writers")
@@ -110,32 +127,31 @@ class Versions:
         self.last: dict[str, int] = {}
         self.writers: dict[Key, ForwardOp] = {}
         for index, op in enumerate(ops):
-            self._enter(index, op)
+            self._add(index, op)
 
-    def _enter(self, index: int, op: Operator) -> None:
+    def _add(self, index: int, op: Operator) -> None:
         last = self.last
         reads = {
             slot: tuple([Key(name, last.get(name, 0)) for name in names])
             for slot, names in op.inputs.items()
         }
-        writes: SlotKeys = {}
-        entered = ForwardOp(index, op, reads, writes)
+        forward = ForwardOp(index, op, reads, {})
         for slot, names in op.outputs.items():
             keys = []
             for name in names:
                 last[name] = last.get(name, 0) + 1
                 key = Key(name, last[name])
-                self.writers[key] = entered
+                self.writers[key] = forward
                 keys.append(key)
-            writes[slot] = tuple(keys)
-        self.forward.append(entered)
+            forward.writes[slot] = tuple(keys)
+        self.forward.append(forward)
 
     def last_key(self, name: str) -> Key:
-        """The value that a name has at the end."""
+        """Return the value that a name has at the end."""
         return Key(name, self.last.get(name, 0))
 
     def find_overwriter(self, name: str) -> ForwardOp | None:
-        """Return who overwrites a forward value, None where it is there at the end."""
+        """Return the operator that overwrites a forward value, None where it lasts to the end."""
         if isinstance(name, ForwardName) and name.version != self.last.get(name, 0):
             return self.writers[Key(str(name), name.version + 1)]
         return None

@@ -1,8 +1,8 @@
-"""The walk from the targets back: rules are called, gradients summed, named and handed on."""
+"""Walks from the targets back through the operators: calls gradient rules, sums their results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from opwright.backward.branches import differentiate_branch
 from opwright.backward.emitting import GradientEmitter
@@ -19,24 +19,21 @@ from opwright.program.building import infer_outputs
 
 OutputGrads = dict[str, list[str | None]]
 Wanted = dict[str, list[bool]]
+InputGrads = dict[tuple[str, int], "str | None"]
+"""By slot and position."""
 
 
 class Walk:
     """One walk over the operators of a block, from last to first.
 
-    Parameters
-    ----------
-    route : Route
-        The block where gradient operators are appended, its forward operators, and what is wanted.
-    prefix : str
-        What the names of gradients begin with, in the body of a control-flow operator.
+    The names of gradients begin with `prefix` in the body of a control-flow operator.
 
     Attributes
     ----------
     grads : dict of Key to str
         The gradients of the wanted values; each is a variable of its own.
     reasons : list of str
-        Why a gradient that was wanted of a control-flow operator does not exist.
+        Why a wanted gradient of a control-flow operator does not exist.
     sums : dict of str to str
         Of captured variables: what the sum of their gradients begins with, in place of 0.
     """
@@ -56,6 +53,22 @@ class Walk:
         """Return a walk over the operators of a body of this block."""
         return Walk(route, prefix)
 
+    def collect(self, inner: Walk, forward: ForwardOp) -> tuple[dict[str, str], set[str]]:
+        """Return the gradients of a walk over a body, by name, and the names that are cut off.
+
+        Why they are is added to `reasons`.
+        """
+        grads, blocked = {}, set()
+        self.reasons.extend(inner.reasons)
+        for name, key in inner.route.wanted.items():
+            if key in inner.grads:
+                grads[name] = inner.grads[key]
+                continue
+            for blocking, stop in inner.route.paths.find_blocks(key):
+                blocked.add(name)
+                self.reasons.append(f"{name!r} in {forward}: {blocking}: {stop.reason}")
+        return grads, blocked
+
     def seed(self, target: Key) -> None:
         """Begin with the gradient of a target with respect to itself: ones."""
         self.emitter.prefix = self.prefix + target.name + GRAD_SUFFIX
@@ -67,7 +80,7 @@ class Walk:
         self._partials.setdefault(key, []).append(grad)
 
     def run(self) -> None:
-        """Differentiate the operators of the route and close all wanted gradients."""
+        """Differentiate the operators of the route and sum all wanted gradients."""
         needed = self.route.needed
         for forward in reversed(self.route.path):
             grads = {
@@ -78,7 +91,7 @@ class Walk:
                 slot: [key in needed and not slots[slot].shape_only for key in keys]
                 for slot, keys in forward.reads.items()
             }
-            if _any(grads) and _any(wanted):
+            if any(map(any, grads.values())) and any(map(any, wanted.values())):
                 self._differentiate(forward, grads, wanted)
         for key in sorted(self._partials):
             self._close(key)
@@ -86,18 +99,19 @@ class Walk:
     def _differentiate(self, forward: ForwardOp, grads: OutputGrads, wanted: Wanted) -> None:
         definition = forward.op.definition
         self.emitter.forward = forward
-        self.emitter.prefix = self.prefix + next(iter(forward.op.output_names())) + GRAD_SUFFIX
+        self.emitter.prefix = self.prefix + forward.first_output + GRAD_SUFFIX
+        input_grads: Mapping[tuple[str, int], str | None]
         if callable(definition.gradient):
-            found = self._call_rule(definition.gradient, forward, grads, wanted)
+            input_grads = self._call_rule(definition.gradient, forward, grads, wanted)
         elif isinstance(definition.control, Branch):
-            found = differentiate_branch(self, forward, definition.control, grads, wanted)
+            input_grads = differentiate_branch(self, forward, definition.control, grads, wanted)
         elif isinstance(definition.control, Loop) and definition.control.stacks:
-            found = differentiate_loop(self, forward, definition.control, grads, wanted)
+            input_grads = differentiate_loop(self, forward, definition.control, grads, wanted)
         else:
-            raise GradientError(_without_rule(forward))
-        for (slot, index), name in found.items():
+            raise GradientError(_explain_no_rule(forward))
+        for (slot, index), name in input_grads.items():
             if name is not None:
-                self._take(forward, slot, index, name)
+                self._accept(forward, slot, index, name)
 
     def _call_rule(
         self,
@@ -122,18 +136,18 @@ class Walk:
         return context.input_grads
 
     def check_forward(self, forward: ForwardOp) -> None:
-        """Raise what an operator's shape rule says of its inputs, which a file leaves unchecked."""
+        """Raise the error of an operator's shape rule: a program from a file is not checked yet."""
         op, var = forward.op, self.block.var
         inputs = {slot: list(map(var, names)) for slot, names in op.inputs.items()}
         infer_outputs(self.block, op.definition, inputs, op.attrs, op.outputs)
 
-    def _take(self, forward: ForwardOp, slot: str, index: int, name: str) -> None:
-        """Add what a rule gave, after checking that it fits the input."""
+    def _accept(self, forward: ForwardOp, slot: str, index: int, name: str) -> None:
+        """Add the gradient of an input, after checking that it fits."""
         key = forward.reads[slot][index]
-        self.emitter.check_kept(name, "assign")
+        self.emitter.check_unchanged(name, "assign")
         variable, grad = self.block.var(key.name), self.block.var(str(name))
-        fits = variable.shape is None or grad.shape is None
-        if grad.dtype != variable.dtype or not (fits or _fit(variable.shape, grad.shape)):
+        a, b = variable.shape, grad.shape
+        if grad.dtype != variable.dtype or not (a is None or b is None or shapes_match(a, b)):
             raise GradientError(
                 f"{forward}: the gradient of {slot} must fit {variable!r}, got {grad!r}; fix the "
                 "rule: 'sum_like' undoes broadcasting, 'cast' a change of dtype"
@@ -141,30 +155,24 @@ class Walk:
         self.add(key, str(name))
 
     def _close(self, key: Key) -> str | None:
-        """Sum and name what was added for a value; None where that is nothing."""
+        """Sum and name the gradients that were added for a value; None where there are none."""
         partials = self._partials.pop(key, None)
         if partials is None:
             return None
         names = [self.emitter.current_name(name) for name in partials]
         final = self.prefix + key.name + GRAD_SUFFIX
         if len(names) == 1:
-            grad = self.emitter.adopt(names[0], final)
-            if grad is None:
-                grad = self._copy(names[0], final) if key in self._wanted else names[0]
+            grad = self.emitter.rename(names[0], final)
+            if grad is None:  # it is also the gradient of another value
+                is_wanted = key in self._wanted
+                grad = self._emit_last(ASSIGN, names, final) if is_wanted else names[0]
         else:
-            grad = self._sum(names, final)
+            for index, name in enumerate(names):
+                self.emitter.rename(name, f"{final}/{index}")
+            grad = self._emit_last(ADD_N, list(map(self.emitter.current_name, names)), final)
         if key in self._wanted:
             self.grads[key] = grad
         return grad
-
-    def _copy(self, name: str, final: str) -> str:
-        """A variable of its own for a wanted gradient that is also that of another value."""
-        return self._emit_last(ASSIGN, [name], final)
-
-    def _sum(self, names: Sequence[str], final: str) -> str:
-        for index, name in enumerate(names):
-            self.emitter.adopt(name, f"{final}/{index}")
-        return self._emit_last(ADD_N, [self.emitter.current_name(name) for name in names], final)
 
     def _emit_last(self, type: str, names: list[str], final: str) -> str:
         free = self.block.program.free_name(final)
@@ -172,8 +180,8 @@ class Walk:
         return free
 
 
-def _without_rule(forward: ForwardOp) -> str:
-    """Say that an operator cannot be differentiated, to its author or to the user of a gradient."""
+def _explain_no_rule(forward: ForwardOp) -> str:
+    """Return the message for the author of an operator, or for the user of a gradient."""
     flowing = ", ".join(repr(key.name) for key in forward.data_reads())
     once = find_forward(forward.op.definition)
     if once is None:
@@ -186,12 +194,3 @@ def _without_rule(forward: ForwardOp) -> str:
         f"flow to {flowing}; write {once!r} with other operators, set stop_gradient on its first "
         "gradient, or ask for parameters that the target does not reach through it"
     )
-
-
-def _fit(a: Sequence[int] | None, b: Sequence[int] | None) -> bool:
-    return a is not None and b is not None and shapes_match(a, b)
-
-
-def _any(slots: Mapping[str, Sequence[object]]) -> bool:
-    """Tell whether a slot holds a gradient, or one that is wanted."""
-    return any(map(any, slots.values()))

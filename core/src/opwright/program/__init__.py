@@ -1,4 +1,4 @@
-"""Programs: the description of a computation as blocks of operators over named variables."""
+"""Programs describe a computation as blocks of operators over named variables."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from opwright.program.guards import (
     program_guard,
     scope_guard,
 )
-from opwright.program.name_prefix import name_guard
 from opwright.program.operator import Operator
-from opwright.program.program import Program
+from opwright.program.program import Program, name_guard
 from opwright.program.variable import Parameter, Variable
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Inputs of new operators in other dtypes: what mixed precision is made of."""
+"""Changes what new operators read: mixed precision casts their inputs this way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Names = Mapping[str, tuple[str, ...]]
 InputAdapter = Callable[["Block", "OpDefinition", Names], Names]
-"""Returns the names that an operator reads, by slot, for those that were given.
+"""From the names that an operator is given, by slot, to those that it reads.
 
 It may append operators, such as ``cast``; these are not adapted.
 """
@@ -23,14 +23,14 @@ _ADAPTER: ContextVar[InputAdapter | None] = ContextVar("input_adapter", default=
 
 @contextmanager
 def adapt_inputs(adapter: InputAdapter | None) -> Iterator[None]:
-    """Have `Block.append_op` ask what each new operator reads, in this thread or task.
+    """Let `Block.append_op` replace what each new operator reads, in this thread or task.
 
-    Gradients are not adapted: rules write them for the forward operators as they are.
+    Gradient operators are not adapted: their rules are written for the forward operators.
 
     Parameters
     ----------
     adapter : callable, optional
-        ``adapter(block, definition, inputs) -> inputs``, names by slot. None: inputs stay.
+        ``adapter(block, definition, inputs) -> inputs``, names by slot. None changes nothing.
     """
     token = _ADAPTER.set(adapter)
     try:
@@ -40,7 +40,7 @@ def adapt_inputs(adapter: InputAdapter | None) -> Iterator[None]:
 
 
 def adapted(block: Block, definition: OpDefinition, inputs: Names) -> dict[str, tuple[str, ...]]:
-    """Return what an operator reads that is appended to `block`."""
+    """Return what an operator that is appended to `block` reads."""
     adapter = _ADAPTER.get()
     if adapter is None:
         return dict(inputs)

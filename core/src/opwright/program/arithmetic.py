@@ -1,13 +1,14 @@
-"""Symbols on Variables: ``x + 1``, ``x @ y``, ``x[:, 1:]`` append the operators of these names.
+"""Symbols on Variables: ``x + 1``, ``x @ y``, ``x[:, 1:]`` append operators.
 
-Core holds no operator: the symbols stand for the types below, which are looked up when a symbol is
-used. Where no plugin provides one, the error says what to install. Numbers and arrays beside a
-Variable become constants as in any call of `opwright.ops`.
+The core has no operators: each symbol stands for an operator type below, which is looked up when
+the symbol is used. If no plugin provides it, the error says what to install. Numbers and arrays
+beside a Variable become constants, as in any call of `opwright.ops`.
 """
 
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import numpy as np
@@ -43,14 +44,66 @@ SYMBOLS: Final = {
     "-x": "negative",
     "abs": "abs",
 }
-"""The operator type behind each symbol; one of a number alone has it as an attribute."""
+"""The operator type of each symbol; that of a number alone takes it as an attribute."""
 
 Operand: TypeAlias = "Variable | NDArray[Any] | np.generic | float"
-"""The other operand of a symbol; an array of any library that has DLPack is one, too."""
+"""The other operand of a symbol; arrays of any library with DLPack are accepted, too."""
+
+
+BinaryMethod: TypeAlias = "Callable[[Any, Operand], Variable]"
+
+
+def _binary(symbol: str) -> tuple[BinaryMethod, BinaryMethod]:
+    """Return two methods of a symbol: for a Variable on its left, and for one on its right."""
+
+    def on_left(self: Any, other: Operand) -> Variable:
+        return _apply(symbol, self, other)
+
+    def on_right(self: Any, other: Operand) -> Variable:
+        return _apply(symbol, other, self)
+
+    return on_left, on_right
+
+
+def _apply(symbol: str, x: Any, y: Any) -> Variable:
+    """Append the operator of a symbol; NotImplemented where one side is no operand."""
+    for side in (x, y):
+        if not _is_operand(side):
+            return NotImplemented  # type: ignore[no-any-return]
+        if isinstance(side, Arithmetic):
+            _check_side(symbol, side)
+    return current_function(SYMBOLS[symbol])(x, y)  # type: ignore[no-any-return]
+
+
+def _is_operand(value: Any) -> bool:
+    if isinstance(value, (Arithmetic, np.ndarray, np.generic)):
+        return True
+    return isinstance(value, numbers.Real) or hasattr(value, "__dlpack__")
+
+
+def _call(symbol: str, x: Any, **attrs: Any) -> Variable:
+    return current_function(SYMBOLS[symbol])(x, **attrs)  # type: ignore[no-any-return]
+
+
+def _check_side(symbol: str, side: Any) -> None:
+    if symbol == "/" and not is_float(_dtype(side)):
+        raise DtypeError(
+            f"/: a quotient is a float, and both sides must be, got {side!r}; cast it by "
+            "opwright.ops.cast(x, dtype='float32'), or write // for the whole quotient"
+        )
+    if symbol in "&|^~" and _dtype(side) != "bool":
+        raise DtypeError(
+            f"{symbol}: combines bools, got {side!r}; compare it first, as in (x > 0) {symbol} y, "
+            f"or take opwright.ops.{SYMBOLS[symbol]}"
+        )
+
+
+def _dtype(variable: Any) -> str:
+    return variable.dtype  # type: ignore[no-any-return]
 
 
 class Arithmetic:
-    """What a Variable can be written with: NumPy's symbols and its indexing.
+    """The symbols and the indexing of NumPy, for Variables.
 
     ``==`` and ``!=`` compare identity, since Variables are kept in sets, lists and dicts. Elements
     are compared by ``opwright.ops.equal`` and ``not_equal``; beside a number or an array an error
@@ -60,69 +113,28 @@ class Arithmetic:
     __slots__ = ()
 
     __array_ufunc__ = None
-    """Has NumPy leave ``array + variable`` to the Variable."""
+    """Makes NumPy leave ``array + variable`` to the Variable."""
 
-    def __add__(self, other: Operand) -> Variable:
-        return _apply("+", self, other)
-
-    def __radd__(self, other: Operand) -> Variable:
-        return _apply("+", other, self)
-
-    def __sub__(self, other: Operand) -> Variable:
-        return _apply("-", self, other)
-
-    def __rsub__(self, other: Operand) -> Variable:
-        return _apply("-", other, self)
-
-    def __mul__(self, other: Operand) -> Variable:
-        return _apply("*", self, other)
-
-    def __rmul__(self, other: Operand) -> Variable:
-        return _apply("*", other, self)
-
-    def __truediv__(self, other: Operand) -> Variable:
-        return _divide(self, other)
-
-    def __rtruediv__(self, other: Operand) -> Variable:
-        return _divide(other, self)
-
-    def __floordiv__(self, other: Operand) -> Variable:
-        return _apply("//", self, other)
-
-    def __rfloordiv__(self, other: Operand) -> Variable:
-        return _apply("//", other, self)
-
-    def __mod__(self, other: Operand) -> Variable:
-        return _apply("%", self, other)
-
-    def __rmod__(self, other: Operand) -> Variable:
-        return _apply("%", other, self)
+    __add__, __radd__ = _binary("+")
+    __sub__, __rsub__ = _binary("-")
+    __mul__, __rmul__ = _binary("*")
+    __truediv__, __rtruediv__ = _binary("/")
+    __floordiv__, __rfloordiv__ = _binary("//")
+    __mod__, __rmod__ = _binary("%")
+    _power, __rpow__ = _binary("**")
+    __matmul__, __rmatmul__ = _binary("@")
+    __and__, __rand__ = _binary("&")
+    __or__, __ror__ = _binary("|")
+    __xor__, __rxor__ = _binary("^")
+    __lt__ = _binary("<")[0]
+    __le__ = _binary("<=")[0]
+    __gt__ = _binary(">")[0]
+    __ge__ = _binary(">=")[0]
 
     def __pow__(self, other: Operand) -> Variable:
         if isinstance(other, (int, float)) and is_float(_dtype(self)):
             return _call("** number", self, exponent=float(other))
-        return _apply("**", self, other)
-
-    def __rpow__(self, other: Operand) -> Variable:
-        return _apply("**", other, self)
-
-    def __matmul__(self, other: Operand) -> Variable:
-        return _apply("@", self, other)
-
-    def __rmatmul__(self, other: Operand) -> Variable:
-        return _apply("@", other, self)
-
-    def __lt__(self, other: Operand) -> Variable:
-        return _apply("<", self, other)
-
-    def __le__(self, other: Operand) -> Variable:
-        return _apply("<=", self, other)
-
-    def __gt__(self, other: Operand) -> Variable:
-        return _apply(">", self, other)
-
-    def __ge__(self, other: Operand) -> Variable:
-        return _apply(">=", self, other)
+        return self._power(other)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, (numbers.Number, np.ndarray)):
@@ -133,26 +145,8 @@ class Arithmetic:
 
     __hash__ = object.__hash__
 
-    def __and__(self, other: Operand) -> Variable:
-        return _combine("&", self, other)
-
-    def __rand__(self, other: Operand) -> Variable:
-        return _combine("&", other, self)
-
-    def __or__(self, other: Operand) -> Variable:
-        return _combine("|", self, other)
-
-    def __ror__(self, other: Operand) -> Variable:
-        return _combine("|", other, self)
-
-    def __xor__(self, other: Operand) -> Variable:
-        return _combine("^", self, other)
-
-    def __rxor__(self, other: Operand) -> Variable:
-        return _combine("^", other, self)
-
     def __invert__(self) -> Variable:
-        _check_bool("~", self)
+        _check_side("~", self)
         return _call("~", self)
 
     def __neg__(self) -> Variable:
@@ -209,7 +203,7 @@ _RUN: Final = "fetch it: opwright.Network(block).compile(feed, fetch=[variable])
 
 
 class NoValueError(ProgramError, TypeError):
-    """A Variable was asked for what only a value has."""
+    """A Variable was used where only a value can be."""
 
 
 def _refuse(variable: Any, what: str, way_out: str) -> NoValueError:
@@ -217,49 +211,3 @@ def _refuse(variable: Any, what: str, way_out: str) -> NoValueError:
         f"{variable.name}: a Variable has no value while a program is built, so one cannot {what} "
         f"it, got {variable!r}; {way_out}"
     )
-
-
-def _apply(symbol: str, x: Any, y: Any) -> Variable:
-    """Append the operator behind a symbol; NotImplemented beside what is no operand."""
-    if _is_operand(x) and _is_operand(y):
-        return current_function(SYMBOLS[symbol])(x, y)  # type: ignore[no-any-return]
-    return NotImplemented  # type: ignore[no-any-return]
-
-
-def _call(symbol: str, x: Any, **attrs: Any) -> Variable:
-    return current_function(SYMBOLS[symbol])(x, **attrs)  # type: ignore[no-any-return]
-
-
-def _is_operand(value: Any) -> bool:
-    if isinstance(value, (Arithmetic, np.ndarray, np.generic)):
-        return True
-    return isinstance(value, numbers.Real) or hasattr(value, "__dlpack__")
-
-
-def _divide(x: Any, y: Any) -> Variable:
-    for side in (x, y):
-        if isinstance(side, Arithmetic) and not is_float(_dtype(side)):
-            raise DtypeError(
-                f"/: a quotient is a float, and both sides must be, got {side!r}; cast it by "
-                "opwright.ops.cast(x, dtype='float32'), or write // for the whole quotient"
-            )
-    return _apply("/", x, y)
-
-
-def _combine(symbol: str, x: Any, y: Any) -> Variable:
-    for side in (x, y):
-        if isinstance(side, Arithmetic):
-            _check_bool(symbol, side)
-    return _apply(symbol, x, y)
-
-
-def _check_bool(symbol: str, side: Any) -> None:
-    if _dtype(side) != "bool":
-        raise DtypeError(
-            f"{symbol}: combines bools, got {side!r}; compare it first, as in (x > 0) {symbol} y, "
-            f"or take opwright.ops.{SYMBOLS[symbol]}"
-        )
-
-
-def _dtype(variable: Any) -> str:
-    return variable.dtype  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Blocks of a program: variables by name, and operators in the order in which they run."""
+"""A block of a program: variables by name, and operators in the order in which they run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opwright.describe.names import hint
 from opwright.errors import DtypeError, ProgramError, ShapeError, VariableNotFoundError
 from opwright.program.building import make_operator
 from opwright.program.operator import Given, Operator
-from opwright.program.reads import captured_names, check_reads
+from opwright.program.reads import check_reads
 from opwright.program.text import format_block
 from opwright.program.variable import DEFAULT_DTYPE, Parameter, Variable
 
@@ -22,21 +22,20 @@ if TYPE_CHECKING:
 class Block:
     """A part of a program with variables of its own; block 0 is the global one.
 
-    Made by `Program.create_block`. A block sees the variables of the blocks around it, and writes
-    only its own.
+    `Program.create_block` makes one. A block reads the variables of the blocks around it, and
+    writes only its own.
 
     Attributes
     ----------
     program : Program
-        The program it is part of.
     idx : int
-        Its place among the blocks of the program.
+        Its index in ``program.blocks``.
     parent_idx : int or None
         The block around it, None for the global block.
     vars : dict of str to Variable
-        Its own variables, in the order in which they were made.
+        Its own variables, in the order in which they were created.
     ops : list of Operator
-        Its operators, in the order in which they run.
+        In the order in which they run.
     """
 
     __slots__ = ("idx", "ops", "parent_idx", "program", "vars")
@@ -50,13 +49,21 @@ class Block:
 
     @property
     def generation(self) -> int:
-        """A number that rises with every change of the program: plans are kept by it."""
+        """A number that rises with every change of the program: plans are cached by it."""
         return self.program.generation
 
     @property
     def parent(self) -> Block | None:
         """The block around this one."""
         return None if self.parent_idx is None else self.program.blocks[self.parent_idx]
+
+    @property
+    def depth(self) -> int:
+        """How many blocks are around this one."""
+        depth, block = 0, self.parent
+        while block is not None:
+            depth, block = depth + 1, block.parent
+        return depth
 
     def create_var(
         self,
@@ -68,19 +75,19 @@ class Block:
         stop_gradient: bool = False,
         is_data: bool = False,
     ) -> Variable:
-        """Return a new variable, or the one of that name where it is declared alike.
+        """Return a new variable, or the one of that name if it was declared in the same way.
 
         Parameters
         ----------
         name : str, optional
-            A fresh name where none is given.
+            By default a fresh name.
         shape : sequence of int or None, optional
             None or -1 for an unknown dimension. Without a shape the variable gets shape and dtype
             from the operator that writes it.
         dtype : str or numpy dtype
-            Any dtype of `opwright.describe.dtypes`.
+            Any dtype of `opwright.op.DTYPES`.
         persistable : bool
-            Whether the value outlives a run, in a scope.
+            Whether the value is kept between runs, in a scope.
         stop_gradient : bool
             Whether gradients end here.
         is_data : bool
@@ -89,11 +96,11 @@ class Block:
         Raises
         ------
         ShapeError, DtypeError, ProgramError
-            Where the name is taken by a variable that is declared otherwise.
+            If a variable of this name exists and was declared differently.
         """
         if name is None:
             name = self.program.unique_name("var")
-        made = Variable(
+        variable = Variable(
             self,
             name,
             shape,
@@ -102,10 +109,10 @@ class Block:
             stop_gradient=stop_gradient,
             is_data=is_data,
         )
-        return self._enter(made)
+        return self._declare(variable)
 
     def create_global_var(self, *args: Any, **kwargs: Any) -> Variable:
-        """Make a variable in the global block; arguments are those of `create_var`."""
+        """Create a variable in the global block; the arguments are those of `create_var`."""
         return self.program.global_block().create_var(*args, **kwargs)
 
     def create_parameter(
@@ -125,13 +132,13 @@ class Block:
         Parameters
         ----------
         name : str, optional
-            A fresh name ending in ``_param`` where none is given.
+            By default a fresh name that ends with ``_param``.
         shape : sequence of int or None, optional
             May be unknown until it is set, before the first run.
         dtype : str or numpy dtype
-            Any dtype of `opwright.describe.dtypes`.
+            Any dtype of `opwright.op.DTYPES`.
         trainable : bool
-            Whether `append_backward` serves it unasked.
+            Whether `append_backward` returns its gradient by default.
         stop_gradient : bool
             Whether gradients end here.
         initializer, optimize, regularizer : object
@@ -140,17 +147,19 @@ class Block:
         block = self.program.global_block()
         if name is None:
             name = f"{self.program.unique_name('var')}_param"
-        made = Parameter(block, name, shape, dtype, trainable=trainable)
-        made.stop_gradient = stop_gradient
-        made.initializer, made.optimize, made.regularizer = initializer, optimize, regularizer
-        found = block._enter(made)
-        if not isinstance(found, Parameter):
-            raise ProgramError(f"create_parameter: {found!r} exists and is no parameter")
-        return found
+        parameter = Parameter(block, name, shape, dtype, trainable=trainable)
+        parameter.stop_gradient = stop_gradient
+        parameter.initializer = initializer
+        parameter.optimize = optimize
+        parameter.regularizer = regularizer
+        declared = block._declare(parameter)
+        if not isinstance(declared, Parameter):
+            raise ProgramError(f"create_parameter: {declared!r} exists and is no parameter")
+        return declared
 
-    def _enter(self, made: Variable) -> Variable:
-        """Enter a declared variable, or return the one that is declared alike."""
-        name: object = made.name
+    def _declare(self, variable: Variable) -> Variable:
+        """Add a variable, or return the one of its name that was declared in the same way."""
+        name: object = variable.name
         if not isinstance(name, str) or not name:
             raise ProgramError(f"create_var: a name is a str that is not empty, got {name!r}")
         old = self.vars.get(name)
@@ -161,9 +170,9 @@ class Block:
                     f"create_var: {name!r} is {outer!r} of the enclosing block {outer.block.idx}; "
                     "take another name"
                 )
-            self._add_var(made)
-            return made
-        _check_alike(old, made)
+            self._add_var(variable)
+            return variable
+        _check_declaration(old, variable)
         return old
 
     def _add_var(self, variable: Variable) -> None:
@@ -175,19 +184,19 @@ class Block:
         del self.vars[name]
 
     def rename_var(self, old: str, new: str) -> None:
-        """Give a variable another name; operators that name it are the caller's to change."""
+        """Give a variable another name; the caller changes the operators that use it."""
         variable = self.vars.pop(old)
         variable.name = new
         self.vars[new] = variable
         self.program.note_change(self.rename_var, new, old)
 
     def replace_vars(self, variables: dict[str, Variable]) -> None:
-        """Make these the variables of the block."""
+        """Set the variables of the block."""
         old, self.vars = self.vars, variables
         self.program.note_change(setattr, self, "vars", old)
 
     def define_var(self, name: str, shape: tuple[int, ...] | None, dtype: str) -> None:
-        """Give a variable, new or not, the shape and dtype that were inferred for it."""
+        """Create a variable, or change an existing one, with an inferred shape and dtype."""
         variable = self.vars.get(name)
         if variable is None:
             self._add_var(Variable.of(self, name, shape, dtype))
@@ -196,17 +205,17 @@ class Block:
             variable.dtype = dtype
 
     def enter_copy(self, variable: Variable) -> None:
-        """Enter a variable like one of another block, by the same name."""
+        """Add a copy of a variable of another block, unless the name is taken."""
         if variable.name not in self.vars:
             self._add_var(variable.copy_to(self))
 
     def move_into(self, parent: Block) -> None:
-        """Make the block one within another of its program."""
+        """Move the block into another one of its program."""
         self.program.note_change(setattr, self, "parent_idx", self.parent_idx)
         self.parent_idx = parent.idx
 
     def find_var(self, name: str) -> Variable | None:
-        """Return the variable of that name in this block or those around it, None without one."""
+        """Return the variable of that name in this block or those around it, else None."""
         block: Block | None = self
         while block is not None:
             variable = block.vars.get(name)
@@ -221,13 +230,13 @@ class Block:
         Raises
         ------
         VariableNotFoundError
-            Where there is none; the message names the nearest.
+            If there is none; the message names the nearest.
         """
         variable = self.vars.get(name)
         return self.get_var(name, f"block {self.idx}") if variable is None else variable
 
-    def get_var(self, name: str, asker: str) -> Variable:
-        """Return what `var` returns; an error begins with `asker`."""
+    def get_var(self, name: str, who: str) -> Variable:
+        """Return what `var` returns; an error message begins with `who`."""
         variable = self.find_var(name)
         if variable is None:
             known: dict[str, None] = {}
@@ -236,7 +245,7 @@ class Block:
                 known.update(dict.fromkeys(block.vars))
                 block = block.parent
             raise VariableNotFoundError(
-                f"{asker}: no such variable, got {name!r}{hint(name, known, 'variables')}"
+                f"{who}: no such variable, got {name!r}{hint(name, known, 'variables')}"
             )
         return variable
 
@@ -254,24 +263,24 @@ class Block:
         type : str
             The operator type.
         inputs, outputs : mapping, optional
-            Slot to a Variable, a name, or a list of these. Output variables that do not exist are
-            made, with the shape and dtype that are inferred. Outputs that are not given and not
-            optional get fresh names; an aliased one is the variable of its input. A random
-            operator gets `@step` as its step unless that is given, or declined with None.
+            By slot: a Variable, a name, or a list of these. Output variables that do not exist are
+            created with the inferred shape and dtype. Outputs that are not given and not optional
+            get fresh names; an aliased one is the variable of its input. A random operator reads
+            `@step` as its step, unless another is given, or None for none.
         attrs : mapping, optional
-            Attributes; a block attribute takes a Block.
+            By name; an attribute that is a block takes a Block.
 
         Returns
         -------
         Operator
-            Its outputs are found by ``op.output(slot)``.
+            ``op.output(slot)`` has the names of its outputs.
 
         Raises
         ------
         OperatorNotFoundError, SlotError, AttributeTypeError, AttributeValueError
-            For what the operator does not know, or lacks.
+            For an unknown operator, slot or attribute, and for one that is missing.
         VariableNotFoundError
-            For an input that names no variable.
+            For an input that is no variable.
         ShapeError, DtypeError
             For inputs that do not fit, and outputs that exist with another shape or dtype.
         """
@@ -295,26 +304,30 @@ class Block:
         return op
 
     def add_op(self, op: Operator) -> None:
-        """Add an operator that was made for this block at the end."""
+        """Add at the end an operator that was made for this block."""
         self.ops.append(op)
         self.program.note_change(self._drop_op, op)
 
     def _drop_op(self, op: Operator) -> None:
-        if self.ops[-1] is op:  # nearly always, and `remove` begins at the front
+        if self.ops[-1] is op:  # nearly always; `remove` searches from the front
             self.ops.pop()
         else:
             self.ops.remove(op)
 
     def replace_ops(self, ops: Sequence[Operator]) -> None:
-        """Make these the operators of the block."""
+        """Set the operators of the block."""
         old = list(self.ops)
         self.ops[:] = ops
         self.program.note_change(self.ops.__setitem__, slice(None), old)
 
+    def replace_op(self, old: Operator, new: Operator) -> None:
+        """Put an operator in the place of another one."""
+        self.replace_ops([new if op is old else op for op in self.ops])
+
     def block_metas(self, index: int, names: Sequence[str]) -> list[Meta]:
         """Return the metas of variables that leave the block of that index."""
         body = self.program.block(index)
-        found = []
+        metas = []
         for name in names:
             meta = body.var(name).meta
             if meta is None:
@@ -322,31 +335,33 @@ class Block:
                     f"block {index}: what leaves a block must have a known number of dimensions, "
                     f"got {body.var(name)!r}; give its inputs shapes first"
                 )
-            found.append(meta)
-        return found
+            metas.append(meta)
+        return metas
 
     def captured(self) -> tuple[str, ...]:
-        """Return the names of outer variables that the block and those within it read, in order."""
-        return captured_names(self)
+        """Return the outer variables that the block and those within it read, by first use."""
+        return tuple(
+            dict.fromkeys(n for op in self.ops for n in op.input_names() if n not in self.vars)
+        )
 
     def check_reads(
         self, feeds: Iterable[str] | None = None, operators: Sequence[Operator] | None = None
     ) -> None:
-        """Raise where an operator reads a variable that has not been written.
+        """Raise for an operator that reads a variable before it is written.
 
         Parameters
         ----------
         feeds : iterable of str, optional
-            Names that are fed. Without it, all data variables are.
+            The data variables that are fed; by default all of them.
         operators : sequence of Operator, optional
-            The operators of this block that will run; all of them by default.
+            The operators of this block that will run; by default all of them.
 
         Raises
         ------
         ProgramError
-            Names operator, index and variable.
+            The message names the operator, its index and the variable.
         FeedError
-            Where the variable is data that is not fed.
+            If the variable is data that is not fed.
         """
         check_reads(self, feeds, self.ops if operators is None else operators)
 
@@ -364,18 +379,18 @@ class Block:
         return format_block(self)
 
 
-def _check_alike(old: Variable, made: Variable) -> None:
-    if made.shape is not None and old.shape is not None and old.shape != made.shape:
+def _check_declaration(old: Variable, new: Variable) -> None:
+    if new.shape is not None and old.shape is not None and old.shape != new.shape:
         raise ShapeError(
-            f"create_var: {old!r} exists with another shape, got {format_shape(made.shape)}; "
+            f"create_var: {old!r} exists with another shape, got {format_shape(new.shape)}; "
             "take another name"
         )
-    if old.dtype != made.dtype and (made.shape is not None or made.dtype != DEFAULT_DTYPE):
+    if old.dtype != new.dtype and (new.shape is not None or new.dtype != DEFAULT_DTYPE):
         raise DtypeError(
-            f"create_var: {old!r} exists with another dtype, got {made.dtype}; take another name"
+            f"create_var: {old!r} exists with another dtype, got {new.dtype}; take another name"
         )
-    if old.is_parameter != made.is_parameter or (made.persistable and not old.persistable):
-        what = "a parameter" if made.is_parameter else "persistable"
+    if old.is_parameter != new.is_parameter or (new.persistable and not old.persistable):
+        what = "a parameter" if new.is_parameter else "persistable"
         raise ProgramError(f"create_var: {old!r} exists and is not {what}; take another name")
 
 

@@ -1,6 +1,6 @@
-"""How a block makes an operator: slots, attributes and variables checked, output metas inferred.
+"""Makes the operators of a block: checks slots, attributes and variables, infers output metas.
 
-It runs within a transaction: where an error is raised, the program is as before.
+All of it runs within a transaction: when an error is raised, the program is unchanged.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from opwright.program.block import Block
 
 Inferred = tuple[tuple[int, ...] | None, str]
-"""Shape, None where the rank is unknown, and dtype of one output."""
+"""Shape and dtype of one output; the shape is None where the rank is unknown."""
 
 CheckOutput = Callable[[str, "tuple[int, ...] | None", str], None]
 
 
 class BlockPlace:
-    """A block as a place for operators; names are those that `Block.append_op` makes."""
+    """A block as a place for operators, which get the names that `Block.append_op` gives them."""
 
     __slots__ = ("block",)
 
@@ -47,7 +47,7 @@ class BlockPlace:
     def wire_random(
         self, definition: OpDefinition, inputs: Names, attrs: Attrs
     ) -> tuple[Names, Attrs]:
-        """Give a random operator a stream, and the step unless it was declined."""
+        """Give a random operator a stream, and the step unless the caller gave None for it."""
         program = self.block.program
         if STEP_SLOT not in inputs:
             inputs = {**inputs, STEP_SLOT: (program.step_variable().name,)}
@@ -56,7 +56,7 @@ class BlockPlace:
         return inputs, attrs
 
     def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
-        """Name the first output and lists after the type, others after the first output."""
+        """Return a name after the type for the first output and lists, else after that output."""
         program = self.block.program
         if slot.duplicable or (slot is proto.outputs[0] and not slot.intermediate):
             return program.unique_name(proto.type)
@@ -90,7 +90,7 @@ def make_operator(
 ) -> Operator:
     """Return a checked operator whose output variables exist in `block`; it is in no list yet.
 
-    With `adapts` its inputs may be cast by operators appended before; see `adapt_inputs`.
+    With `adapts`, the adapter of `adapt_inputs` may append operators that cast its inputs.
     """
     definition = definition_of(op_type)
     bound, named = bind_slots(op_type, inputs), bind_slots(op_type, outputs)
@@ -113,42 +113,32 @@ def enter_operator(
 
     `check` may refuse an output by its name, shape and dtype, before anything changes.
     """
-    variables = find_inputs(block, definition.op_type, inputs)
+    variables = get_inputs(block, definition.op_type, inputs)
     metas = infer_outputs(block, definition, variables, attrs, outputs)
     if check is not None:
         for slot, names in outputs.items():
             for name, meta in zip(names, metas[slot]):
                 check(name, *meta)
-    settle_outputs(block, definition.op_type, outputs, metas)
+    define_outputs(block, definition.op_type, outputs, metas)
     return Operator.make(block, definition, inputs, outputs, attrs)
 
 
-def find_inputs(block: Block, op_type: str, bound: Slots) -> dict[str, list[Variable]]:
-    """Return the variables behind the names of the input slots.
-
-    Raises
-    ------
-    VariableNotFoundError
-        Where a name stands for no variable of the block or those around it.
-    """
-    found: dict[str, list[Variable]] = {}
+def get_inputs(block: Block, op_type: str, bound: Slots) -> dict[str, list[Variable]]:
+    """Return the variables of the input slots; VariableNotFoundError for an unknown name."""
+    variables: dict[str, list[Variable]] = {}
     local = block.vars
     for slot, names in bound.items():
-        found[slot] = [
+        variables[slot] = [
             variable
             if (variable := local.get(name)) is not None
-            else _get_input(block, op_type, slot, name)
+            else block.get_var(name, f"{op_type}: {slot}")
             for name in names
         ]
-    return found
-
-
-def _get_input(block: Block, op_type: str, slot: str, name: str) -> Variable:
-    return block.get_var(name, f"{op_type}: {slot}")
+    return variables
 
 
 def check_ownership(block: Block, op_type: str, bound: Slots, given: Mapping[str, Given]) -> None:
-    """Raise ProgramError where a given Variable is not the one that its name stands for here."""
+    """Raise ProgramError for a Variable that is not the one of its name in this block."""
     for slot, value in given.items():
         if type(value) is str or value is None:
             continue
@@ -187,7 +177,7 @@ def infer_outputs(
     if not ranked:
         return _infer_dtypes(definition, tuple(metas), attrs, counts)
     inferred = definition.infer(tuple(metas), attrs, counts, block.block_metas)
-    return {slot.name: found for slot, found in zip(proto.outputs, inferred) if found}
+    return {slot.name: metas for slot, metas in zip(proto.outputs, inferred) if metas}
 
 
 def _infer_dtypes(
@@ -198,8 +188,8 @@ def _infer_dtypes(
 ) -> dict[str, Sequence[Inferred]]:
     dtypes = definition.infer_dtypes(metas, attrs, counts)
     known = next((dtype for dtype in dtypes if dtype is not None), None)
-    # Where the OpProto leaves a dtype open, it is most often that of what the operator computes
-    # with; lowering, which knows the ranks, has the last word.
+    # A dtype that the OpProto leaves open is most often that of the inputs; lowering, which knows
+    # the ranks, decides it.
     default = known or next((slot[0].dtype for slot in metas if slot), DEFAULT_DTYPE)
     return {
         slot.name: [(None, dtype or default)] * count
@@ -208,17 +198,17 @@ def _infer_dtypes(
     }
 
 
-def settle_outputs(
+def define_outputs(
     block: Block, op_type: str, outputs: Slots, metas: Mapping[str, Sequence[Inferred]]
 ) -> None:
-    """Make the output variables that do not exist, and check those that do, all before any change.
+    """Create the output variables that do not exist, after checking those that do.
 
     Raises
     ------
     ShapeError, DtypeError
-        Where a variable exists with another known shape or another dtype.
+        If a variable exists with another known shape or another dtype.
     ProgramError
-        Where the variable belongs to an enclosing block: a body writes only what is its own.
+        If the variable belongs to an enclosing block: a body writes only its own variables.
     """
     local = block.vars
     undefined: list[tuple[str, Inferred]] = []
@@ -228,14 +218,14 @@ def settle_outputs(
             if variable is None:
                 _check_not_outer(block, op_type, slot, name)
                 undefined.append((name, inferred))
-            elif check_meta(op_type, slot, variable, inferred):
+            elif _check_meta(op_type, slot, variable, inferred):
                 undefined.append((name, inferred))
     for name, (shape, dtype) in undefined:
         block.define_var(name, shape, dtype)
 
 
-def check_meta(op_type: str, slot: str, variable: Variable, inferred: Inferred) -> bool:
-    """Check an existing variable against what is inferred; True where it has no shape yet."""
+def _check_meta(op_type: str, slot: str, variable: Variable, inferred: Inferred) -> bool:
+    """Compare an existing variable with what is inferred; return whether it has no shape yet."""
     shape, dtype = inferred
     declared = variable.shape
     undeclared = declared is None and variable.dtype == DEFAULT_DTYPE
@@ -264,7 +254,7 @@ def _check_not_outer(block: Block, op_type: str, slot: str, name: str) -> None:
 
 
 def _block_indices(block: Block, proto: OpProto, attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes with indices in place of Block objects."""
+    """Return the attributes with the indices of Block objects."""
     indices = dict(attrs)
     taken = {
         index
@@ -276,30 +266,29 @@ def _block_indices(block: Block, proto: OpProto, attrs: Mapping[str, Any]) -> di
         value = indices.get(attr.name)
         if attr.type is not AttrType.BLOCK or value is None:
             continue
-        if not isinstance(value, int):
-            if getattr(value, "program", None) is not block.program:
-                raise ProgramError(
-                    f"{proto.type}: {attr.name} must be a block of this program, got {value!r}"
-                )
-            indices[attr.name] = value.idx
-        if block.program.block(indices[attr.name]).parent_idx != block.idx:
+        if not isinstance(value, int) and getattr(value, "program", None) is not block.program:
+            raise ProgramError(
+                f"{proto.type}: {attr.name} must be a block of this program, got {value!r}"
+            )
+        index = indices[attr.name] = value if isinstance(value, int) else value.idx
+        if block.program.block(index).parent_idx != block.idx:
             raise ProgramError(
                 f"{proto.type}: {attr.name} must be a block made within block {block.idx}, got "
-                f"block {indices[attr.name]}"
+                f"block {index}"
             )
-        if indices[attr.name] in taken:  # shared at each depth, it would be lowered 2**depth times
+        if index in taken:  # shared at each depth, it would be lowered 2**depth times
             raise ProgramError(
                 f"{proto.type}: {attr.name} must be a block that is no other body, got block "
-                f"{indices[attr.name]} again; make one for each"
+                f"{index} again; make one for each"
             )
-        taken.add(indices[attr.name])
+        taken.add(index)
     return indices
 
 
 def _capture(
     block: Block, definition: OpDefinition, bound: Slots, attrs: Mapping[str, Any]
 ) -> None:
-    """Fill the slot of captured variables with what the bodies read, or check what was given."""
+    """Fill the slot of captured variables with what the bodies read, or check what is in it."""
     control = definition.control
     if control is None:
         return
@@ -313,10 +302,10 @@ def _capture(
         if names:
             bound[control.captured] = tuple(names)
         return
-    lost = [name for name in names if name not in own]
-    if lost:
+    absent = [name for name in names if name not in own]
+    if absent:
         raise SlotError(
             f"{definition.op_type}: {control.captured} must hold every outer variable that the "
-            f"blocks read, got none for {', '.join(map(repr, lost))}; leave the slot out to have "
+            f"blocks read, got none for {', '.join(map(repr, absent))}; leave the slot out to have "
             "it filled"
         )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _PROGRAMS: ContextVar[tuple[Program, Program] | None] = ContextVar("programs", default=None)
 _SCOPE: ContextVar[Scope | None] = ContextVar("scope", default=None)
 
-# Made at first use, once for the process; guards never change them.
+# Created at first use, once for the process; guards never change them.
 _DEFAULTS: dict[str, Any] = {}
 
 
@@ -32,12 +32,12 @@ def default_main_program() -> Program:
 
 
 def default_startup_program() -> Program:
-    """Return the program that initialises what the main program keeps in the scope."""
+    """Return the program that initialises the parameters of the main program."""
     return _programs()[1]
 
 
 def is_program_guarded() -> bool:
-    """Tell whether this thread or task is within a `program_guard`."""
+    """Whether this thread or task is within a `program_guard`."""
     return _PROGRAMS.get() is not None
 
 
@@ -47,15 +47,15 @@ def program_guard(
 ) -> Iterator[tuple[Program, Program]]:
     """Make programs the default ones within a ``with`` block, for this thread or task only.
 
-    A function of `opwright.ops` that is given no input, such as ``fill``, appends to `main` there,
-    and computes at once elsewhere.
+    A function of `opwright.ops` that is called without inputs, such as ``fill``, appends to `main`
+    there; elsewhere it computes at once.
 
     Parameters
     ----------
     main : Program
-        What layers append to.
+        Layers append to it.
     startup : Program, optional
-        What initialisers append to; the current one by default.
+        Initialisers append to it; by default the current one.
 
     Yields
     ------
@@ -71,7 +71,7 @@ def program_guard(
 
 
 def default_scope() -> Scope:
-    """Return the scope where networks keep what outlives a run, unless they are given another."""
+    """Return the scope where networks keep persistable variables by default."""
     guarded = _SCOPE.get()
     if guarded is not None:
         return guarded

@@ -1,7 +1,7 @@
-"""What ``x[key]`` stands for, as NumPy reads it: slice, squeeze, unsqueeze and gather.
+"""Translates ``x[key]``, with the rules of NumPy, into slice, squeeze, unsqueeze and gather.
 
 A key holds ints, slices, ``...``, ``None`` and at most one array of positions: an integer Variable,
-a NumPy array or a list. Ints and slices cut; None inserts an axis of length 1; positions pick.
+a NumPy array or a list. None inserts an axis of length 1.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 """An operator type, its inputs after x, and its attributes."""
 
 _END: Final = 2**31 - 1
-"""Behind the last element of any axis; its negative is before the first."""
+"""A position after the last element of any axis; its negative is before the first."""
 
 
 class _Cut(NamedTuple):
-    """What a slice does to one axis."""
-
     axis: int
     start: int
     end: int
@@ -34,7 +32,7 @@ class _Cut(NamedTuple):
 
 
 def read_key(x: Variable, key: Any) -> list[Call]:
-    """Return the operators that index a variable, in order; none where nothing is cut.
+    """Return the operators that index a variable, in order; none if the key takes all of it.
 
     Raises
     ------
@@ -47,8 +45,7 @@ def read_key(x: Variable, key: Any) -> list[Call]:
     parts = list(key) if isinstance(key, tuple) else [key]
     parts = [np.asarray(part) if isinstance(part, list) else part for part in parts]
     _check_kinds(x, parts)
-    parts = _spell_out(x, parts)
-    return _write(x, parts)
+    return _list_calls(x, _add_full_slices(x, parts))
 
 
 def _check_kinds(x: Variable, parts: Sequence[Any]) -> None:
@@ -72,13 +69,14 @@ def _is_array(part: Any) -> bool:
 
 
 def _position(x: Variable, part: Any) -> int:
-    """Return a whole number of a key."""
     if isinstance(part, (bool, np.bool_)):
         _fail(x, part, "write None for a new axis")
     try:
         return operator.index(part)
     except TypeError:
-        _fail(x, part, "a position that a run knows goes alone: x[i], or opwright.ops.gather")
+        _fail(
+            x, part, "a position that a run computes is given alone: x[i], or opwright.ops.gather"
+        )
 
 
 def _fail(x: Variable, part: Any, way_out: str) -> NoReturn:
@@ -88,12 +86,12 @@ def _fail(x: Variable, part: Any, way_out: str) -> NoReturn:
     )
 
 
-def _spell_out(x: Variable, parts: list[Any]) -> list[Any]:
+def _add_full_slices(x: Variable, parts: list[Any]) -> list[Any]:
     """Return the key with a full slice for every axis that it leaves out."""
     n_axes = sum(part is not None and part is not Ellipsis for part in parts)
     place = next((i for i, part in enumerate(parts) if part is Ellipsis), None)
     if x.shape is None:
-        if place is None:  # what is left out stands at the end, however many there are
+        if place is None:  # axes that are left out are the last ones, however many there are
             return parts
         _fail_rank(x)
     if n_axes > len(x.shape):
@@ -114,59 +112,54 @@ def _fail_rank(x: Variable) -> NoReturn:
     )
 
 
-def _write(x: Variable, parts: Sequence[Any]) -> list[Call]:
+def _list_calls(x: Variable, parts: Sequence[Any]) -> list[Call]:
     cuts: list[_Cut] = []
-    removed: list[int] = []
-    picked: tuple[int, Any] | None = None
+    squeezed: list[int] = []
+    gather: Call | None = None
     inserted: list[int] = []
-    axis = kept = 0  # of x, and of the result
+    axis = out_axis = 0  # of x, and of the result
     for part in parts:
         if part is None:
-            inserted.append(kept)
-            kept += 1
+            inserted.append(out_axis)
+            out_axis += 1
             continue
         if isinstance(part, slice):
             cuts += _read_slice(x, axis, part)
-            kept += 1
+            out_axis += 1
         elif _is_array(part):
-            picked = (axis - len(removed), part)
-            kept += _rank(part)
+            if part.shape is None:
+                _fail_rank(part)
+            gather = ("gather", (part,), {"axis": axis - len(squeezed)})
+            out_axis += len(part.shape)
         else:
             cuts.append(_read_position(x, axis, part))
-            removed.append(axis)
+            squeezed.append(axis)
         axis += 1
-    if picked is not None and removed:
+    if gather is not None and squeezed:
         _check_adjacent(x, parts)
     calls: list[Call] = []
     if cuts:
         axes, starts, ends, steps = map(list, zip(*cuts, strict=True))
         attrs = {"axes": axes, "starts": starts, "ends": ends}
         calls.append(("slice", (), attrs if set(steps) == {1} else {**attrs, "steps": steps}))
-    if removed:
-        calls.append(("squeeze", (), {"axis": removed}))
-    if picked is not None:
-        calls.append(("gather", (picked[1],), {"axis": picked[0]}))
+    if squeezed:
+        calls.append(("squeeze", (), {"axis": squeezed}))
+    if gather is not None:
+        calls.append(gather)
     if inserted:
         calls.append(("unsqueeze", (), {"axis": inserted}))
     return calls
 
 
-def _rank(positions: Any) -> int:
-    """Return how many axes an array of positions stands for in the result."""
-    if positions.shape is None:
-        _fail_rank(positions)
-    return len(positions.shape)
-
-
 def _check_adjacent(x: Variable, parts: Sequence[Any]) -> None:
-    """An int counts as positions too beside an array: apart from it NumPy moves the axes."""
+    """Refuse an int apart from an array: NumPy, for which both are positions, moves the axes."""
     places = [i for i, p in enumerate(parts) if p is not None and not isinstance(p, slice)]
     if places[-1] - places[0] != len(places) - 1:
         _fail(x, parts[places[-1]], "index with the int first, then with the array")
 
 
 def _read_slice(x: Variable, axis: int, part: slice) -> list[_Cut]:
-    """Return what a slice cuts from an axis, nothing where it is full."""
+    """Return what a slice cuts from an axis: nothing if it is full."""
     if part == slice(None):
         return []
     step = 1 if part.step is None else _bound(x, part.step)

@@ -1,4 +1,4 @@
-"""What a program computes apart from its training: no gradients, no updates, no dropout."""
+"""Removes training from a program: gradients, updates, dropout."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ def stop_training(program: Program) -> None:
         for op in block.ops:
             if op.attrs.get("training") is True:
                 op.attrs["training"] = False
-                # It draws no numbers now, and must not count the runs of those that do.
-                op.inputs.pop("step", None)
+                op.inputs.pop("step", None)  # it draws no random numbers any more
     program.touch()
 
 
@@ -34,7 +33,7 @@ def drop_training(program: Program) -> None:
 
 
 def _forward_ops(block: Block) -> list[Operator]:
-    """Return what depends on no gradient, and is not there for the updates alone."""
+    """Return the operators that depend on no gradient, and do not serve updates alone."""
     kept: list[Operator] = []
     appended_late: list[Operator] = []
     after_gradients: set[str] = set()
@@ -71,7 +70,7 @@ def _serving(kept: list[Operator], candidates: list[Operator], needed: set[str])
 
 
 def _is_seed(op: Operator) -> bool:
-    """Whether `append_backward` begins here: with the gradient of a target to itself."""
+    """Whether `append_backward` begins here: with the gradient of a target by itself."""
     if op.type != FILL_LIKE:
         return False
     (source,), (name,) = op.input(X), op.output(OUT)

@@ -1,4 +1,4 @@
-"""Operators of a program: a type, the names in each slot, and complete attributes."""
+"""An operator of a program: a type, the names in each slot, and complete attributes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition
     from opwright.describe.op_proto import AttrValue, OpProto, VarProto
     from opwright.program.block import Block
-    from opwright.registry import OpRegistry, Package
+    from opwright.registry import OpRegistry
 
 Names = tuple[str, ...]
 Given = Variable | str | Iterable[Variable | str] | None
-"""What may be given for a slot: a variable, its name, a list of these, or None where absent."""
+"""What a slot takes: a variable, its name, a list of these, or None if it is absent."""
 
 
 def definition_of(op_type: str, operators: OpRegistry | None = None) -> OpDefinition:
@@ -30,9 +30,9 @@ def definition_of(op_type: str, operators: OpRegistry | None = None) -> OpDefini
     Raises
     ------
     OperatorNotFoundError
-        Where no plugin provides it; the message names the nearest type.
+        If no plugin provides it; the message names the nearest type.
     ProgramError
-        For a plan-only type, which stands in no program.
+        For a plan-only type, which no program can have.
     """
     if operators is None:
         operators = current_operators()
@@ -46,32 +46,27 @@ def definition_of(op_type: str, operators: OpRegistry | None = None) -> OpDefini
     return definition
 
 
-def package_of(op_type: str) -> Package:
-    """Return the plugin that provides an operator type."""
-    return current_operators().package_of(op_type)
-
-
 class Operator:
     """One operator: which variables it reads and writes, by name, and its attributes.
 
-    Made by `Block.append_op`, or on its own for a `Network`::
+    `Block.append_op` makes one; for a `Network` it can be made without a block::
 
         Operator("sgd", param="w", grad="w_grad", learning_rate="lr", param_out="w")
 
-    An operator of its own has no block: shapes are inferred when it is run.
+    Without a block, shapes are inferred when it is run.
 
     Attributes
     ----------
     type : str
         The operator type.
     inputs, outputs : dict of str to tuple of str
-        Variable names by slot, in the order of the OpProto; absent slots are not in it.
+        Variable names by slot, in the order of the OpProto; without absent slots.
     attrs : dict
-        Complete and checked, in the order of the OpProto: defaults filled in, absent ones left out.
+        Complete and checked, in the order of the OpProto: with defaults, without absent ones.
     definition : OpDefinition
-        What the operator means.
+        The definition of its type.
     block : Block or None
-        The block that holds it.
+        The block that contains it.
     """
 
     __slots__ = ("attrs", "block", "definition", "inputs", "outputs", "type")
@@ -82,12 +77,12 @@ class Operator:
         self.type = type
         self.definition = definition
         bound = bind_slots(type, inputs)
-        wanted: dict[str, Names | int] = {**bind_slots(type, outputs)}
+        names: dict[str, Names | int] = {**bind_slots(type, outputs)}
         for slot in definition.proto.outputs:
             if slot.aliases is None and (slot.duplicable or not slot.intermediate):
-                wanted[slot.name] = wanted.get(slot.name) or 0  # only intermediate ones get names
+                names[slot.name] = names.get(slot.name) or 0  # only intermediate ones get names
         self.inputs, self.outputs, self.attrs = complete_operator(
-            definition, bound, wanted, attrs, _NoBlock()
+            definition, bound, names, attrs, _NoBlock()
         )
         self.block: Block | None = None
 
@@ -100,7 +95,7 @@ class Operator:
         outputs: Slots,
         attrs: dict[str, AttrValue],
     ) -> Operator:
-        """Return an operator of parts that were checked before."""
+        """Return an operator of checked parts."""
         op = object.__new__(cls)
         op.type = definition.proto.type
         op.definition = definition
@@ -134,12 +129,12 @@ class Operator:
         return value
 
     def input_names(self) -> Iterator[str]:
-        """Every name that the operator reads, slot by slot."""
+        """Yield every name that the operator reads, slot by slot."""
         for names in self.inputs.values():
             yield from names
 
     def output_names(self) -> Iterator[str]:
-        """Every name that the operator writes, slot by slot."""
+        """Yield every name that the operator writes, slot by slot."""
         for names in self.outputs.values():
             yield from names
 
@@ -177,35 +172,22 @@ def _make_operator(op_type: str, inputs: Slots, outputs: Slots, attrs: Any) -> O
 def _split(
     proto: OpProto, given: Mapping[str, Any]
 ) -> tuple[dict[str, Given], dict[str, Given], dict[str, Any]]:
-    """Tell inputs, outputs and attributes apart by their names."""
-    parts: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] = ({}, {}, {})
-    known: tuple[Mapping[str, object], ...] = (
-        proto.input_slots,
-        proto.output_slots,
-        proto.attr_protos,
-    )
-    for name, value in given.items():
-        for part, names in zip(parts, known, strict=True):
-            if name in names:
-                part[name] = value
-                break
-        else:
-            every = [*proto.input_slots, *proto.output_slots, *proto.attr_protos]
+    """Return inputs, outputs and attributes."""
+    known: tuple[Mapping[str, object], ...]
+    known = (proto.input_slots, proto.output_slots, proto.attr_protos)
+    for name in given:
+        if not any(name in names for names in known):
+            every = [name for names in known for name in names]
             raise SlotError(
                 f"{proto.type}: unknown slot or attribute, got {name!r}"
                 f"{hint_argument(name, every, 'slots and attributes')}"
             )
-    return parts
+    inputs, outputs, attrs = ({n: given[n] for n in given if n in names} for names in known)
+    return inputs, outputs, attrs
 
 
 def names_of(op_type: str, slot: str, given: object) -> Names:
-    """Return what was given for a slot as a tuple of names.
-
-    Raises
-    ------
-    SlotError
-        Where something is neither a Variable nor a name.
-    """
+    """Return what a slot is given as a tuple of names; SlotError for anything else."""
     if given is None:
         return ()
     if isinstance(given, list | tuple):
@@ -224,10 +206,10 @@ def _name_of(op_type: str, slot: str, item: object) -> str:
 
 
 def bind_slots(op_type: str, given: Mapping[str, Given]) -> Slots:
-    """Return the names in each slot that was given; None stands for no names."""
+    """Return the names in each slot; None stands for no names."""
     bound: Slots = {}
     for slot, value in given.items():
-        if type(value) is str and value:  # the most common form, at a third of the time
+        if type(value) is str and value:  # the most common form, in a third of the time
             bound[slot] = (value,)
         else:
             bound[slot] = names_of(op_type, slot, value)
@@ -235,7 +217,7 @@ def bind_slots(op_type: str, given: Mapping[str, Given]) -> Slots:
 
 
 def derived_name(proto: OpProto, slot: VarProto, named: Slots) -> str:
-    """Return ``<first output>/<slot>``, the name of an output that was given none."""
+    """Return ``<first output>/<slot>``, the name of an output without one."""
     return f"{next(iter(named.values()), (proto.type,))[0]}/{slot.name}"
 
 
@@ -245,12 +227,10 @@ class _NoBlock:
     def wire_random(
         self, definition: OpDefinition, inputs: Mapping[str, Names], attrs: Attrs
     ) -> tuple[Mapping[str, Names], Attrs]:
-        """Leave a random operator as it is: its step and stream are 0 unless they are given."""
-        return inputs, attrs
+        return inputs, attrs  # step and stream of a random operator are 0 unless they are given
 
     def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
-        """Name an intermediate output after the first one."""
         return derived_name(proto, slot, named)
 
     def meta(self, name: str) -> None:
-        """No variable is known."""
+        return None

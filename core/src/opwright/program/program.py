@@ -1,8 +1,10 @@
-"""Programs: a tree of blocks that describes a computation, apart from how it is run."""
+"""A program: a tree of blocks that describes a computation, independent of how it is run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from opwright.describe.journal import record
@@ -12,14 +14,38 @@ from opwright.describe.vocabulary import STEP
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
 from opwright.program.block import Block
 from opwright.program.inference import drop_training, stop_training
-from opwright.program.name_prefix import current_prefix
 from opwright.program.text import format_program
-from opwright.program.transforms import copy_block, infer_block, prune_program
-from opwright.program.variable import Parameter, Variable
+from opwright.program.transforms import (
+    copy_block,
+    drop_unused_vars,
+    infer_block,
+    prune_block,
+    renumbered_blocks,
+)
+from opwright.program.variable import Parameter, Variable, list_names
 
 _SEED_MAX = 2**63 - 1
 _FREE_FIELDS = ("initializer", "optimize", "regularizer")
-"""What a parameter has that is not in the serialised form."""
+"""Attributes of a parameter that are not serialised."""
+
+_PREFIX: ContextVar[str] = ContextVar("prefix", default="")
+
+
+@contextmanager
+def name_guard(prefix: str) -> Iterator[str]:
+    """Begin the fresh names of programs with ``<prefix>/`` within a ``with`` block; guards nest.
+
+    Yields
+    ------
+    str
+        The whole prefix.
+    """
+    whole = f"{_PREFIX.get()}{prefix}/"
+    token = _PREFIX.set(whole)
+    try:
+        yield whole
+    finally:
+        _PREFIX.reset(token)
 
 
 class Program:
@@ -28,7 +54,7 @@ class Program:
     Parameters
     ----------
     seed : int
-        Of the random numbers, in [0, 2**63). An operator of seed 0 takes the program's.
+        Seed of random operators whose own seed is 0, in [0, 2**63).
 
     Attributes
     ----------
@@ -57,7 +83,7 @@ class Program:
 
     @property
     def seed(self) -> int:
-        """Seed of the random numbers; the same seed gives the same run."""
+        """Seed of the random numbers; runs with the same seed are equal."""
         return self._seed
 
     @seed.setter
@@ -71,21 +97,21 @@ class Program:
 
     @property
     def generation(self) -> int:
-        """A number that rises with every change, so that plans can be kept until then."""
+        """A number that rises with every change, until which plans are cached."""
         return self._generation
 
     def touch(self) -> None:
-        """Note that something changed; code that changes operators or attributes calls it."""
+        """Invalidate cached plans; code that changes operators or attributes calls it."""
         self._generation += 1
 
     def note_change(self, undo: Callable[..., object], *arguments: Any) -> None:
-        """Note a change that ``undo(*arguments)`` takes back; see `opwright.describe.journal`."""
+        """Record a change that ``undo(*arguments)`` reverts; see `opwright.describe.journal`."""
         self._generation += 1
-        record(self._take_back, undo, arguments)
+        record(self._revert, undo, arguments)
 
-    def _take_back(self, undo: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    def _revert(self, undo: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         undo(*arguments)
-        self._generation += 1  # plans of what was taken back must not serve what comes next
+        self._generation += 1  # plans of what was reverted must not serve later changes
 
     def global_block(self) -> Block:
         """Return block 0, where parameters live."""
@@ -109,7 +135,7 @@ class Program:
         Parameters
         ----------
         parent_idx : int, optional
-            The block around it; the current one by default.
+            The block around it; by default the current one.
         """
         parent = self.current_block() if parent_idx is None else self.block(parent_idx)
         block = self.add_block(parent.idx)
@@ -128,7 +154,7 @@ class Program:
         self._current_idx = idx
 
     def rollback(self) -> Block:
-        """Make the block around the current one current, and return it."""
+        """Make the parent of the current block the current one, and return it."""
         parent_idx = self.current_block().parent_idx
         if parent_idx is None:
             raise ProgramError(
@@ -139,16 +165,22 @@ class Program:
 
     def unique_name(self, prefix: str) -> str:
         """Return ``<guard prefix><prefix>_<n>``, which no variable of the program has."""
-        return self._unique.make(current_prefix() + prefix, self._names.__contains__)
+        return self._unique.make(_PREFIX.get() + prefix, self._names.__contains__)
 
     def free_name(self, name: str) -> str:
-        """Return `name` where it is free, or else ``<name>_<n>`` with the first n that is."""
+        """Return `name` if it is free, else ``<name>_<n>`` with the first free n."""
         if name not in self._names:
             return name
         return self._unique.make(name, self._names.__contains__)
 
+    def take_name(self, name: str) -> str:
+        """Return what `free_name` returns; no later call does."""
+        free = self.free_name(name)
+        self.note_name(free)
+        return free
+
     def note_name(self, name: str) -> None:
-        """Note that a variable of this name exists."""
+        """Record that a variable of this name exists."""
         if name in self._names:
             self.touch()
         else:
@@ -156,7 +188,7 @@ class Program:
             self.note_change(self._names.discard, name)
 
     def next_stream(self) -> int:
-        """Return the number of a random operator's stream; no two of a program get the same."""
+        """Return a number for the stream of a random operator, different from all others."""
         stream = self._streams
         self._streams += 1
         record(self.restore_streams, stream)
@@ -167,19 +199,18 @@ class Program:
         return self._streams
 
     def restore_streams(self, next_stream: int) -> None:
-        """Set what `next_stream` will return: a program that was read continues the count."""
+        """Set what `next_stream` will return, to continue the count of a saved program."""
         self._streams = next_stream
 
     def step_variable(self) -> Variable:
         """Return ``@step``, the persistable that counts runs for random operators."""
         block = self.global_block()
-        found = block.vars.get(STEP)
-        if found is not None:
-            return found
+        if STEP in block.vars:
+            return block.vars[STEP]
         return block.create_var(STEP, [1], "int64", persistable=True, stop_gradient=True)
 
     def parameters(self) -> list[Parameter]:
-        """Return all parameters, in the order in which they were made."""
+        """Return all parameters, in the order in which they were created."""
         return list(self.global_block().parameters())
 
     def infer_shapes(self) -> None:
@@ -190,15 +221,15 @@ class Program:
         infer_block(self.global_block())
 
     def clone(self, for_inference: bool = False) -> Program:
-        """Return a program like this one that shares nothing that changes.
+        """Return a copy of the program, which can be changed independently.
 
         Parameters
         ----------
         for_inference : bool
-            True returns what a trained network computes: operators with an attribute ``training``,
-            such as dropout and batch_norm, have it false, and what depends on the gradients of
-            `append_backward` is left out, updates above all. It reads the same parameters; losses
-            and metrics remain. `prune` leaves out what certain results do not need.
+            True returns what a trained network computes: the attribute ``training`` of operators
+            such as dropout and batch_norm is false, and operators that depend on the gradients of
+            `append_backward`, such as updates, are removed. It reads the same parameters; losses
+            and metrics remain. `prune` removes what given results do not need.
         """
         twin = object.__new__(Program)
         for slot in Program.__slots__:
@@ -212,7 +243,7 @@ class Program:
         return twin
 
     def stop_training(self) -> None:
-        """Set ``training`` of all operators that have it to false, as `clone` for inference."""
+        """Set the attribute ``training`` of all operators to false, as `clone` for inference."""
         stop_training(self)
 
     def prune(self, targets: Variable | str | Iterable[Variable | str]) -> Program:
@@ -223,7 +254,15 @@ class Program:
         targets : Variable, name, or list of these
             Variables of the global block.
         """
-        return prune_program(self, targets)
+        names = list_names(targets)
+        twin = self.clone()
+        block = twin.global_block()
+        for name in names:
+            block.var(name)
+        prune_block(block, set(names))
+        drop_unused_vars(block, names)
+        twin.replace_blocks(renumbered_blocks(twin))
+        return twin
 
     def to_proto(self) -> Any:
         """Return the program as a protobuf message, ProgramDesc."""
@@ -239,7 +278,7 @@ class Program:
         return program_from_proto(message, Program())
 
     def replace_blocks(self, blocks: list[Block]) -> None:
-        """Take over a list of blocks, numbered from 0; the global block is being built then."""
+        """Set the blocks, numbered from 0; the global block becomes the current one."""
         self.blocks = blocks
         self._current_idx = 0
         self.touch()
@@ -249,12 +288,12 @@ class Program:
         return self._unique.counts(), self._current_idx
 
     def restore_building(self, state: tuple[Any, ...]) -> None:
-        """Take over what `building_state` has returned of a program like this one."""
+        """Set what `building_state` has returned for a program like this one."""
         counts, self._current_idx = state
         self._unique = UniqueNames(counts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By its serialised form: definitions of operators hold functions, which no pickle holds.
+        # By its serialised form: definitions of operators have functions, which pickle refuses.
         from opwright.program.serialize import program_to_bytes
 
         fields = {
@@ -271,7 +310,7 @@ class Program:
         return format_program(self)
 
     def _repr_html_(self) -> str | None:
-        """Return the drawing of opwright-kit for notebooks; they show the repr in place of None."""
+        """Return the drawing of opwright-kit; for None a notebook shows the repr."""
         return frame_page(self)
 
 

@@ -1,4 +1,4 @@
-"""Which operators read what: variables read before they are written, variables of outer blocks."""
+"""Finds operators that read a variable before it is written."""
 
 from __future__ import annotations
 
@@ -13,21 +13,8 @@ if TYPE_CHECKING:
     from opwright.program.variable import Variable
 
 
-def captured_names(block: Block) -> tuple[str, ...]:
-    """Return the outer names that a block and the blocks within it read, in order of first use."""
-    names: dict[str, None] = {}
-    for op in block.ops:
-        for name in op.input_names():
-            if name not in block.vars:
-                names[name] = None
-    return tuple(names)
-
-
 def check_reads(block: Block, feeds: Iterable[str] | None, operators: Sequence[Operator]) -> None:
-    """Raise for the first operator that reads what is neither given nor written before it.
-
-    See `Block.check_reads`.
-    """
+    """See `Block.check_reads`."""
     fed = None if feeds is None else frozenset(feeds)
     _check_block(block, fed, operators, set() if fed is None else set(fed))
 
@@ -50,7 +37,7 @@ def _check_block(
 
 
 def _carried(op: Operator) -> set[str]:
-    """The variables of a loop's body that are written before each turn."""
+    """Return the variables of a loop's body that are written before each turn."""
     control = op.definition.control
     bodies = control.bodies(op.attrs) if control is not None else ()
     return {name for body in bodies for name in body.entering}

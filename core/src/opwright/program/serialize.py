@@ -1,4 +1,4 @@
-"""Programs as protobuf messages and back; what comes from outside is checked before it is used."""
+"""Converts programs to protobuf messages and back; a message is checked before it is used."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opwright import framework_pb2 as pb
 from opwright.describe import wire as messages
+from opwright.describe.current import current_operators
 from opwright.describe.dtypes import check_dtype
 from opwright.errors import (
     DtypeError,
@@ -16,7 +17,7 @@ from opwright.errors import (
     ShapeError,
 )
 from opwright.program.block import Block
-from opwright.program.operator import Operator, definition_of, package_of
+from opwright.program.operator import Operator, definition_of
 from opwright.program.variable import Parameter, Variable
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ STD_PLUGIN: Final = "std"
 """The entry point whose operator types have no prefix."""
 
 _MAX_DEPTH: Final = 64
-"""Blocks within blocks; a file that nests deeper is no program that anyone built."""
+"""How deep blocks may nest; no sensible program comes near it."""
 
 
 def program_to_proto(
@@ -35,12 +36,7 @@ def program_to_proto(
 ) -> pb.ProgramDesc:
     """Return the message of a program; the same program always gives the same message.
 
-    Parameters
-    ----------
-    program : Program
-        What to write.
-    feeds, fetches : sequence of str
-        Of a saved program: what is fed, and what are its results.
+    `feeds` and `fetches` are those of a saved program.
     """
     message = pb.ProgramDesc(
         format=messages.PROGRAM_FORMAT,
@@ -53,7 +49,7 @@ def program_to_proto(
     for block in program.blocks:
         _write_block(message.blocks.add(), block)
     types = {op.type for block in program.blocks for op in block.ops}
-    for package in sorted({package_of(op_type) for op_type in types}):
+    for package in sorted(set(map(current_operators().package_of, types))):
         message.requires.add(
             plugin=package.plugin, distribution=package.distribution, version=package.version
         )
@@ -78,7 +74,7 @@ def _write_var(message: pb.VarDesc, variable: Variable) -> None:
     message.frozen = isinstance(variable, Parameter) and not variable.trainable
     message.is_data = variable.is_data
     if variable.shape is not None:
-        message.shape.SetInParent()  # which sets the shape of a scalar, too
+        message.shape.SetInParent()  # sets the shape of a scalar, too
         message.shape.dims.extend(variable.shape)
 
 
@@ -95,9 +91,9 @@ def program_from_proto(message: pb.ProgramDesc | bytes, program: Program) -> Pro
     Raises
     ------
     FormatError
-        Where the message is no program, or one that no release of opwright has written.
+        If the message is no program, or one that no release of opwright has written.
     OperatorNotFoundError
-        Where an operator is unknown; it names the package to install.
+        If an operator is unknown; the message names the package to install.
     """
     if isinstance(message, bytes):
         message = messages.program_from_bytes(message)
@@ -138,7 +134,7 @@ def _check_head(message: pb.ProgramDesc) -> None:
 
 
 def _read_block(program: Program, position: int, message: pb.BlockDesc) -> None:
-    """Make the block of that position, with its variables."""
+    """Create the block of that position, with its variables."""
     parent_idx = None if message.parent_idx == -1 else message.parent_idx
     outer = position if position else 1
     if message.idx != position or (parent_idx is None) != (position == 0):
@@ -148,8 +144,8 @@ def _read_block(program: Program, position: int, message: pb.BlockDesc) -> None:
             f"program: block {position} must lie within an earlier one, got parent {parent_idx}"
         )
     block = program.blocks[0] if parent_idx is None else program.add_block(parent_idx)
-    if position:
-        _check_depth(block)
+    if position and block.depth >= _MAX_DEPTH:
+        raise FormatError(f"program: blocks nest at most {_MAX_DEPTH} deep, got {block.depth + 1}")
     for var_message in message.vars:
         variable = _read_var(block, var_message)
         if variable.name in block.vars:
@@ -158,38 +154,27 @@ def _read_block(program: Program, position: int, message: pb.BlockDesc) -> None:
         program.note_name(variable.name)
 
 
-def _check_depth(block: Block) -> None:
-    depth = 0
-    outer: Block | None = block
-    while outer is not None:
-        depth += 1
-        outer = outer.parent
-    if depth > _MAX_DEPTH:
-        raise FormatError(f"program: blocks nest at most {_MAX_DEPTH} deep, got {depth}")
-
-
 def _read_var(block: Block, message: pb.VarDesc) -> Variable:
     shape = tuple(message.shape.dims) if message.HasField("shape") else None
     name = message.name
     if not name or (message.is_parameter and block.idx):
         raise FormatError(f"block {block.idx}: a variable is described wrongly, got {name!r}")
     try:
-        check_dtype(message.dtype)  # NumPy would take, and parse, far more than names
+        check_dtype(message.dtype)  # NumPy accepts, and parses, far more than names
+        variable: Variable
         if message.is_parameter:
-            made: Variable = Parameter(
-                block, name, shape, message.dtype, trainable=not message.frozen
-            )
+            variable = Parameter(block, name, shape, message.dtype, trainable=not message.frozen)
         else:
-            made = Variable(block, name, shape, message.dtype, persistable=message.persistable)
+            variable = Variable(block, name, shape, message.dtype, persistable=message.persistable)
     except (ShapeError, DtypeError) as error:
         raise FormatError(f"block {block.idx}: variable {name!r}: {error}") from None
-    made.stop_gradient = message.stop_gradient
-    made.is_data = message.is_data
-    return made
+    variable.stop_gradient = message.stop_gradient
+    variable.is_data = message.is_data
+    return variable
 
 
 class _OperatorReader:
-    """Makes operators of descriptions; knows which packages the program requires."""
+    """Reads operators; `requires` are the packages that the program needs."""
 
     def __init__(self, requires: Iterable[pb.Requirement]) -> None:
         self._required = {item.plugin: item for item in requires}
@@ -197,7 +182,7 @@ class _OperatorReader:
         self._bodies: set[int] = set()
 
     def read(self, block: Block, message: pb.OpDesc) -> Operator:
-        """Return the operator of a message, checked like one that is appended."""
+        """Return the operator of a message, checked as `Block.append_op` does."""
         desc = messages.read_op(message)
         definition = self._definitions.get(desc.type)
         if definition is None:
@@ -243,7 +228,8 @@ class _OperatorReader:
         try:
             return definition_of(op_type)
         except OperatorNotFoundError as error:
-            required = self._requirement_of(op_type)
+            plugin, dot, _ = op_type.partition(".")
+            required = self._required.get(plugin if dot else STD_PLUGIN)
             if required is None:
                 raise
             raise OperatorNotFoundError(
@@ -251,24 +237,20 @@ class _OperatorReader:
                 f"{required.version}: pip install {required.distribution!r}"
             ) from None
 
-    def _requirement_of(self, op_type: str) -> pb.Requirement | None:
-        """The package that a program names for the plugin of this prefix."""
-        plugin, dot, _ = op_type.partition(".")
-        return self._required.get(plugin if dot else STD_PLUGIN)
-
     def _upgrade(
         self, definition: OpDefinition, desc: messages.OpDescription
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         op_type, version = desc.type, definition.proto.version
+        distribution = current_operators().package_of(op_type).distribution
         if desc.version > version:
             raise FormatError(
                 f"{op_type}: its version must be at most {version}, which is installed, got "
-                f"{desc.version}; upgrade {package_of(op_type).distribution}"
+                f"{desc.version}; upgrade {distribution}"
             )
         if definition.upgrade is None:
             raise FormatError(
                 f"{op_type}: version {desc.version} cannot be read by version {version}, got no "
-                f"upgrade from {package_of(op_type).distribution}; install the older release"
+                f"upgrade from {distribution}; install the older release"
             )
         given = {"inputs": desc.inputs, "outputs": desc.outputs, "attrs": desc.attrs}
         upgraded = definition.upgrade(given, desc.version)

@@ -1,4 +1,4 @@
-"""Programs as text that a person can read; defaults and what core wires by itself are left out."""
+"""Formats programs as text for people; default values and automatic inputs are left out."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _INDENT = "  "
 _MAX_COLUMN = 72
-"""Result types stand in one column up to here; a longer line has its own after two spaces."""
+"""Result types are in one column up to here; in a longer line they follow after two spaces."""
 
 
 def format_program(program: Program) -> str:
-    """Return the blocks of a program, one after the other."""
+    """Return the text of all blocks of a program."""
     owners = {
         body: (block, op, attr)
         for block in program.blocks
@@ -40,25 +40,18 @@ def format_program(program: Program) -> str:
 
 
 def format_block(block: Block) -> str:
-    """Return one block: what it is given, then its operators."""
+    """Return the text of one block: the variables that it is given, then its operators."""
     return _format_titled(block, f"block {block.idx}")
 
 
 def _format_titled(block: Block, title: str) -> str:
-    lines = [f"{title}:"]
-    given = _format_given(block)
-    ops = _format_operators(block)
-    lines.extend(_INDENT + line for line in given)
-    if given and ops:
-        lines.append("")
-    lines.extend(_INDENT + line for line in ops)
-    if not given and not ops:
-        lines.append(f"{_INDENT}(empty)")
-    return "\n".join(lines)
+    parts = [lines for lines in (_format_given(block), _format_operators(block)) if lines]
+    indented = ["\n".join(_INDENT + line for line in lines) for lines in parts]
+    return f"{title}:\n" + ("\n\n".join(indented) or f"{_INDENT}(empty)")
 
 
 def _format_given(block: Block) -> list[str]:
-    """The variables that no operator of the block makes, in columns."""
+    """Return the variables that no operator of the block writes, in columns."""
     written = {name for op in block.ops for name in op.output_names()}
     rows = []
     for variable in block.vars.values():
@@ -101,7 +94,7 @@ def _format_operators(block: Block) -> list[str]:
 
 
 def _format_results(op: Operator) -> str:
-    """Types of the main outputs; those that only the gradient needs would bury them."""
+    """Return the types of the main outputs, without those that only the gradient needs."""
     if op.block is None:
         return ""
     shown = []

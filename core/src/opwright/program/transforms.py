@@ -1,4 +1,4 @@
-"""Rewrites of blocks and whole programs: copy, prune to targets, infer all shapes anew."""
+"""Copies and prunes blocks, and infers their shapes again."""
 
 from __future__ import annotations
 
@@ -9,32 +9,30 @@ from opwright.errors import OpwrightError
 from opwright.program.block import Block
 from opwright.program.building import infer_outputs
 from opwright.program.operator import Operator
-from opwright.program.variable import Variable
 
 if TYPE_CHECKING:
     from opwright.program.program import Program
 
 
 def copy_block(block: Block, program: Program) -> Block:
-    """Return a block like `block` that belongs to `program`, without entering it there."""
-    copied = Block(program, block.idx, block.parent_idx)
-    copied.vars = {name: variable.copy_to(copied) for name, variable in block.vars.items()}
-    copied.ops = [copy_operator(op, copied) for op in block.ops]
-    return copied
+    """Return a copy of a block that belongs to `program`, which does not list it yet."""
+    twin = Block(program, block.idx, block.parent_idx)
+    twin.vars = {name: variable.copy_to(twin) for name, variable in block.vars.items()}
+    twin.ops = [_copy_operator(op, twin) for op in block.ops]
+    return twin
 
 
-def copy_operator(op: Operator, block: Block) -> Operator:
-    """Return an operator like `op` that belongs to `block`, without entering it there."""
+def _copy_operator(op: Operator, block: Block) -> Operator:
     inputs, outputs, attrs = dict(op.inputs), dict(op.outputs), dict(op.attrs)
     return Operator.make(block, op.definition, inputs, outputs, attrs)
 
 
 def clone_operator(op: Operator, block: Block) -> Operator:
-    """Return an operator like `op` that belongs to `block`, with blocks of its own there."""
-    cloned = copy_operator(op, block)
+    """Return a copy of an operator, with copies of its blocks, that `block` does not list yet."""
+    twin = _copy_operator(op, block)
     for attr, body in op.block_attrs().items():
-        cloned.attrs[attr] = clone_block(block, body).idx
-    return cloned
+        twin.attrs[attr] = clone_block(block, body).idx
+    return twin
 
 
 def clone_block(parent: Block, index: int) -> Block:
@@ -55,9 +53,9 @@ def clear_block(block: Block) -> None:
 
 
 def infer_block(block: Block) -> None:
-    """Infer the metas of all outputs in a block, and of the blocks within it, anew.
+    """Infer the metas of all outputs in a block, and in the blocks within it, again.
 
-    Data, parameters and what else no operator writes keep their metas; so do persistables.
+    Persistables, and variables that no operator writes, keep their metas.
     """
     for index, op in enumerate(block.ops):
         for body in op.block_attrs().values():
@@ -75,20 +73,6 @@ def infer_block(block: Block) -> None:
                     block.define_var(name, shape, dtype)
 
 
-def prune_program(program: Program, targets: Variable | str | Iterable[Variable | str]) -> Program:
-    """Return a new program with only what computes the targets, its blocks numbered anew."""
-    listed = [targets] if isinstance(targets, Variable | str) else list(targets)
-    names = [target.name if isinstance(target, Variable) else target for target in listed]
-    twin = program.clone()
-    block = twin.global_block()
-    for name in names:
-        block.var(name)
-    prune_block(block, set(names))
-    drop_unused_vars(block, names)
-    twin.replace_blocks(renumbered_blocks(twin))
-    return twin
-
-
 def prune_block(block: Block, needed: set[str]) -> None:
     """Keep the operators of a block that write what is needed at its end."""
     kept = []
@@ -104,7 +88,7 @@ def prune_block(block: Block, needed: set[str]) -> None:
 
 
 def _prune_bodies(op: Operator, block: Block) -> None:
-    """Prune the bodies of an operator, and what it captures, to what leaves them."""
+    """Prune the bodies of an operator, and what it captures, to what the results need."""
     control = op.definition.control
     if control is None:
         return
@@ -121,7 +105,7 @@ def _prune_bodies(op: Operator, block: Block) -> None:
 
 
 def drop_unused_vars(block: Block, kept: Iterable[str]) -> None:
-    """Remove the variables of a block that nothing in it, or within it, mentions any more."""
+    """Remove the variables of a block, and of those within it, that no operator there uses."""
     live = _live_blocks(block)
     used = set(kept)
     for part in live:
@@ -136,7 +120,7 @@ def drop_unused_vars(block: Block, kept: Iterable[str]) -> None:
 
 
 def _live_blocks(block: Block) -> list[Block]:
-    """A block and those within it that an operator still names, outer ones first."""
+    """Return a block and those within it that an operator has, outer ones first."""
     live = [block]
     for op in block.ops:
         for body in op.block_attrs().values():
@@ -145,7 +129,7 @@ def _live_blocks(block: Block) -> list[Block]:
 
 
 def renumbered_blocks(program: Program) -> list[Block]:
-    """Return the blocks that an operator still names, with indices without gaps."""
+    """Return the blocks that an operator still has, with indices without gaps."""
     live = sorted(_live_blocks(program.global_block()), key=lambda block: block.idx)
     numbers = {block.idx: number for number, block in enumerate(live)}
     for block in live:

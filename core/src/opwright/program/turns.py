@@ -1,4 +1,4 @@
-"""Every turn of a loop draws random numbers of its own: the step becomes a carried variable."""
+"""Lets every turn of a loop draw different random numbers: the loop carries the step."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from opwright.program.block import Block
 
 _STRIDES: Final = (0x9E3779B1, 0xBB67AE85, 0x3C6EF373, 0xA54FF53B)
-"""What a turn adds to the step, by depth. Random numbers go by 32 bits of the step; the multiples
-of these lie far from each other there, so that turns do not meet those of the next runs.
+"""What a turn adds to the step, by depth. Random numbers depend on 32 bits of the step; multiples
+of these lie far from each other there, so that no turn has the step of a later run.
 """
 
 
 def carry_step(
     block: Block, control: Loop, inputs: Slots, outputs: Wanted, attrs: Mapping[str, Any]
 ) -> tuple[Slots, Wanted, dict[str, Any]]:
-    """Return what a loop is made of, with the step among what it carries if its body reads it.
+    """Return the slots and attributes of a loop that also carries the step if its body reads it.
 
-    In the body a variable of the same name stands for the step, which every turn raises; a gradient
-    that runs backwards finds it as any other carried variable.
+    The body has a variable of the same name for the step, which every turn raises; the gradient of
+    the loop reads it like any other carried variable.
     """
     index = attrs.get(control.block)
     body = None if index is None else block.program.block(index)  # completion refuses None
@@ -32,7 +32,7 @@ def carry_step(
         return inputs, outputs, dict(attrs)
     stride, raised = (block.program.free_name(f"{STEP}/{word}") for word in ("stride", "next"))
     body.define_var(STEP, (1,), "int64")
-    value = float(_STRIDES[_depth(body) % len(_STRIDES)])
+    value = float(_STRIDES[body.depth % len(_STRIDES)])
     body.append_op(FILL_LIKE, {X: STEP}, {OUT: stride}, {"value": value})
     body.append_op(ADD_N, {X: [STEP, stride]}, {OUT: raised})
     given = outputs.get(control.outputs, ())
@@ -46,10 +46,3 @@ def carry_step(
     }
     inputs = {**inputs, control.carried: (*inputs.get(control.carried, ()), STEP)}
     return inputs, {**outputs, **more}, {**attrs, **carried}
-
-
-def _depth(block: Block) -> int:
-    depth = 0
-    while block.parent is not None:
-        block, depth = block.parent, depth + 1
-    return depth

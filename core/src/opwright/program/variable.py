@@ -1,4 +1,4 @@
-"""Variables of a program: a name, a shape and a dtype in a block; parameters are trained."""
+"""A variable of a program: a name, a shape and a dtype in a block; a parameter is trained."""
 
 from __future__ import annotations
 
@@ -18,17 +18,10 @@ UNKNOWN_DIM: Final = -1
 """A dimension that is known only when the program runs."""
 
 DEFAULT_DTYPE: Final = "float32"
-"""The dtype of a variable where none is given."""
 
 
-def normalize_shape(name: str, shape: Iterable[int | None] | None) -> tuple[int, ...] | None:
-    """Return the shape as a tuple of ints, unknown dimensions (None or -1) as -1.
-
-    Raises
-    ------
-    ShapeError
-        Where a dimension is no integer, or below -1.
-    """
+def _normalize_shape(name: str, shape: Iterable[int | None] | None) -> tuple[int, ...] | None:
+    """Return the shape as a tuple of ints, unknown dimensions (None or -1) as -1."""
     if shape is None:
         return None
     if isinstance(shape, str | bytes):
@@ -51,26 +44,19 @@ def _normalize_dim(name: str, dim: int | None) -> int:
 
 
 class Variable(Arithmetic):
-    """A value of a program, known by its name in a block.
+    """A value of a program, which has a name in a block.
 
-    Made by `Block.create_var` and, for outputs, by `Block.append_op`.
+    `Block.create_var` creates one and, for outputs, `Block.append_op`.
 
     Attributes
     ----------
     block : Block
-        Where the variable lives.
     name : str
         Unique in the block and in those around it.
-    shape : tuple of int, or None
-        -1 stands for an unknown dimension, None for an unknown number of dimensions.
-    dtype : str
-        Canonical name.
-    persistable : bool
-        Whether the value outlives a run, in a scope.
     stop_gradient : bool
         Whether no gradient flows to or through the variable.
     is_data : bool
-        Whether the value is given from outside, as a feed.
+        Whether the value is fed.
     """
 
     __slots__ = (
@@ -96,7 +82,7 @@ class Variable(Arithmetic):
     ) -> None:
         self.block = block
         self.name = name
-        self._shape = normalize_shape(name, shape)
+        self._shape = _normalize_shape(name, shape)
         self._dtype = canonical_dtype(dtype)
         self._persistable = persistable
         self.stop_gradient = stop_gradient
@@ -104,12 +90,12 @@ class Variable(Arithmetic):
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Dimensions; -1 is an unknown one, None an unknown number of them."""
+        """Dimensions; -1 for an unknown one, None for an unknown number of dimensions."""
         return self._shape
 
     @shape.setter
     def shape(self, shape: Iterable[int | None] | None) -> None:
-        old, self._shape = self._shape, normalize_shape(self.name, shape)
+        old, self._shape = self._shape, _normalize_shape(self.name, shape)
         self.block.program.note_change(setattr, self, "_shape", old)
 
     @property
@@ -124,7 +110,7 @@ class Variable(Arithmetic):
 
     @property
     def persistable(self) -> bool:
-        """Whether the value outlives a run."""
+        """Whether the value is kept between runs, in a scope."""
         return self._persistable
 
     @persistable.setter
@@ -145,7 +131,7 @@ class Variable(Arithmetic):
 
     @classmethod
     def of(cls, block: Block, name: str, shape: tuple[int, ...] | None, dtype: str) -> Variable:
-        """Return a variable of parts that were checked before."""
+        """Return a variable of checked parts."""
         variable = object.__new__(cls)
         variable.block = block
         variable.name = name
@@ -157,7 +143,7 @@ class Variable(Arithmetic):
         return variable
 
     def copy_to(self, block: Block) -> Variable:
-        """Return a variable like this one that belongs to `block`, without entering it there."""
+        """Return a copy of this variable that belongs to `block`, which does not list it yet."""
         twin = object.__new__(type(self))
         for slot in Variable.__slots__:
             setattr(twin, slot, getattr(self, slot))
@@ -166,7 +152,7 @@ class Variable(Arithmetic):
 
     @property
     def type_text(self) -> str:
-        """Dtype and shape as a person reads them: ``float32[?, 64]``."""
+        """Dtype and shape for messages: ``float32[?, 64]``."""
         if self.shape is None:
             return f"{self.dtype}[...]"
         return f"{self.dtype}[{', '.join('?' if dim < 0 else str(dim) for dim in self.shape)}]"
@@ -184,15 +170,12 @@ class Variable(Arithmetic):
 
 
 class Parameter(Variable):
-    """A persistable variable that training changes; it lives in the global block.
+    """A persistable variable of the global block that training changes.
 
     Attributes
     ----------
-    trainable : bool
-        Whether `append_backward` serves it unasked.
     initializer, optimize, regularizer : object
-        Free for the layers and optimizers that use them; core does not look at them, and they are
-        not saved.
+        For layers and optimizers; the core does not use them, and they are not saved.
     """
 
     __slots__ = ("_trainable", "initializer", "optimize", "regularizer")
@@ -214,7 +197,7 @@ class Parameter(Variable):
 
     @property
     def trainable(self) -> bool:
-        """Whether `append_backward` serves it unasked; what was appended before stays."""
+        """Whether `append_backward` returns its gradient by default, from the next call on."""
         return self._trainable
 
     @trainable.setter
@@ -232,7 +215,7 @@ class Parameter(Variable):
         return True
 
     def copy_to(self, block: Block) -> Parameter:
-        """Return a parameter like this one that belongs to `block`, without entering it there."""
+        """See `Variable.copy_to`."""
         twin = super().copy_to(block)
         for slot in Parameter.__slots__:
             setattr(twin, slot, getattr(self, slot))
@@ -241,3 +224,9 @@ class Parameter(Variable):
 
 def _find_variable(block: Block, name: str) -> Variable:
     return block.vars[name]
+
+
+def list_names(items: Variable | str | Iterable[Variable | str]) -> list[str]:
+    """Return the names of variables or names, or of a single one."""
+    listed = [items] if isinstance(items, Variable | str) else items
+    return [item.name if isinstance(item, Variable) else item for item in listed]
