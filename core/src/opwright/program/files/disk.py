@@ -1,4 +1,4 @@
-"""Files for `save` and `load`.
+"""Writes and reads files for `save` and `load`.
 
 A file is written under a new name, never through a link, and is on the disk when it is closed. Only
 regular files are read, and no read takes more memory than the file has bytes.
@@ -29,7 +29,7 @@ Chunk = bytes | memoryview
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, with those above it where they are missing; it lasts when this returns."""
+    """Create a folder and its missing parents; they are on the disk when this returns."""
     if path.is_dir():
         return
     make_folder(path.parent)
@@ -42,7 +42,7 @@ def make_folder(path: Path) -> None:
 
 
 def make_inner_folder(path: Path) -> None:
-    """Make a folder within one that exists; a link in its place is refused."""
+    """Create a folder within one that exists; a link in its place is refused."""
     try:
         path.mkdir()
     except FileExistsError:
@@ -55,10 +55,7 @@ def make_inner_folder(path: Path) -> None:
 def write_file(path: Path, chunks: Iterable[Chunk]) -> None:
     """Write a file that must not exist; it is on the disk when this returns.
 
-    Raises
-    ------
-    OSError
-        With the path, where the file cannot be written; a part of it may remain.
+    An OSError has the path; a part of the file may remain.
     """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
     try:
@@ -78,16 +75,13 @@ def _write_all(handle: int, data: memoryview) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make renames last: a folder is a file of names, which has to reach the disk as well."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    """Write the names in a folder to the disk: without this, a crash may undo renames."""
+    with open_folder(path) as handle:
         os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder and what is in it, beside others who may be doing the same."""
+    """Remove a folder and what is in it; other processes may be doing the same."""
     try:
         inner_paths = list(path.iterdir())
     except FileNotFoundError:
@@ -112,13 +106,13 @@ def remove_file(path: Path) -> None:
 
 
 def kind_of(mode: int) -> str:
-    """Return what a file of this mode is, for messages."""
+    """Return the kind of a file of this mode, for messages."""
     return _KINDS.get(stat.S_IFMT(mode), "a file")
 
 
 @contextmanager
 def open_folder(path: Path) -> Iterator[int]:
-    """Open a folder, to open what is in it by name: all of it is then of this one folder."""
+    """Open a folder: files that are opened through the handle are all in this one folder."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield handle
@@ -128,16 +122,10 @@ def open_folder(path: Path) -> Iterator[int]:
 
 @contextmanager
 def open_regular(path: Path, folder: int | None = None, *, follow: bool = False) -> Iterator[int]:
-    """Open a regular file for reading; pipes and devices are refused, and never waited for.
+    """Open a regular file for reading; pipes and devices are refused, without waiting for them.
 
-    Parameters
-    ----------
-    path : Path
-        The file. With `folder` its last part is opened there, and the rest serves messages.
-    folder : int, optional
-        The open folder that the file is in.
-    follow : bool
-        Whether the file may be a symbolic link.
+    With `folder`, an open folder, the file of this name in it is opened, and the rest of `path`
+    serves messages. With `follow` the file may be a symbolic link.
     """
     name: Path | str = path if folder is None else path.name
     _check_regular(path, os.stat(name, dir_fd=folder, follow_symlinks=follow).st_mode)
@@ -166,7 +154,7 @@ def read_small(path: Path, handle: int, max_bytes: int) -> bytes:
 
 
 def read_into(path: Path, handle: int, target: memoryview, offset: int) -> None:
-    """Fill `target` with the bytes of an open file that begin at `offset`."""
+    """Fill `target` with the bytes of an open file from `offset` on."""
     position = 0
     while position < len(target):
         part = target[position : position + _CHUNK_BYTES]

@@ -1,8 +1,8 @@
-"""The generations of a folder: each save makes one, whole, under the next number.
+"""The generations of a folder: each save adds one, complete, under the next number.
 
-A generation is a folder. It is written under a name of its own and gets its number by a rename,
-which fails where another saver has taken the number: that rename publishes a save, and alone keeps
-savers apart. See ``docs/decisions/0047-generations.md``.
+A generation is a folder. It is written under a temporary name and gets its number by a rename,
+which fails if another saver has taken the number. This rename publishes a save, and nothing else
+is needed to keep savers apart. See ``docs/decisions/0047-generations.md``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TAKEN: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 _WITHOUT_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS})
 
 Fill = Callable[[Path], None]
-"""Writes the files of a generation into a folder that is empty."""
+"""Writes the files of a generation into an empty folder."""
 
 
 def name_of(number: int) -> str:
@@ -57,26 +57,23 @@ def list_numbers(folder: Path) -> list[int]:
 
 
 def find_newest(folder: Path) -> int | None:
-    """Return the number of the generation that is loaded, None where there is none."""
-    numbers = list_numbers(folder)
-    return numbers[-1] if numbers else None
+    """Return the number of the newest generation, which is loaded; None where there is none."""
+    return next(reversed(list_numbers(folder)), None)
 
 
 def link_text(name: str) -> str:
-    """Return where the link of this name at the top of a folder points."""
+    """Return the target of the link of this name at the top of a folder."""
     return f"{LATEST}/{name}"
 
 
 @contextmanager
 def saving_to(folder: Path) -> Iterator[Saver]:
-    """Make a folder ready, and remove the files that ended savers have left in it.
+    """Prepare a folder, and remove the files that ended savers have left in it.
 
     Raises
     ------
     FileTakenError
-        Where something that `save` has not made has the name of a link at its top.
-    OSError
-        Where the folder cannot be written.
+        If something that `save` has not made has the name of a link at its top.
     """
     make_folder(folder)
     _check_links(folder)
@@ -102,21 +99,8 @@ def _check_links(folder: Path) -> None:
 def publish(folder: Path, saver: Saver, fill: Fill, number: int | None = None) -> None:
     """Write a generation and give it the next number.
 
-    Parameters
-    ----------
-    folder : Path
-        What is saved to.
-    saver : Saver
-        Of this call.
-    fill : callable
-        Writes the files.
-    number : int, optional
-        The only number that it may have: where that is taken, nothing is added.
-
-    Raises
-    ------
-    OSError
-        Where the disk is full, or the folder cannot be written; what is loaded is as before.
+    With `number` it gets this number, or nothing is added if that is taken. After an OSError, such
+    as that of a full disk, `load` returns what it returned before.
     """
     for _ in range(_MAX_TRIES):
         new = saver.new_folder
@@ -135,15 +119,15 @@ def publish(folder: Path, saver: Saver, fill: Fill, number: int | None = None) -
         if new.exists():  # the only number is taken
             remove_folder(new)
             return
-        # Otherwise another saver took this one for dead, which without locks it cannot know.
+        # Else another saver took this one for ended, which it cannot know without locks.
     raise OSError(errno.EBUSY, "other savers remove what is being written", os.fspath(folder))
 
 
 def _take_number(folder: Path, new: Path, only: int | None) -> bool:
-    """Rename a folder to the next number; False where it vanished, or the only number is taken."""
+    """Rename a folder to the next number; False if it vanished, or the only number is taken."""
     identity = os.lstat(new)
     for _ in range(_MAX_TRIES):
-        # A client of NFS then asks the server for the names, instead of what it remembers of them.
+        # Makes an NFS client ask the server for the names, instead of using those it has cached.
         os.utime(folder / GENERATIONS)
         number = (find_newest(folder) or 0) + 1 if only is None else only
         if number > _MAX_NUMBER:
@@ -152,7 +136,7 @@ def _take_number(folder: Path, new: Path, only: int | None) -> bool:
         try:
             new.rename(target)
         except FileNotFoundError:
-            # Over NFS a rename may be done, and its answer lost: the second attempt then fails.
+            # Over NFS the answer to a successful rename may be lost: the client's retry then fails.
             return _is_same(identity, target)
         except OSError as error:
             if error.errno not in _TAKEN:
@@ -174,7 +158,7 @@ def _is_same(identity: os.stat_result, path: Path) -> bool:
 def point_to_newest(folder: Path, saver: Saver) -> None:
     """Let the links at the top lead to the newest generation, for people and for other tools."""
     changed = True
-    while changed:  # the saver of a newer one may have pointed there before this one
+    while changed:  # the saver of a newer one may have set the links before this one
         changed = False
         newest = f"{GENERATIONS}/{name_of(find_newest(folder) or 0)}"
         for name, text in (
@@ -197,7 +181,7 @@ def read_link(path: Path) -> str | None:
 
 
 def _replace_link(path: Path, text: str, saver: Saver) -> None:
-    """Make a link in the place of a file; where the file system has no links, only remove it."""
+    """Replace a file by a link; where the file system has no links, only remove it."""
     try:
         saver.new_link.symlink_to(text)
     except OSError as error:
@@ -209,7 +193,7 @@ def _replace_link(path: Path, text: str, saver: Saver) -> None:
 
 
 def remove_old(folder: Path, saver: Saver, keep: int) -> None:
-    """Leave the newest `keep` generations; what cannot be removed is reported and stays."""
+    """Remove all but the newest `keep` generations; warn where that fails."""
     try:
         for number in list_numbers(folder)[:-keep]:
             saver.retire(folder / GENERATIONS / name_of(number))

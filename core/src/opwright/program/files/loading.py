@@ -1,4 +1,4 @@
-"""A saved program is read, and what it keeps is set in a scope; `opwright.load` makes it run."""
+"""Reads saved programs and their parameters; `opwright.load` also makes them callable."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from numpy.typing import NDArray
+
 from opwright.describe.arguments import suggest_arguments
-from opwright.errors import FormatError, ProgramError
+from opwright.errors import FileMissingError, FormatError, ProgramError
 from opwright.program import Program, default_scope
+from opwright.program.files.disk import open_regular
 from opwright.program.files.opening import SavedPair, folder_of, read_saved
 from opwright.program.files.pair import read_program
 from opwright.program.files.params_file import Arrays, read_params
-from opwright.program.files.writing import kept_variables
+from opwright.program.files.safetensors_file import read_array, read_header
+from opwright.program.files.writing import persistable_variables
 
 if TYPE_CHECKING:
     from opwright._runtime import Scope
@@ -28,36 +32,35 @@ class _Fields(NamedTuple):
 
 
 class LoadedProgram(_Fields):
-    """A program that was saved: ``program, feeds, fetches = load(folder)``.
+    """A saved program: ``program, feeds, fetches = load(folder)``.
 
     It can be called, from any number of threads: ``loaded(img=images)`` returns a list with an
-    array for each of `fetches`, as prediction computes them: without updates, and with ``training``
-    false, see ``Program.clone(for_inference=True)``. Only what they depend on is fed.
+    array for each of `fetches`. They are computed for prediction: without updates, and with
+    ``training`` false, see ``Program.clone(for_inference=True)``. Only what they need is fed.
 
     Attributes
     ----------
     program : Program
-        What was saved.
     feeds : tuple of str
         The variables that must be fed, in the order in which they were declared.
     fetches : tuple of str
-        The results that were named when it was saved.
+        The argument `fetch` of `save`.
     notes : mapping
         The argument `notes` of `save`.
     compute : callable or None
-        What a call runs; None without parameters.
+        Computes the results; None without parameters.
     """
 
     notes: Mapping[str, Any] = _NO_NOTES
     compute: Callable[[dict[str, Any]], list[Any]] | None = None
 
     def __call__(self, /, **feeds: Any) -> list[Any]:
-        """Return the results for arrays by the names of their variables.
+        """Return the results for arrays, which are given by the names of their variables.
 
         Raises
         ------
         FeedError
-            For a missing, unknown or misshapen feed.
+            For a missing or unknown feed, or one of a wrong shape.
         ProgramError
             For a program without results, and for one of `load_program`, without parameters.
         """
@@ -70,28 +73,28 @@ class LoadedProgram(_Fields):
 
 
 def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProgram:
-    """Return a saved program and set its variables in a scope: what `opwright.load` begins with."""
-    loaded, arrays = read_saved(folder_of("load", path), _read_whole)
+    """Return a saved program and set its variables in a scope, for `opwright.load`."""
+    loaded, arrays = read_saved(folder_of("load", path), _read_all)
     target = default_scope() if scope is None else scope
-    for variable in kept_variables(loaded.program):
+    for variable in persistable_variables(loaded.program):
         array = arrays[variable.name]
         if variable.shape != array.shape:
-            variable.shape = array.shape  # with the sizes that the program leaves open
+            variable.shape = array.shape  # with the sizes that are unknown in the program
     target.set_all(arrays)
     return loaded
 
 
-def _read_whole(files: SavedPair) -> tuple[LoadedProgram, Arrays]:
+def _read_all(files: SavedPair) -> tuple[LoadedProgram, Arrays]:
     data, loaded = _read_program(files)
-    kept = kept_variables(loaded.program)
-    expected = {variable.name: (variable.shape, variable.dtype) for variable in kept}
-    with files.open_params(data) as (path, handle):
-        return loaded, read_params(path, handle, data, expected)
+    variables = persistable_variables(loaded.program)
+    expected = {variable.name: (variable.shape, variable.dtype) for variable in variables}
+    path, handle = files.open_params(data)
+    return loaded, read_params(path, handle, data, expected)
 
 
 @suggest_arguments
 def load_program(path: str | os.PathLike[str]) -> LoadedProgram:
-    """Return a saved program without its parameters; no scope is touched.
+    """Return a saved program without its parameters; no scope changes.
 
     Parameters
     ----------
@@ -110,7 +113,6 @@ def load_program(path: str | os.PathLike[str]) -> LoadedProgram:
 
 
 def _read_program(files: SavedPair) -> tuple[bytes, LoadedProgram]:
-    """The bytes of a program's file, and what they say."""
     data = files.read_program()
     loaded = _parse(data)
     loaded.notes = files.notes
@@ -118,16 +120,39 @@ def _read_program(files: SavedPair) -> tuple[bytes, LoadedProgram]:
 
 
 def _parse(data: bytes) -> LoadedProgram:
-    from opwright.describe import wire as messages  # and protobuf with it
+    from opwright.describe import wire as messages  # imports protobuf
 
     message = messages.program_from_bytes(data)
     program = Program.from_proto(message)
-    _check_names(program, (*message.feeds, *message.fetches))
+    for name in (*message.feeds, *message.fetches):
+        if name not in program.global_block().vars:
+            raise FormatError(f"program: a feed or fetch must be a variable, got {name!r}")
     return LoadedProgram(program, tuple(message.feeds), tuple(message.fetches))
 
 
-def _check_names(program: Program, names: tuple[str, ...]) -> None:
-    block = program.global_block()
-    for name in names:
-        if name not in block.vars:
-            raise FormatError(f"program: a feed or fetch must be a variable, got {name!r}")
+def load_tensors(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a safetensors file, such as a ``state_dict`` of PyTorch, by name.
+
+    No code in the file is run, and no more memory is taken than it has bytes.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file.
+
+    Raises
+    ------
+    FileMissingError
+        If there is no such file.
+    FormatError
+        If it is truncated, or no safetensors file, or has a dtype that opwright lacks.
+    """
+    file = folder_of("load_tensors", path)
+    try:
+        with open_regular(file, follow=True) as handle:
+            tensors = read_header(file, handle).tensors
+            return {name: read_array(file, handle, tensor) for name, tensor in tensors.items()}
+    except FileNotFoundError:
+        raise FileMissingError(
+            f"{file}: must be a safetensors file, got no such file; check the path"
+        ) from None

@@ -1,4 +1,4 @@
-"""The manifest of a generation: which files it has, how long they are, and what they hold."""
+"""The manifest of a generation: sizes and checksums of its files, and the notes of the user."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from opwright.errors import AttributeValueError, FormatError
-from opwright.program.files.disk import open_regular, read_small
+from opwright.program.files.disk import open_regular, read_small, write_file
 from opwright.program.files.params_file import ParamsMark
 
 MANIFEST: Final = "generation.json"
@@ -22,17 +22,7 @@ _MAX_BYTES: Final = _MAX_NOTES_BYTES + (1 << 16)
 
 
 class Manifest(NamedTuple):
-    """What a generation consists of.
-
-    Attributes
-    ----------
-    program_bytes, params_bytes : int
-        The sizes of the two files.
-    mark : ParamsMark
-        The SHA-256 of the program, and the CRC-32 of the parameters' names, shapes and data.
-    notes : dict
-        The argument `notes` of `save`.
-    """
+    """The sizes of both files, the mark of the parameters, and the argument `notes` of `save`."""
 
     program_bytes: int
     params_bytes: int
@@ -40,8 +30,8 @@ class Manifest(NamedTuple):
     notes: dict[str, Any]
 
 
-def encode_manifest(manifest: Manifest) -> bytes:
-    """Return the bytes of a manifest."""
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest of a generation."""
     content = {
         "format": _FORMAT,
         "format_version": _VERSION,
@@ -51,11 +41,11 @@ def encode_manifest(manifest: Manifest) -> bytes:
         },
         "notes": manifest.notes,
     }
-    return json.dumps(content).encode() + b"\n"
+    write_file(folder / MANIFEST, [json.dumps(content).encode() + b"\n"])
 
 
 def check_notes(notes: object) -> dict[str, Any]:
-    """Return notes as JSON gives them back; AttributeValueError where that is something else."""
+    """Return a copy of notes by way of JSON; AttributeValueError if that changes them."""
     if notes is None:
         return {}
     if not isinstance(notes, Mapping) or not all(isinstance(name, str) for name in notes):
@@ -83,13 +73,7 @@ def check_notes(notes: object) -> dict[str, Any]:
 
 
 def read_manifest(path: Path, folder: int) -> Manifest:
-    """Return the manifest of an open folder.
-
-    Raises
-    ------
-    FormatError
-        Where it is no manifest, or one of a newer format.
-    """
+    """Return the manifest of an open folder; FormatError if it is none, or of a newer format."""
     with open_regular(path, folder) as handle:
         data = read_small(path, handle, _MAX_BYTES)
     try:

@@ -1,4 +1,4 @@
-"""Reading one saved state: every file is opened once, and all of them are of one generation."""
+"""Opens the files of one saved state: each file once, and all of the same generation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from opwright.program.files.manifest import MANIFEST, PARAMS, PROGRAM, read_mani
 from opwright.program.files.pair import (
     OpenFile,
     check_top_level,
-    open_pair_params,
+    open_params,
     read_open_program,
     read_program,
 )
@@ -35,7 +35,7 @@ Read = TypeVar("Read")
 
 
 def folder_of(who: str, path: object) -> Path:
-    """Return the argument `path` as a Path; AttributeTypeError, beginning with `who`, otherwise."""
+    """Return the argument `path` of the function `who`; AttributeTypeError if it is no path."""
     if not isinstance(path, str | os.PathLike):
         raise AttributeTypeError(
             f"{who}: path must be a str or a path, got {path!r}; the folder comes first"
@@ -44,65 +44,51 @@ def folder_of(who: str, path: object) -> Path:
 
 
 class SavedPair:
-    """The files of a pair by itself; see `opwright.program.files.pair`.
+    """The files of a pair by itself; see `opwright.program.files.pair`. `stack` closes them.
 
-    Attributes
-    ----------
-    folder : Path
-        Where they are.
-    notes : dict
-        Empty: a pair has no manifest.
+    It has no `notes`: a pair has no manifest.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.folder = folder
         self.notes: dict[str, Any] = {}
+        self._stack = stack
 
     def read_program(self) -> bytes:
         """Return the bytes of the program."""
         return read_program(self.folder / PROGRAM, follow=True)
 
-    @contextlib.contextmanager
-    def open_params(self, program: bytes) -> Iterator[OpenFile]:
-        """Open the parameters that were saved with the program."""
-        with open_pair_params(self.folder, program) as opened:
-            yield opened
+    def open_params(self, program: bytes) -> OpenFile:
+        """Return the parameters that were saved with the program."""
+        return open_params(self._stack, self.folder, program)
 
 
 class SavedGeneration(SavedPair):
-    """The files of a generation, all of them open: no saver can take them away any more.
+    """The files of a generation, all of them open: a saver that removes them does no harm.
 
-    Parameters
-    ----------
-    folder : Path
-        Where they are, for messages.
-    handle : int
-        That folder, open: what is opened by it is of one generation.
-    stack : ExitStack
-        Closes the files.
+    They are opened through `handle`, the open folder, and so belong to one generation.
     """
 
     def __init__(self, folder: Path, handle: int, stack: ExitStack) -> None:
-        super().__init__(folder)
+        super().__init__(folder, stack)
         self._manifest = read_manifest(folder / MANIFEST, handle)
         self._program = stack.enter_context(open_regular(folder / PROGRAM, handle))
         self._params = stack.enter_context(open_regular(folder / PARAMS, handle))
         self.notes = self._manifest.notes
 
     def read_program(self) -> bytes:
-        """Return the bytes of the program; FormatError where the manifest says otherwise."""
+        """Return the bytes of the program; FormatError if they are not those of the manifest."""
         path = self.folder / PROGRAM
         program = read_open_program(path, self._program)
-        wanted = self._manifest.mark.program
-        if len(program) != self._manifest.program_bytes or digest_of(program) != wanted:
+        digest = self._manifest.mark.program
+        if len(program) != self._manifest.program_bytes or digest_of(program) != digest:
             raise FormatError(
                 f"{path}: truncated or damaged, got other bytes than its {MANIFEST} says"
             )
         return program
 
-    @contextlib.contextmanager
-    def open_params(self, program: bytes) -> Iterator[OpenFile]:
-        """Return the parameters; FormatError where the manifest says otherwise."""
+    def open_params(self, program: bytes) -> OpenFile:
+        """Return the parameters; FormatError if they are not those of the manifest."""
         path, manifest = self.folder / PARAMS, self._manifest
         size_bytes = os.fstat(self._params).st_size
         if size_bytes != manifest.params_bytes or read_mark(path, self._params) != manifest.mark:
@@ -110,20 +96,20 @@ class SavedGeneration(SavedPair):
                 f"{path}: truncated or damaged, got {size_bytes} bytes that are not those of "
                 f"its {MANIFEST}, which says {manifest.params_bytes}"
             )
-        yield path, self._params
+        return path, self._params
 
 
 def read_saved(folder: Path, read: Callable[[SavedPair], Read]) -> Read:
-    """Return what `read` makes of the newest generation, or of a pair by itself.
+    """Return what `read` returns for the newest generation, or for a pair by itself.
 
-    Where reading fails, and another process has saved meanwhile, its generation is read instead.
+    If that fails, and another process has saved meanwhile, the new generation is read instead.
 
     Raises
     ------
     FileMissingError
-        Where the folder holds no saved program.
+        If the folder has no saved program.
     FormatError, OSError
-        What `read` raises of a state that is still the newest one.
+        The errors of `read` for what is still the newest generation.
     """
     for _ in range(_MAX_TRIES):
         newest = find_newest(folder)
@@ -155,11 +141,11 @@ def _open(folder: Path, newest: int | None) -> Iterator[SavedPair]:
         if newest is not None or os.path.lexists(path / MANIFEST):
             yield SavedGeneration(path, handle, stack)
         else:
-            yield SavedPair(path)
+            yield SavedPair(path, stack)
 
 
 def _missing(folder: Path, newest: int | None, error: OSError) -> FileMissingError | FormatError:
-    """Return the error for a missing file; it says which parts of the folder are there."""
+    """Return the error for a missing file, which says what the folder has."""
     name = Path(error.filename or PROGRAM).name
     if newest is not None:
         return FormatError(

@@ -1,15 +1,14 @@
 """The two files at the top of a folder: links to the newest generation, or a saved pair by itself.
 
 A pair by itself was written by a release without generations, or copied from a generation. The
-first `save` to its folder makes it a generation, before it adds its own.
+first `save` to its folder turns it into a generation, before it adds its own.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -38,22 +37,17 @@ from opwright.program.files.manifest import (
     PARAMS,
     PROGRAM,
     Manifest,
-    encode_manifest,
     read_manifest,
+    write_manifest,
 )
-from opwright.program.files.params_file import (
-    ParamsMark,
-    check_belongs,
-    digest_of,
-    read_mark,
-)
+from opwright.program.files.params_file import ParamsMark, check_belongs, digest_of, read_mark
 from opwright.program.files.savers import Saver
 
-_NEW: Final = ".new"  # what the first releases called the files of a save that is under way
+_NEW: Final = ".new"  # ends the names of temporary files of the first releases
 _COPY_BYTES: Final = 1 << 20
 
 OpenFile = tuple[Path, int]
-"""A path, for messages, and the handle through which alone the file is read."""
+"""A path, for messages, and the handle through which the file is read."""
 
 
 def read_program(path: Path, *, follow: bool = False) -> bytes:
@@ -63,29 +57,23 @@ def read_program(path: Path, *, follow: bool = False) -> bytes:
 
 
 def read_open_program(path: Path, handle: int) -> bytes:
-    """Return the bytes of a program's file that is open; FormatError where they are too many."""
-    from opwright.describe import wire as messages  # and protobuf with it
+    """Return the bytes of an open program file; FormatError if they are too many."""
+    from opwright.describe import wire as messages  # imports protobuf
 
     return read_small(path, handle, messages.MAX_PROGRAM_BYTES)
 
 
-@contextlib.contextmanager
-def open_pair_params(folder: Path, program: bytes) -> Iterator[OpenFile]:
+def open_params(stack: ExitStack, folder: Path, program: bytes) -> OpenFile:
     """Open the parameters of a pair by itself: the file that was written with the program.
 
-    After a save of the first releases that was interrupted between its two renames it has its
-    temporary name yet.
+    If a save of the first releases was interrupted between its two renames, the file still has its
+    temporary name.
 
     Raises
     ------
     FileNotFoundError, FormatError
-        Where there is none; it says what is wrong with ``params.safetensors``.
+        If there is none; the message says what is wrong with ``params.safetensors``.
     """
-    with ExitStack() as stack:
-        yield _open_fitting(stack, folder, program)
-
-
-def _open_fitting(stack: ExitStack, folder: Path, program: bytes) -> OpenFile:
     failures = []
     for path in (folder / PARAMS, folder / (PARAMS + _NEW)):
         try:
@@ -99,7 +87,7 @@ def _open_fitting(stack: ExitStack, folder: Path, program: bytes) -> OpenFile:
 
 
 def check_top_level(folder: Path) -> None:
-    """Raise FormatError where a file at the top of a folder with generations is of none of them.
+    """Raise FormatError if a file at the top of a folder with generations belongs to none of them.
 
     Whoever put it there expects `load` to read it, but `load` reads the newest generation. A copy
     of a generation's file is accepted: tools that copy folders turn links into files.
@@ -114,7 +102,7 @@ def check_top_level(folder: Path) -> None:
 
 def _find_foreign(folder: Path) -> list[str]:
     names = [name for name in (PROGRAM, PARAMS) if _is_foreign(folder, name)]
-    # A saver may have put the links there, and removed a generation, since this began to look.
+    # Look twice: a saver may have set the links, and removed a generation, meanwhile.
     return [name for name in names if _is_foreign(folder, name)]
 
 
@@ -123,10 +111,10 @@ def _is_foreign(folder: Path, name: str) -> bool:
     if not os.path.lexists(path) or read_link(path) == link_text(name):
         return False
     try:
-        found = _mark_of(path)
+        mark = _mark_of(path)
     except (FileNotFoundError, FormatError):
         return True
-    return all(found != _mark_in(manifest, name) for manifest in _manifests(folder))
+    return all(mark != _mark_in(manifest, name) for manifest in _manifests(folder))
 
 
 def _mark_of(path: Path) -> tuple[int, ParamsMark]:
@@ -146,15 +134,15 @@ def _mark_in(manifest: Manifest, name: str) -> tuple[int, ParamsMark]:
 def _manifests(folder: Path) -> Iterator[Manifest]:
     for number in list_numbers(folder):
         path = folder / GENERATIONS / name_of(number)
-        # One that is gone or damaged has no file that would be loaded.
-        with contextlib.suppress(OSError, FormatError), open_folder(path) as handle:
+        # A generation that is gone or damaged has no file that could be loaded.
+        with suppress(OSError, FormatError), open_folder(path) as handle:
             yield read_manifest(path / MANIFEST, handle)
 
 
 def adopt_pair(folder: Path, saver: Saver) -> None:
-    """Make a pair by itself a generation, so that it can be loaded at any moment of a save.
+    """Turn a pair by itself into a generation, so that it can be loaded at any moment of a save.
 
-    Nothing is done where there is no whole pair, or another saver has made it a generation.
+    Do nothing if the pair is not complete, or another saver has done it.
     """
     number = (find_newest(folder) or 0) + 1
     if number > 1 and not _find_foreign(folder):
@@ -162,7 +150,7 @@ def adopt_pair(folder: Path, saver: Saver) -> None:
     with ExitStack() as stack:
         try:
             program = read_program(folder / PROGRAM, follow=True)
-            source = _open_fitting(stack, folder, program)
+            source = open_params(stack, folder, program)
         except (FileNotFoundError, FormatError):
             return
         _finish_interrupted(folder, source)
@@ -173,13 +161,13 @@ def _finish_interrupted(folder: Path, source: OpenFile) -> None:
     """Give the parameters of an interrupted save their name: both files are then of one save."""
     path, _ = source
     if path.name != PARAMS:
-        with contextlib.suppress(FileNotFoundError):  # another saver was quicker
+        with suppress(FileNotFoundError):  # another saver was quicker
             path.rename(folder / PARAMS)
         sync_folder(folder)
 
 
 def remove_interrupted(folder: Path) -> None:
-    """Remove temporary files of the first releases; their pair has been made a generation."""
+    """Remove temporary files of the first releases, whose pair is a generation now."""
     for name in (PROGRAM, PARAMS):
         remove_file(folder / (name + _NEW))
 
@@ -189,8 +177,7 @@ def _copy_pair(new: Path, program: bytes, source: OpenFile) -> None:
     size_bytes = os.fstat(handle).st_size
     write_file(new / PROGRAM, [program])
     write_file(new / PARAMS, _read_chunks(path, handle, size_bytes))
-    manifest = Manifest(len(program), size_bytes, read_mark(path, handle), {})
-    write_file(new / MANIFEST, [encode_manifest(manifest)])
+    write_manifest(new, Manifest(len(program), size_bytes, read_mark(path, handle), {}))
 
 
 def _read_chunks(path: Path, handle: int, size_bytes: int) -> Iterator[Chunk]:

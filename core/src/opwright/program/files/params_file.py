@@ -1,7 +1,6 @@
-"""The parameters file: safetensors, with the program that it belongs to and a checksum.
+"""The parameters file: safetensors, with a checksum and the digest of its program.
 
-A safetensors file has no checksum of its own, and nothing in it says which program it is for. Both
-stand in its metadata, which any safetensors reader passes over.
+The format itself has neither. Both are in the metadata, which other safetensors readers ignore.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from opwright.program.files.safetensors_file import (
 
 Arrays = dict[str, NDArray[Any]]
 Expected = Mapping[str, tuple[Shape | None, str]]
-"""Shape, None where any will do and -1 for any dimension, and dtype of each variable."""
+"""Shape and dtype of each variable; any shape fits None, any dimension fits -1."""
 
 _PROGRAM_KEY: Final = "opwright.program"
 _CHECKSUM_KEY: Final = "opwright.crc32"
@@ -36,7 +35,7 @@ _MAX_LISTED: Final = 5
 
 
 class ParamsMark(NamedTuple):
-    """The identity of a parameters file: its program's digest, and its checksum."""
+    """The identity of a parameters file: the SHA-256 of its program, and its own CRC-32."""
 
     program: str
     checksum: str
@@ -54,12 +53,11 @@ def mark_of(arrays: Mapping[str, NDArray[Any]], program: bytes) -> ParamsMark:
 
 def encode_params(arrays: Arrays, mark: ParamsMark) -> Iterator[Chunk]:
     """Yield the bytes of a parameters file."""
-    metadata = {_PROGRAM_KEY: mark.program, _CHECKSUM_KEY: mark.checksum}
-    return encode(arrays, metadata)
+    return encode(arrays, {_PROGRAM_KEY: mark.program, _CHECKSUM_KEY: mark.checksum})
 
 
 def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """CRC-32 of names, dtypes, shapes and data, in the order of names."""
+    """Return the CRC-32 of names, dtypes, shapes and data, in the order of names."""
     crc = 0
     for name in sorted(arrays):
         array = arrays[name]
@@ -70,13 +68,7 @@ def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def read_mark(path: Path, handle: int) -> ParamsMark:
-    """Return the mark of an open parameters file.
-
-    Raises
-    ------
-    FormatError
-        Where it is truncated or foreign.
-    """
+    """Return the mark of an open parameters file; FormatError if it is truncated or foreign."""
     return _mark_in(path, read_header(path, handle).metadata)
 
 
@@ -88,7 +80,7 @@ def _mark_in(path: Path, metadata: Mapping[str, str]) -> ParamsMark:
 
 
 def check_belongs(path: Path, mark: ParamsMark, program: bytes) -> None:
-    """Raise FormatError unless a parameters file was written with a program."""
+    """Raise FormatError unless a parameters file was written with the program."""
     if mark.program != digest_of(program):
         raise FormatError(
             f"{path}: must be the parameters that were saved with the program, got those of "
@@ -101,22 +93,11 @@ def read_params(path: Path, handle: int, program: bytes, expected: Expected) -> 
 
     Names, dtypes and shapes are compared before any data is read.
 
-    Parameters
-    ----------
-    path : Path
-        The file, for messages.
-    handle : int
-        It is open, and read through this alone.
-    program : bytes
-        The program that it must have been written with.
-    expected : mapping of str to (shape, dtype)
-        The variables that the program keeps.
-
     Raises
     ------
     FormatError
-        Where the file is truncated, foreign, damaged or of another program; where tensors are
-        missing, extra or of another shape, with their names.
+        If the file is truncated, foreign, damaged or of another program; if tensors are missing,
+        extra or of another shape, with their names.
     """
     header = read_header(path, handle)
     mark = _mark_in(path, header.metadata)

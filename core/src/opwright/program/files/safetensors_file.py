@@ -1,4 +1,4 @@
-"""The safetensors format: a header of JSON, and the bytes of the tensors behind it.
+"""Reads and writes the safetensors format: a header of JSON, then the bytes of the tensors.
 
 Source: https://github.com/huggingface/safetensors, section "Format". Files are read and written
 through handles, by copying: see ``docs/decisions/0048-own-safetensors-reader.md`` for why.
@@ -23,7 +23,7 @@ from opwright.program.files.disk import Chunk, read_into
 
 _METADATA: Final = "__metadata__"
 _LENGTH_BYTES: Final = 8
-_MAX_HEADER_BYTES: Final = 32 << 20  # 200,000 tensors; the format allows three times that
+_MAX_HEADER_BYTES: Final = 32 << 20  # 200,000 tensors; the format allows three times as many
 _MAX_RANK: Final = 64  # NumPy's
 
 _CODES: Final = {
@@ -45,7 +45,7 @@ _DTYPES: Final = {code: dtype for dtype, code in _CODES.items()}
 
 
 class Tensor(NamedTuple):
-    """Where a tensor lies in a file, in bytes from its beginning."""
+    """Meta and place of a tensor in a file, in bytes from the beginning."""
 
     meta: Meta
     begin: int
@@ -53,15 +53,7 @@ class Tensor(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What a file says of its tensors.
-
-    Attributes
-    ----------
-    metadata : dict of str to str
-        Free text.
-    tensors : dict of str to Tensor
-        They lie one behind the other, without gaps, up to the end of the file.
-    """
+    """Free text by key, and the tensors by name: they fill the file up to its end, without gaps."""
 
     metadata: dict[str, str]
     tensors: dict[str, Tensor]
@@ -86,7 +78,7 @@ def encode(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> I
 
 
 def data_of(array: NDArray[Any]) -> memoryview:
-    """Return the elements of an array as bytes, in C order; a copy only where it lies otherwise."""
+    """Return the elements of an array as little-endian bytes in C order, copied if needed."""
     little = array.astype(array.dtype.newbyteorder("<")) if array.dtype.byteorder == ">" else array
     return np.asarray(little, order="C").reshape(-1).view(np.uint8).data
 
@@ -97,7 +89,7 @@ def read_header(path: Path, handle: int) -> Header:
     Raises
     ------
     FormatError
-        Where it is truncated, foreign, or contradicts itself or the size of the file.
+        If it is truncated or foreign, or contradicts itself or the size of the file.
     """
     size_bytes = os.fstat(handle).st_size
     if size_bytes < _LENGTH_BYTES:
@@ -113,11 +105,11 @@ def read_header(path: Path, handle: int) -> Header:
         )
     text = bytearray(header_bytes)
     read_into(path, handle, memoryview(text), _LENGTH_BYTES)
-    found = _parse(path, text)
-    metadata = found.pop(_METADATA, {})
-    if not _is_text(metadata):
+    entries = _parse(path, text)
+    metadata = entries.pop(_METADATA, {})
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         _refuse(path, f"metadata that is no mapping of text: {str(metadata)[:80]}")
-    tensors = {name: _read_tensor(path, name, entry, data_begin) for name, entry in found.items()}
+    tensors = {name: _read_tensor(path, name, entry, data_begin) for name, entry in entries.items()}
     _check_order(path, tensors, data_begin, size_bytes)
     return Header(metadata, tensors)
 
@@ -129,7 +121,7 @@ def read_array(path: Path, handle: int, tensor: Tensor) -> NDArray[Any]:
     read_into(path, handle, data.data, tensor.begin)
     try:
         return data.view(dtype).reshape(tensor.meta.shape)
-    except ValueError as error:  # of no elements, but with dimensions beyond an int64
+    except ValueError as error:  # no elements, but dimensions beyond an int64
         _refuse(path, f"shape {tensor.meta.shape}: {error}")
 
 
@@ -139,23 +131,19 @@ def _refuse(path: Path, got: str) -> NoReturn:
 
 def _parse(path: Path, text: bytearray) -> dict[str, Any]:
     try:
-        found = json.loads(text.decode(), object_pairs_hook=_without_twins)
+        header = json.loads(text.decode(), object_pairs_hook=_make_dict)
     except (ValueError, RecursionError) as error:
         _refuse(path, f"a header that is no JSON: {error}")
-    if not isinstance(found, dict):
-        _refuse(path, f"a header that is no object: {str(found)[:80]}")
-    return found
+    if not isinstance(header, dict):
+        _refuse(path, f"a header that is no object: {str(header)[:80]}")
+    return header
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _make_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
         raise ValueError("a name stands in it twice")
-    return found
-
-
-def _is_text(metadata: object) -> bool:
-    return isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values())
+    return entries
 
 
 def _read_tensor(path: Path, name: str, entry: object, data_begin: int) -> Tensor:
@@ -182,7 +170,7 @@ def _are_sizes(values: object) -> bool:
 
 
 def _check_order(path: Path, tensors: Mapping[str, Tensor], begin: int, size_bytes: int) -> None:
-    """Each byte behind the header belongs to one tensor: nothing overlaps, nothing is hidden."""
+    """Refuse overlaps and gaps: each byte after the header belongs to exactly one tensor."""
     position = begin
     for tensor in sorted(tensors.values(), key=lambda tensor: (tensor.begin, tensor.end)):
         if tensor.begin != position:

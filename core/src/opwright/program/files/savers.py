@@ -1,8 +1,8 @@
-"""The savers of a folder: those at work now, and the files that ended ones have left behind.
+"""The savers of a folder, and the removal of files that ended savers have left behind.
 
-Each saver works under names of its own, which end in its token. It holds a lock on a file until it
-has saved; the system releases the lock when the process ends, however it ends. A lock decides only
-which files are left-overs: a saver whose files were removed as left-overs writes them again.
+The temporary names of a saver end with its token. It holds a lock on a file until it has saved; the
+system releases the lock when the process ends, for whatever reason. A lock decides only which files
+are left-overs: a saver whose files were removed as left-overs writes them again.
 """
 
 from __future__ import annotations
@@ -21,19 +21,11 @@ _NEW: Final = ".new-"
 _OLD: Final = ".old-"
 _LINK: Final = ".link-"
 _ABANDONED_S: Final = 24 * 3600
-"""Where a file system has no locks, a saver that began so long before another one is gone."""
+"""Where a file system has no locks, a saver that began so long before another one has ended."""
 
 
 class Saver:
-    """The names under which one call of `save` works, until it ends.
-
-    Parameters
-    ----------
-    folder : Path
-        What is saved to.
-    generations : Path
-        The folder of generations in it.
-    """
+    """The temporary names of one call of `save`; `generations` is a folder in `folder`."""
 
     def __init__(self, folder: Path, generations: Path) -> None:
         self._folder = folder
@@ -47,7 +39,7 @@ class Saver:
             try:
                 if _try_lock(self._handle) is not False and _is_at(self._handle, path):
                     return self
-            except BaseException:  # without an entry there is no exit, which closes it
+            except BaseException:  # `__exit__`, which closes the file, is not called then
                 os.close(self._handle)
                 raise
             os.close(self._handle)  # another saver has removed it before it was locked
@@ -65,16 +57,16 @@ class Saver:
 
     @property
     def new_folder(self) -> Path:
-        """Where the files of a generation are written before it has a number."""
+        """The folder of a generation before it has a number."""
         return self._generations / (_NEW + self.token)
 
     @property
     def new_link(self) -> Path:
-        """A link before it has its name; it is made beside those that it replaces."""
+        """The path of a link before it has its name."""
         return self._folder / (_LINK + self.token)
 
     def retire(self, generation: Path) -> None:
-        """Remove a generation: from readers at once, then from the disk."""
+        """Remove a generation: readers lose it at once, then it leaves the disk."""
         retired = self._generations / (_OLD + secrets.token_hex(8))
         try:
             generation.rename(retired)
@@ -93,7 +85,7 @@ class Saver:
                 remove_folder(self._generations / name)
 
     def _has_lock(self, token: str) -> bool:
-        # A saver makes the lock first and removes it last: it may be there though a listing that
+        # A saver creates the lock first and removes it last: it may exist although a listing that
         # was read meanwhile lacks it.
         return os.path.lexists(self._generations / (_LOCK + token))
 
@@ -102,7 +94,7 @@ class Saver:
         try:
             handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
-            return  # gone meanwhile, or of another user, who will clean it
+            return  # removed meanwhile, or of another user, who will clean it
         try:
             locked = _try_lock(handle)
             if locked or (locked is None and self._is_abandoned(handle)):
@@ -111,19 +103,19 @@ class Saver:
             os.close(handle)
 
     def _is_abandoned(self, handle: int) -> bool:
-        # Both times are of the machine that has the disk.
+        # Both times are from the clock of the machine with the disk.
         return os.fstat(self._handle).st_mtime - os.fstat(handle).st_mtime > _ABANDONED_S
 
 
 def _remove_work(folder: Path, generations: Path, token: str) -> None:
-    """Remove what a saver works with, the lock last."""
+    """Remove the files of a saver, the lock last."""
     remove_folder(generations / (_NEW + token))
     remove_file(folder / (_LINK + token))
     remove_file(generations / (_LOCK + token))
 
 
 def _try_lock(handle: int) -> bool | None:
-    """Whether a lock was free and is taken now; None where the file system has no locks."""
+    """Take a lock; return whether it was free, None where the file system has no locks."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

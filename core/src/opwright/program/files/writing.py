@@ -1,4 +1,4 @@
-"""`save`: a program and what it keeps in a scope, to a folder."""
+"""`save`: writes a program and its persistable variables to a folder."""
 
 from __future__ import annotations
 
@@ -16,23 +16,18 @@ from opwright.describe.vocabulary import STEP
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
 from opwright.program import Program, Variable, default_scope
 from opwright.program.files.disk import write_file
-from opwright.program.files.generations import (
-    point_to_newest,
-    publish,
-    remove_old,
-    saving_to,
-)
+from opwright.program.files.generations import point_to_newest, publish, remove_old, saving_to
 from opwright.program.files.manifest import (
-    MANIFEST,
     PARAMS,
     PROGRAM,
     Manifest,
     check_notes,
-    encode_manifest,
+    write_manifest,
 )
 from opwright.program.files.opening import folder_of
 from opwright.program.files.pair import adopt_pair, remove_interrupted
 from opwright.program.files.params_file import Arrays, encode_params, mark_of
+from opwright.program.variable import list_names
 
 if TYPE_CHECKING:
     from opwright._runtime import Scope
@@ -48,58 +43,57 @@ def save(
     keep: int = 2,
     notes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a program, and the persistable variables that it keeps in a scope, to a folder.
+    """Write a program, and its persistable variables in a scope, to a folder.
 
     Each call adds a generation, a folder with ``program.pb`` and ``params.safetensors``, and
-    removes the oldest. The files of these names at the top of the folder are links to the newest. A
-    full disk, an interrupt or a crash at any moment leaves what was saved before, whole. Several
-    processes, also of several machines, may save to one folder: each adds a generation of its own,
-    and the last one is loaded.
+    removes the oldest. The files of these names at the top of the folder are links to the newest.
+    After a full disk, an interrupt or a crash at any moment, what was saved before is complete.
+    Several processes, also on several machines, may save to one folder: each adds its own
+    generation, and the last one is loaded.
 
     Parameters
     ----------
     path : str or PathLike
-        The folder; it is made where there is none.
+        The folder; it is created if it does not exist.
     program : Program
-        Written as it is; `Program.prune` takes from it what only training needs.
+        `Program.prune` removes what only training needs.
     scope : Scope, optional
-        Holds the persistable variables; the default scope by default.
+        Contains the persistable variables; by default the default scope.
     fetch : list of Variable or str, optional
         The results, in order, for those who load the program.
     keep : int, at least 1
-        How many generations are left in the folder, the new one among them.
+        How many generations the folder keeps, with the new one.
     notes : mapping, optional
-        Small things to keep with the generation, which JSON can write; `load` returns them as the
-        attribute ``notes`` of its result.
+        A few values that JSON can write, to be saved with the generation; `load` returns them as
+        the attribute ``notes`` of its result.
 
     Raises
     ------
     AttributeTypeError
-        Where an argument has another type; the folder comes first.
+        If an argument has another type; the folder comes first.
     AttributeValueError
-        Where `keep` is no positive int, or JSON does not give back `notes`.
+        If `keep` is no positive int, or `notes` change when JSON writes and reads them.
     ProgramError
-        Where the scope lacks a persistable variable, or holds one of another shape.
+        If the scope lacks a persistable variable, or has one of another shape.
     VariableNotFoundError
-        Where `fetch` names no variable of the program.
+        If `fetch` names no variable of the program.
     FileTakenError
-        Where the folder holds something else by the name of a link.
+        If the folder has a file that `save` did not write with the name of one of its links.
     OSError
-        Where the files cannot be written; what was saved before is loaded as before.
+        If the files cannot be written; what was saved before can still be loaded.
 
     Warns
     -----
     RuntimeWarning
-        Where it is saved, but an older generation cannot be removed.
+        If the program is saved, but an older generation cannot be removed.
     """
-    from opwright.program.serialize import program_to_bytes  # and protobuf with it
+    from opwright.program.serialize import program_to_bytes  # imports protobuf
 
     folder = folder_of("save", path)
     _check_types(program, scope)
     _check_keep(keep)
     kept_notes = check_notes(notes)
-    listed = [fetch] if isinstance(fetch, Variable | str) else list(fetch or ())
-    fetches = [item.name if isinstance(item, Variable) else item for item in listed]
+    fetches = list_names(fetch or ())
     for name in fetches:
         program.global_block().get_var(name, "save: fetch")
     arrays = _collect(program, default_scope() if scope is None else scope)
@@ -116,8 +110,7 @@ def _write_generation(new: Path, program: bytes, arrays: Arrays, notes: dict[str
     mark = mark_of(arrays, program)
     write_file(new / PROGRAM, [program])
     write_file(new / PARAMS, encode_params(arrays, mark))
-    manifest = Manifest(len(program), (new / PARAMS).stat().st_size, mark, notes)
-    write_file(new / MANIFEST, [encode_manifest(manifest)])
+    write_manifest(new, Manifest(len(program), (new / PARAMS).stat().st_size, mark, notes))
 
 
 def _check_types(program: object, scope: object) -> None:
@@ -138,13 +131,13 @@ def _check_keep(keep: object) -> None:
         )
 
 
-def kept_variables(program: Program) -> list[Variable]:
+def persistable_variables(program: Program) -> list[Variable]:
     """Return the persistable variables of a program."""
     return [var for block in program.blocks for var in block.vars.values() if var.persistable]
 
 
 def feed_names(program: Program) -> list[str]:
-    """Return what must be fed: read before it is written, and not persistable."""
+    """Return the names that must be fed: read before they are written, and not persistable."""
     block = program.global_block()
     written: set[str] = set()
     read: set[str] = set()
@@ -156,11 +149,11 @@ def feed_names(program: Program) -> list[str]:
 
 def _collect(program: Program, scope: Scope) -> Arrays:
     arrays: Arrays = {}
-    for variable in kept_variables(program):
+    for variable in persistable_variables(program):
         name = variable.name
-        held = scope.find_var(name)
-        if held is not None and held.is_set:
-            arrays[name] = held.numpy()
+        stored = scope.find_var(name)
+        if stored is not None and stored.is_set:
+            arrays[name] = stored.numpy()
         elif name == STEP:
             arrays[name] = np.zeros(1, np.int64)  # nothing has run yet
         else:
