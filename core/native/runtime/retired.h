@@ -1,4 +1,4 @@
-// Objects that are no longer used, and wait until their plugin can be called to free them.
+// Objects that are no longer used, and are freed when their plugin can be called.
 #ifndef OPWRIGHT_RUNTIME_RETIRED_H_
 #define OPWRIGHT_RUNTIME_RETIRED_H_
 
@@ -8,7 +8,7 @@
 
 namespace opwright {
 
-// A destructor runs wherever the last reference goes: also in the garbage collector, which may
+// A destructor runs where the last reference is dropped: also in the garbage collector, which may
 // start inside a plugin's function that holds the plugin's lock. So no destructor calls a plugin.
 // The object waits in a queue, which is freed when a call enters the runtime from outside of any
 // plugin.
@@ -26,7 +26,7 @@ class Retirable {
   Retirable* next_ = nullptr;
 };
 
-// Takes over an object; needs no lock and no memory.
+// Queues an object; needs no lock and no memory.
 void Retire(Retirable* object) noexcept;
 
 // Frees the queued objects, unless this thread is inside a plugin.
@@ -39,7 +39,7 @@ inline void FreeRetired() noexcept {
   if (__builtin_expect(newest_retired.load(std::memory_order_relaxed) != nullptr, 0)) FreeQueue();
 }
 
-// Deletes an object, at once where no plugin is needed for it.
+// Deletes an object, immediately if no plugin is needed for it.
 struct Retirer {
   template <typename T>
   void operator()(T* object) const noexcept {

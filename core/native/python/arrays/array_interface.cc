@@ -1,4 +1,4 @@
-// Arrays that say where they lie by an attribute that their device's arrays name.
+// Arrays that tell their device by an attribute, which the `arrays` of the device name.
 #include <pybind11/stl.h>
 
 #include <optional>
@@ -20,7 +20,7 @@ namespace {
 // What DeviceArrays.locate returns: pointer, shape, dtype, number of the device and stream.
 using Place = std::tuple<uintptr_t, Shape, std::string, std::optional<int32_t>, uintptr_t>;
 
-// The name of the attribute; null where the device has none.
+// The name of the attribute; null if the device has none.
 py::object FindInterface(const Device& device) {
   PyObject* arrays = DeviceArrays(device);
   if (arrays == nullptr) return {};
@@ -47,7 +47,7 @@ Place ReadPlace(const py::object& located) {
   }
 }
 
-// What the attribute is of a tensor whose memory no enqueued work writes; null for other names.
+// The attribute of a tensor whose memory no enqueued work writes; null for other names.
 py::object FindDescription(const Tensor& tensor, const py::handle& name) {
   Device& device = *tensor.device();
   const py::object interface = FindInterface(device);

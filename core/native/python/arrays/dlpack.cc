@@ -12,7 +12,7 @@ namespace opwright {
 
 namespace {
 
-// Owns the tensor for as long as the consumer keeps the capsule's content.
+// Owns the tensor while the consumer keeps the content of the capsule.
 template <typename Managed>
 struct Export {
   std::shared_ptr<const Tensor> tensor;
@@ -24,7 +24,7 @@ void Delete(Managed* managed) {
   delete static_cast<Export<Managed>*>(managed->manager_ctx);
 }
 
-// A capsule that nobody consumed still has its first name.
+// A capsule that was not consumed still has its first name.
 template <typename Managed>
 void DestroyCapsule(PyObject* capsule) {
   const char* name = kCapsuleName<Managed>;
@@ -48,7 +48,7 @@ py::object MakeCapsule(const std::shared_ptr<const Tensor>& tensor) {
   return py::reinterpret_steal<py::object>(capsule);
 }
 
-// What the producer lent; given back with the GIL held.
+// What the producer lent; returned with the GIL held.
 template <typename Managed>
 std::shared_ptr<void> HoldManaged(Managed* managed) {
   return {managed, [](Managed* held) {
@@ -66,7 +66,7 @@ std::shared_ptr<const Tensor> FindTensor(const py::handle& array) {
   return nullptr;
 }
 
-// A handle that is no address means nothing to another device, whatever its DLPack code.
+// A handle that is no address has no meaning for another device, with any DLPack code.
 void CheckAddresses(const Device& from, const Device& to, const char* who) {
   if (from.addressable() && to.addressable()) return;
   Throw(ErrorKind::kFeed, who, ": must lie on ", NameBeside(to, from), ", got one on ",
@@ -89,7 +89,7 @@ std::shared_ptr<const Tensor> Import(Managed* managed, const std::shared_ptr<Dev
     Throw(ErrorKind::kFeed, who, ": an array on a device must be contiguous, got one of shape ",
           ShapeText(shape), " with other strides; make it contiguous, as by copy()");
   }
-  DtypeFromCode(DtypeToCode(given.dtype));  // throws for a dtype that we do not know
+  DtypeFromCode(DtypeToCode(given.dtype));  // throws for an unknown dtype
   return Borrow(device, given.dtype, std::move(shape),
                 static_cast<char*>(given.data) + given.byte_offset, std::move(owner), who);
 }

@@ -21,7 +21,7 @@ void FreeLent(PyObject* capsule) {
   GiveBack(static_cast<Managed*>(PyCapsule_GetPointer(capsule, kLent)));
 }
 
-// A capsule that owns what a producer lent; null with an error set, and then it was given back.
+// A capsule that owns what a producer lent; null with an error set, after returning it.
 template <typename Managed>
 PyObject* Own(Managed* managed) {
   PyObject* owner = PyCapsule_New(managed, kLent, FreeLent<Managed>);
@@ -29,7 +29,7 @@ PyObject* Own(Managed* managed) {
   return owner;
 }
 
-// An ndarray over memory that `owner`, a reference taken, keeps; strides in bytes, null: compact.
+// An ndarray over the memory of `owner`, whose reference is taken; strides in bytes, null: compact.
 PyObject* ViewOf(PyArray_Descr* descr, int ndim, const npy_intp* shape, const npy_intp* strides,
                  void* data, bool read_only, PyObject* owner) noexcept {
   Py_INCREF(descr);
@@ -55,12 +55,12 @@ bool IsAligned(const void* data, int64_t item_bytes) {
   return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(item_bytes) == 0;
 }
 
-// PyTorch's tensors that only stand for others, as while it traces, have elements and no memory.
+// Tensors of PyTorch that stand for others, such as while it traces, have elements but no memory.
 bool HasMemory(const DLTensor& tensor) {
   return tensor.data != nullptr || IsEmpty(tensor.shape, tensor.ndim);
 }
 
-// Whether kernels can read it as it is; throws for a dtype that we do not know.
+// Whether kernels can read it directly; throws for an unknown dtype.
 bool IsReadyTensor(const DLTensor& tensor) {
   DtypeFromCode(DtypeToCode(tensor.dtype));
   return HasMemory(tensor) && tensor.device.device_type == kDLCPU && tensor.ndim <= NPY_MAXDIMS &&
@@ -85,7 +85,7 @@ PyObject* LendByApi(const ArrayKind& kind, PyObject* array) {
   return nullptr;
 }
 
-// The dtype of a buffer's items, false where we have none.
+// The dtype of a buffer's items, false if we have none.
 bool FindItemDtype(const Py_buffer& buffer, DLDataType* dtype) {
   const char* format = buffer.format == nullptr ? "B" : buffer.format;
   if (*format == '@' || *format == '=' || *format == '<') ++format;
@@ -134,7 +134,7 @@ PyObject* LendByBuffer(PyObject* array) {
                 owner);
 }
 
-// A result that a library took; lives until it gives it back.
+// A result that a library took; exists until the library returns it.
 struct Given {
   DLManagedTensorVersioned managed{};
   PyObject* array = nullptr;
@@ -169,7 +169,7 @@ PyObject* GiveArray(const ArrayKind& kind, PyObject* result) {
                        0};
   given->array = Py_NewRef(result);
   void* made = nullptr;
-  // It is the library's from here on, even where that fails.
+  // It belongs to the library from here on, even if that fails.
   if (kind.api->managed_tensor_to_py_object_no_sync(&given.release()->managed, &made) != 0) {
     return nullptr;
   }
@@ -190,7 +190,7 @@ PyObject* GiveTuple(const ArrayKind& kind, PyObject* results) {
   return given;
 }
 
-// The table that a type offers, by its newest version that we know; null where it has none.
+// The newest table of a type that we know; null if it has none.
 const DLPackExchangeAPI* FindApi(PyTypeObject* type) {
   PyObject* capsule =
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__");
@@ -208,7 +208,7 @@ bool HasAttribute(PyTypeObject* type, const char* name) {
   return PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), name) != 0;
 }
 
-// Whether its library follows what is done with the array, which it cannot do with ours.
+// Whether its library records operations on the array, which it cannot do with ours.
 bool RequiresGradient(PyObject* array) {
   static PyObject* name = PyUnicode_InternFromString("requires_grad");
   PyObject* answer = PyObject_GetAttr(array, name);
@@ -226,7 +226,7 @@ void CheckDtype(DLDataType dtype, const char* who) {
   }
 }
 
-// Any array with __dlpack__ on the host, of whatever strides; throws.
+// Any array with __dlpack__ on the host, with any strides; throws.
 template <typename Managed>
 py::object Import(Managed* managed, const char* who) {
   const py::object owner = py::reinterpret_steal<py::object>(Own(managed));
@@ -285,7 +285,7 @@ py::object GiveLike(const py::object& result, const py::object& like) {
 }  // namespace
 
 bool FindKind(PyTypeObject* type, ArrayKind* kind) noexcept {
-  // Two or three libraries meet in a process; a type that came too late is looked up each time.
+  // A process has two or three libraries; a type that does not fit in is looked up each time.
   static std::array<ArrayKind, 8> known;
   static size_t n_known = 0;
   for (size_t i = 0; i < n_known; ++i) {

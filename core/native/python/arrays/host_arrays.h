@@ -1,7 +1,7 @@
-// Arrays of other libraries on the host: lent to us as ndarrays, and results as theirs.
+// Arrays of other libraries on the host: reads them as ndarrays, and returns results as theirs.
 //
-// A type with DLPack's C exchange API (PyTorch's) lends and takes arrays without any Python; one
-// with Python's buffer protocol beside DLPack (JAX's) lends them so. All else goes through
+// A type with DLPack's C exchange API (PyTorch's) lends and takes arrays without Python calls; one
+// with Python's buffer protocol beside DLPack (JAX's) lends them by that. All others lend by
 // __dlpack__, in Python.
 #ifndef OPWRIGHT_PYTHON_HOST_ARRAYS_H_
 #define OPWRIGHT_PYTHON_HOST_ARRAYS_H_
@@ -22,8 +22,8 @@ struct ArrayKind {
 // looked up once. Leaves no error set.
 bool FindKind(PyTypeObject* type, ArrayKind* kind) noexcept;
 
-// A ready ndarray over the memory of an array, which it keeps; null without an error for an array
-// that is not ready as it is, or that its library does not lend; throws std::bad_alloc.
+// An ndarray that kernels can read, over an array's memory, which it keeps; null without an error
+// if kernels cannot read it, or its library does not lend it; throws std::bad_alloc.
 PyObject* LendReady(const ArrayKind& kind, PyObject* array);
 
 // An ndarray, or a tuple of them, as arrays of a library with an exchange API, which keep them.

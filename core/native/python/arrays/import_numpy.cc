@@ -1,4 +1,4 @@
-// The one file in which NumPy's C API is defined: it must not be compiled together with another
+// Defines NumPy's C API, in this file alone: it must not be compiled together with another
 // one.
 #define OPWRIGHT_IMPORTS_NUMPY
 #include "python/arrays/numpy_bridge.h"

@@ -12,7 +12,7 @@ namespace opwright {
 
 namespace {
 
-// From this size on results lie on whole cache lines; NumPy's own buffers rarely do.
+// From this size on results begin at a cache line; NumPy's own buffers rarely do.
 constexpr uint64_t kAlignedResultBytes = 16 * 1024;
 
 alignas(64) char nowhere[64];
@@ -35,7 +35,7 @@ PyArray_Descr* Bfloat16() {
   static PyArray_Descr* descr = nullptr;
   if (descr != nullptr) return descr;
   try {
-    // 7 ms, and needed only by those who use bfloat16.
+    // 7 ms, which only users of bfloat16 need.
     const py::object type = py::module_::import("ml_dtypes").attr("bfloat16");
     PyArray_Descr* found = nullptr;
     if (PyArray_DescrConverter(type.ptr(), &found) == NPY_FAIL) throw py::error_already_set();
@@ -89,7 +89,7 @@ PyObject* NewAlignedArray(PyArray_Descr* descr, int32_t ndim, const npy_intp* sh
 
 PyArray_Descr* DescrOf(DLDataType dtype) {
   if (dtype.code == kDLBfloat) return Bfloat16();
-  // NumPy's own descriptors are immortal.
+  // NumPy never frees its own descriptors.
   PyArray_Descr* descr = PyArray_DescrFromType(TypeNumber(dtype));
   Py_DECREF(descr);
   return descr;
@@ -113,7 +113,7 @@ bool FindDtype(PyArray_Descr* descr, DLDataType* dtype) {
     default:
       break;
   }
-  // ml_dtypes registers its types under no name of ours but the scalar type's.
+  // Types of ml_dtypes have our names only in their scalar types.
   if (descr->type_num < NPY_USERDEF) return false;
   const char* dot = std::strrchr(descr->typeobj->tp_name, '.');
   const char* name = dot == nullptr ? descr->typeobj->tp_name : dot + 1;

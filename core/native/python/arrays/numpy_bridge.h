@@ -26,14 +26,14 @@ namespace py = pybind11;
 // Throws py::error_already_set when NumPy cannot be imported. Called once, by the module.
 void ImportNumpy();
 
-// NumPy's dtype; a borrowed reference that lives as long as the process. Throws kDtype for bfloat16
+// NumPy's dtype; a borrowed reference that is never freed. Throws kDtype for bfloat16
 // where ml_dtypes is missing.
 PyArray_Descr* DescrOf(DLDataType dtype);
 
-// Whether a native-endian NumPy dtype has a DLPack type of ours.
+// Whether we have a DLPack type for a NumPy dtype of native byte order.
 bool FindDtype(PyArray_Descr* descr, DLDataType* dtype);
 
-// As FindDtype, but throws kDtype, beginning with `who`.
+// Like FindDtype, but throws kDtype with a message that begins with `who`.
 DLDataType DtypeOf(PyArray_Descr* descr, const char* who);
 
 inline PyArrayObject* AsArray(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
@@ -41,16 +41,16 @@ inline PyArrayObject_fields* FieldsOf(PyArrayObject* array) {
   return reinterpret_cast<PyArrayObject_fields*>(array);
 }
 
-// An exact ndarray that kernels can read as it is: C-contiguous, aligned, native byte order.
+// An exact ndarray that kernels can read directly: C-contiguous, aligned, native byte order.
 inline bool IsReady(PyObject* object) {
   return PyArray_CheckExact(object) && PyArray_IS_C_CONTIGUOUS(AsArray(object)) &&
          PyArray_ISALIGNED(AsArray(object)) && PyArray_ISNOTSWAPPED(AsArray(object));
 }
 
-// Memory that views of nothing point to: 64 aligned zero bytes.
+// Memory for views without elements: 64 aligned zero bytes.
 void* Nowhere();
 
-// A fresh array of the caller's own; large ones on 64-byte aligned memory. NULL with an error set.
+// A new array for the caller; large ones in 64-byte aligned memory. NULL with an error set.
 PyObject* NewArray(DLDataType dtype, int32_t ndim, const int64_t* shape) noexcept;
 
 // A view without an owner over memory that the caller keeps alive. NULL with an error set.
@@ -61,7 +61,7 @@ PyObject* NewStorageOwner(std::shared_ptr<Storage> storage) noexcept;
 
 // Copies of tensors on the host; throw.
 py::object TensorToNumpy(const Tensor& tensor);
-// Any array-like as an array that is ready as it is, to be copied to a device.
+// Any array-like as an array that can be copied to a device directly.
 py::object ReadyArray(const py::handle& array_like, const std::shared_ptr<Device>& device,
                       const char* who);
 std::shared_ptr<const Tensor> TensorFromNumpy(const py::handle& array_like,

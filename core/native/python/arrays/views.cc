@@ -7,7 +7,7 @@ namespace opwright {
 
 namespace {
 
-// What the `view` of a device in Python, or of the arrays of a compiled one, makes of a handle.
+// What the `view` of a Python device, or of the arrays of a compiled device, returns for a handle.
 PyObject* DeviceView(const Device& device, const DLTensor& tensor) noexcept {
   PyObject* object = PythonDeviceObject(device);
   PyObject* arrays = DeviceArrays(device);
@@ -41,7 +41,7 @@ PyObject* DeviceView(const Device& device, const DLTensor& tensor) noexcept {
 bool MakeView(Instance* instance, View* view, bool keep) noexcept {
   const Plan& plan = instance->plan();
   const Device& device = *plan.devices[plan.values[view->value].device].device;
-  // Another kernel may have changed what it was shown.
+  // Another kernel may have changed the description that it got.
   const DLTensor tensor = instance->Restored(view->value, *view->tensor);
   void* data = tensor.data;
   PyObject* made = nullptr;
@@ -49,7 +49,7 @@ bool MakeView(Instance* instance, View* view, bool keep) noexcept {
   if (!view->is_numpy) {
     made = DeviceView(device, tensor);
   } else {
-    // Where there is nothing, nothing can be written either.
+    // Without elements nothing can be written.
     const bool nothing = data == nullptr && Numel(tensor) != 0;
     made = reinterpret_cast<PyObject*>(NewView(tensor, data, view->read_only || nothing));
   }
@@ -68,7 +68,7 @@ bool MakeView(Instance* instance, View* view, bool keep) noexcept {
 bool GiveOwner(Instance* instance, View* view) noexcept {
   if (!view->is_numpy) return true;
   PyArrayObject_fields* array = FieldsOf(view->array);
-  // A kernel that gave the array other memory made it independent of ours.
+  // A kernel that set other memory made the array independent of ours.
   if (array->base != nullptr || (array->flags & NPY_ARRAY_OWNDATA) != 0) return true;
   const Owner owner = instance->OwnerOf(view->value);
   if (owner.storage) {

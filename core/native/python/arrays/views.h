@@ -1,8 +1,8 @@
-// The arrays that a Python kernel gets: prebuilt over a plan's memory, and safe to keep.
+// The arrays that a Python kernel gets: created in advance over a plan's memory, and safe to keep.
 //
-// A view has no owner while it is ours: the instance keeps the memory. When a kernel kept it, which
-// its reference count tells, it gets an owner and we make a fresh one; so a kept array never
-// dangles, and the usual step pays a handful of compares.
+// A view has no owner while it is ours: the instance keeps the memory. If a kernel kept it, which
+// its reference count shows, it gets an owner and we create a new one; so a kept array never
+// dangles, and the usual step costs a few comparisons.
 #ifndef OPWRIGHT_PYTHON_VIEWS_H_
 #define OPWRIGHT_PYTHON_VIEWS_H_
 
@@ -20,18 +20,18 @@ struct View {
   int flags = 0;
   uint32_t value = 0;
   bool read_only = false;
-  bool moves = false;    // its memory may be another in each run
+  bool moves = false;    // its memory may differ in each run
   bool is_numpy = true;  // false: made by the `view` of its device
 };
 
-// Makes the array for where the tensor is now and puts it into the view's home, whose former
+// Creates the array for the tensor's current memory and puts it into the view's home, whose old
 // reference is dropped. With `keep` it owns its memory. False with an error set.
 bool MakeView(Instance* instance, View* view, bool keep) noexcept;
 
-// Gives the array an owner, so that whoever kept it may go on reading. False with an error set.
+// Gives the array an owner, so that code that kept it can still read it. False with an error set.
 bool GiveOwner(Instance* instance, View* view) noexcept;
 
-// Lets the array follow its tensor; before each run, for views that move.
+// Updates the address of the array; called before each run, for views that move.
 inline bool Follow(Instance* instance, View* view) noexcept {
   void* data = view->tensor->data;
   if (data == view->data) return true;
@@ -43,7 +43,7 @@ inline bool Follow(Instance* instance, View* view) noexcept {
   return true;
 }
 
-// Whether the array is still ours alone and as we made it; after each run.
+// Whether nobody else has the array and it is unchanged; called after each run.
 inline bool IsUntouched(const View& view) noexcept {
   if (!view.is_numpy) return true;
   const PyArrayObject_fields* array = FieldsOf(view.array);

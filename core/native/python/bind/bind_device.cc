@@ -53,7 +53,7 @@ void BindDevice(py::module_& module) {
   module.def(
       "find_python_device",
       [](const py::object& source, int32_t number) {
-        FreeRetired();  // it may be waiting to be closed
+        FreeRetired();  // it may still wait to be closed
         return FindOpenDevice(source.ptr(), number);
       },
       py::arg("source"), py::arg("number"), "Return the open device that an object provided.");

@@ -76,11 +76,11 @@ std::shared_ptr<Device> OpenDevice(const std::shared_ptr<Library>& self, uint64_
   const ow_plugin& plugin = self->plugin();
   if (index >= plugin.n_devices) throw py::index_error("the library has no such device");
   const ow_device& table = DeviceAt(plugin, index);
-  FreeRetired();  // it may be waiting to be closed
+  FreeRetired();  // it may still wait to be closed
   if (auto open = FindOpenDevice(&table, device_id)) return open;
   std::shared_ptr<Device> opened;
   {
-    const GilReleased released;  // a driver may take its time
+    const GilReleased released;  // a driver may take long
     opened = MakeRetirable<Device>(&table, device_id, self, origin);
   }
   return KeepOpenDevice(&table, device_id, std::move(opened));
@@ -118,7 +118,7 @@ void BindLibrary(py::module_& module) {
   module.attr("KERNEL_BLOCKS") = OW_KERNEL_BLOCKS;
   py::class_<Library, std::shared_ptr<Library>>(module, "Library", py::is_final(),
                                                 "A compiled plugin.")
-      // The loader runs foreign constructors, which may want the GIL in another thread.
+      // The loader runs constructors of the library, which may need the GIL in another thread.
       .def(py::init([](const std::string& path) {
              const GilReleased released;
              return Library::Open(path);

@@ -17,7 +17,7 @@ std::shared_ptr<const Tensor> GetTensor(const ScopeVariable& variable) {
   return tensor;
 }
 
-// An array on the device where the variable shall live: copied there, in place where that fits.
+// An array on the device of the variable: copied there, in place if it fits.
 void SetWithin(ScopeVariable* self, const Tensor& source) {
   const std::shared_ptr<Device>& device = source.device();
   const std::shared_ptr<const Tensor> current = self->tensor();
@@ -27,7 +27,7 @@ void SetWithin(ScopeVariable* self, const Tensor& source) {
   device->CopyWithin(target->data(), source.data(), source.bytes());
   if (source.storage->is_foreign()) {
     const GilReleased released;
-    device->Synchronize();  // its owner may use the memory otherwise from now on
+    device->Synchronize();  // its owner may change the memory from now on
   }
   if (fits) {
     self->Touch();
@@ -36,11 +36,11 @@ void SetWithin(ScopeVariable* self, const Tensor& source) {
   }
 }
 
-// A value on the host that waits to be set: all that can be short of memory has been done.
+// A value on the host that is ready to be set: setting it needs no more memory.
 struct PendingValue {
   std::shared_ptr<ScopeVariable> variable;
-  py::object array;                      // ready; null where the tensor has its value already
-  std::shared_ptr<const Tensor> tensor;  // the variable's own where it is written in place
+  py::object array;                      // null if the tensor has its value already
+  std::shared_ptr<const Tensor> tensor;  // that of the variable if it is written in place
 };
 
 PendingValue PrepareValue(const std::shared_ptr<ScopeVariable>& self, const py::object& array_like,
@@ -73,7 +73,7 @@ std::shared_ptr<Device> DeviceOf(const ScopeVariable& variable) {
   return current ? current->device() : HostDevice();
 }
 
-// Writes in place where the meta allows it: plans that are bound to the tensor stay bound.
+// Writes in place if the meta allows it: plans that are bound to the tensor stay bound.
 void Set(const std::shared_ptr<ScopeVariable>& self, const py::object& array_like,
          std::shared_ptr<Device> device) {
   if (!device) device = DeviceOf(*self);

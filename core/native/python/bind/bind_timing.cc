@@ -1,4 +1,4 @@
-// Plan.time_steps for Python: runs as they are, and runs in which every step takes its time.
+// Plan.time_steps for Python: times whole runs, and runs in which each step is timed.
 #include <string>
 #include <vector>
 
@@ -61,7 +61,7 @@ py::tuple ToPython(Instance* instance, const std::shared_ptr<const Plan>& plan) 
   return py::make_tuple(PlanHandle{plan}, std::move(steps), std::move(shapes), std::move(next));
 }
 
-// What `run`, which returns a result to be dropped, and the plan's devices take until they rest.
+// The time of `run`, whose result is dropped, until the plan's devices are idle.
 template <typename Function>
 int64_t MeasureRun(const Plan& plan, const Function& run) {
   const int64_t begin = SteadyNs();
@@ -100,7 +100,7 @@ py::tuple TimeSteps(const PlanHandle& self, const py::sequence& feeds,
   instance->TimeSteps();
   std::vector<int64_t> as_is_ns;
   std::vector<int64_t> timed_ns;
-  for (int64_t i = -n_warmup; i < n; ++i) {  // in turn, so that both meet the same machine
+  for (int64_t i = -n_warmup; i < n; ++i) {  // in turn, under equal conditions
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     as_is_ns.push_back(MeasureRun(plan, [&] { return RunPlanOrRaise(request); }));
     timed_ns.push_back(

@@ -16,7 +16,7 @@ namespace opwright {
 
 namespace {
 
-// Parameters by position or name, borrowed; null where not given.
+// Parameters by position or name, borrowed; null if not given.
 template <size_t kCount>
 struct Arguments {
   PyObject* values[kCount] = {};

@@ -1,4 +1,4 @@
-// DLPack's capsules: how an array of another library is asked for one, and what is in it.
+// DLPack's capsules: how to get one from an array of another library, and its content.
 #ifndef OPWRIGHT_PYTHON_CAPSULES_H_
 #define OPWRIGHT_PYTHON_CAPSULES_H_
 
@@ -26,13 +26,13 @@ constexpr const char* kUsedCapsuleName =
 // does with the array; throws what the library raises.
 py::object AskForCapsule(const py::handle& array, const Device& device);
 
-// Gives back what a producer lent.
+// Returns what a producer lent.
 template <typename Managed>
 void GiveBack(Managed* managed) {
   if (managed->deleter != nullptr) managed->deleter(managed);
 }
 
-// Whether we can read what a producer of this version lent.
+// Whether we can read what a producer with this version lends.
 inline bool IsReadable(const DLManagedTensorVersioned& managed) {
   return managed.version.major == DLPACK_MAJOR_VERSION;
 }
@@ -61,7 +61,7 @@ Managed* TakeFrom(const py::object& capsule) {
   return static_cast<Managed*>(managed);
 }
 
-// Calls `take` with what a fresh capsule holds, which `take` owns; throws kFeed for anything else.
+// Calls `take` with the content of a new capsule, which it owns; throws kFeed for anything else.
 template <typename Take>
 auto TakeCapsule(const py::object& capsule, const char* who, Take take) {
   if (PyCapsule_IsValid(capsule.ptr(), kCapsuleName<DLManagedTensorVersioned>)) {
@@ -74,7 +74,7 @@ auto TakeCapsule(const py::object& capsule, const char* who, Take take) {
         Py_TYPE(capsule.ptr())->tp_name);
 }
 
-// Whether the elements lie one after the other, row by row.
+// Whether the elements are contiguous in C order.
 bool IsCompact(const DLTensor& tensor);
 
 }  // namespace opwright

@@ -8,7 +8,7 @@ namespace opwright {
 
 namespace {
 
-// Made once with the module, never freed.
+// Created once with the module, never freed.
 PyObject* refused_error = nullptr;
 PyObject* unsupported_error = nullptr;
 

@@ -1,4 +1,4 @@
-// Instances of the module's classes in a moment without memory: pybind11 writes into them unasked.
+// Instances of the module's classes when memory is short: pybind11 does not check for it.
 #include <exception>
 #include <new>
 #include <unordered_map>
@@ -14,7 +14,7 @@ PyObject* Allocate(PyTypeObject* type, Py_ssize_t n) {
   PyObject* made = PyType_GenericAlloc(type, n);
   if (made != nullptr) return made;
   PyErr_Clear();
-  throw std::bad_alloc();  // pybind11 makes a MemoryError of it where C++ asked for the instance
+  throw std::bad_alloc();  // pybind11 turns it into a MemoryError if C++ requested the instance
 }
 
 PyObject* New(PyTypeObject* type, PyObject* args, PyObject* keywords) noexcept {
@@ -37,10 +37,10 @@ std::unordered_map<PyTypeObject*, InitFunction>& InitFunctions() {
 
 thread_local PyObject* constructed = nullptr;  // by the innermost constructor that runs
 
-// pybind11 registers an instance before it copies the shared_ptr that it wraps. Where there is no
+// pybind11 registers an instance before it copies the shared_ptr that it wraps. If there is no
 // memory to register it, it would delete the object, although that shared_ptr owns it.
-// Behind a constructor pybind11 catches nothing: an exception would unwind the interpreter. The
-// error is set instead, and found by `RunConstructor`.
+// After a constructor pybind11 catches nothing: an exception would unwind the interpreter. The
+// error is set instead, and `RunConstructor` checks for it.
 void Init(py::detail::instance* self, const void* holder) {
   try {
     InitFunctions().at(Py_TYPE(self))(self, holder);
@@ -54,13 +54,13 @@ void Init(py::detail::instance* self, const void* holder) {
   }
 }
 
-// What `__init__` of a class runs: the same function for each class that has one.
+// The function that `__init__` of a class runs: the same for each class that has one.
 initproc& Constructor() {
   static initproc run = nullptr;
   return run;
 }
 
-// `tp_init`: an `__init__` that returned with a MemoryError set is a SystemError with that cause.
+// `tp_init`: after an `__init__` that set a MemoryError, Python would raise a SystemError.
 int RunConstructor(PyObject* self, PyObject* args, PyObject* keywords) {
   PyObject* const outer = std::exchange(constructed, self);
   const int status = Constructor()(self, args, keywords);

@@ -15,14 +15,14 @@ namespace opwright {
 
 namespace {
 
-// How long the end waits for native code. Plans look up every millisecond of work; one kernel may
+// How long the end waits for native code. Plans check every millisecond of work; one kernel may
 // take longer.
 constexpr std::chrono::seconds kLongestWait{10};
 
 std::atomic<int32_t> n_without_gil{0};
 std::atomic<bool> has_ended{false};
 
-// For threads that must run no more code. Their stacks are not unwound: destructors would free
+// For threads that must not run any more code. Their stacks are not unwound: destructors would free
 // objects that other threads may still use, and Python objects without holding the GIL.
 [[noreturn]] void Park() noexcept {
   for (;;) pause();
@@ -37,7 +37,7 @@ bool IsEnding() noexcept {
   return is_finalizing || has_ended.load(std::memory_order_relaxed);
 }
 
-// The interpreter calls this last. Afterwards statics are destroyed, those of plugins and of the
+// The interpreter calls this last. Then statics are destroyed, also those of plugins and of the
 // libraries that they link, which native code in other threads may still use.
 void EndNativeCode() {
   has_ended.store(true, std::memory_order_relaxed);
@@ -49,7 +49,7 @@ void EndNativeCode() {
   FreeRetired();
 }
 
-// The other threads are not in the child.
+// The child has no other threads.
 void ForgetThreads() { n_without_gil.store(0, std::memory_order_relaxed); }
 
 }  // namespace
@@ -85,9 +85,9 @@ void BindInterpreterEnd(py::module_& module) {
 // Until Python 3.13 a thread that wants the GIL of an interpreter that ends is ended by
 // pthread_exit, which unwinds its stack. Frames of C++ do not survive that: one that is noexcept,
 // or that catches everything, aborts the process, and destructors would give up references without
-// the GIL. The unwinder asks each frame's personality what to do, the innermost first and before
+// the GIL. The unwinder calls each frame's personality function, the innermost first and before
 // any destructor. So the linker gives the frames of this module the following one (--wrap), at no
-// cost for any call: the thread stays where it is, as Python has it from 3.14 on.
+// cost for any call: the thread stops there, as in Python from 3.14 on.
 extern "C" {
 
 _Unwind_Reason_Code __real___gxx_personality_v0(int version, _Unwind_Action actions,

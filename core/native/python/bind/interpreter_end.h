@@ -1,4 +1,4 @@
-// The end of the interpreter beside threads that are still inside of a call.
+// The end of the interpreter while other threads are still in a call.
 #ifndef OPWRIGHT_PYTHON_INTERPRETER_END_H_
 #define OPWRIGHT_PYTHON_INTERPRETER_END_H_
 
@@ -6,7 +6,7 @@
 
 namespace opwright {
 
-// Let go of the GIL around native code, and take it again. The interpreter may end in between: then
+// Release the GIL around native code, and take it again. The interpreter may end in between: then
 // the thread stays in TakeGil for ever.
 PyThreadState* ReleaseGil() noexcept;
 void TakeGil(PyThreadState* thread) noexcept;
@@ -23,10 +23,10 @@ class GilReleased {
   PyThreadState* thread_;
 };
 
-// For native code that looks up now and then: does not return once the interpreter has ended.
+// For long native code, which calls this regularly: does not return once the interpreter has ended.
 void ParkIfEnded() noexcept;
 
-// Adds free_retired, and sees to it that the end finds nothing in use.
+// Adds free_retired, and makes the end wait until nothing is in use.
 void BindInterpreterEnd(py::module_& module);
 
 }  // namespace opwright

@@ -1,4 +1,4 @@
-// CompiledNetwork: the callable that users hold. A C type with vectorcall, since a Python wrapper
+// CompiledNetwork: the callable for users. A C type with vectorcall, since a Python wrapper
 // costs more than the call.
 #include <algorithm>
 #include <vector>

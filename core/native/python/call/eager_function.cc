@@ -1,4 +1,4 @@
-// EagerFunction: an operator's function as users hold it. Calls by position, which nearly all are,
+// EagerFunction: the function of an operator for users. Calls by position, which nearly all are,
 // skip the Python function that binds names: it costs as much as a third of the operator.
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@ struct FunctionObject {
   PyObject* attributes;  // its __dict__
   PyObject* weak_references;
   PyObject* call;      // takes every parameter by position
-  PyObject* bind;      // a Python function: takes what any call gives
+  PyObject* bind;      // a Python function: takes the arguments of any call
   PyObject* defaults;  // of all parameters
   Py_ssize_t n_positional;
 };
@@ -105,12 +105,12 @@ PyObject* Represent(PyObject* object) {
   return text;
 }
 
-// Pickled as what it is called in its module, as functions are.
+// Pickled by its name in its module, like functions.
 PyObject* Reduce(PyObject* object, PyObject*) {
   return PyObject_GetAttrString(object, "__qualname__");
 }
 
-// A class that keeps one calls it as it is. That there is a __get__ makes it a routine for help().
+// As an attribute of a class it gets no self. With a __get__, help() shows it as a routine.
 PyObject* GetFromClass(PyObject* object, PyObject*, PyObject*) { return Py_NewRef(object); }
 
 PyMethodDef function_methods[] = {{"__reduce__", Reduce, METH_NOARGS, nullptr},

@@ -1,7 +1,7 @@
-// Namespace: a module whose names mean what the current Context says, at the price of a look-up.
+// Namespace: a module whose names depend on the current Context, at the cost of one look-up.
 //
-// An attribute is first sought in what was found for the Context that is guarded now; all else goes
-// the way of any module, whose own __getattr__ finds operators and fills in what was found.
+// An attribute is first looked up among those of the guarded Context; otherwise it is looked up as
+// in any module, whose own __getattr__ finds operators and adds them.
 #include "python/call/eager_namespace.h"
 
 namespace opwright {

@@ -42,7 +42,7 @@ class EagerInputs {
   // The first array that is another library's; null where all are NumPy's.
   PyObject* like() const { return like_.ptr(); }
   const ArrayKind& like_kind() const { return like_kind_; }
-  // As Add, for an ndarray over the memory of another library's array.
+  // Like Add, for an ndarray over the memory of another library's array.
   void AddLent(PyObject* lent, PyObject* array, const ArrayKind& kind);
 
   uint64_t hash = 0;
@@ -56,7 +56,7 @@ class EagerInputs {
   ArrayKind like_kind_;
 };
 
-// Whether all inputs are ready as they are, or lent so by another library's array; fills in what a
+// Whether kernels can read all inputs directly, or as another library lends them; fills in what a
 // look-up needs.
 bool ReadInputs(const EagerSignature& signature, PyObject* const* args, size_t n_args,
                 EagerInputs* inputs) noexcept;
@@ -66,7 +66,7 @@ class EagerTable {
   // The entry for these arguments, or null. Runs no Python code.
   std::shared_ptr<const EagerEntry> Find(const EagerSignature& signature, PyObject* const* args,
                                          size_t n_args, const EagerInputs& inputs) noexcept;
-  // Remembers a plan; forgets the one not used for the longest time when there are too many. False
+  // Adds a plan; drops the least recently used one if there are too many. False
   // for attributes that cannot be compared.
   bool Insert(const EagerSignature& signature, PyObject* const* args, size_t n_args,
               const EagerInputs& inputs, std::shared_ptr<const Plan> plan);

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kFirstPollNs = 1'000'000;
 constexpr int64_t kLongestPollNs = 100'000'000;
-// Taking the GIL longer than this beside a busy thread is worth doing less often.
+// If taking the GIL takes longer than this, because of a busy thread, it is done less often.
 constexpr int64_t kSlowTakeNs = 500'000;
 
 int64_t NowNs() {
@@ -85,7 +85,7 @@ int32_t Poll(RunState* state) {
   ParkIfEnded();
   Frame& frame = FrameOf(state);
   if (frame.sees_signals < 0) {
-    // Python handles signals in the main thread alone; elsewhere taking the GIL helps nobody.
+    // Python handles signals only in the main thread; other threads need not take the GIL.
     frame.sees_signals = syscall(SYS_gettid) == getpid() ? 1 : 0;
   }
   const int64_t now = NowNs();
@@ -101,7 +101,7 @@ int32_t Poll(RunState* state) {
   return status == 0 ? OW_OK : OW_ERROR;
 }
 
-// Makes the arrays that kernels write their results straight into.
+// Creates the arrays that kernels write their results to.
 int32_t Start(RunState* state, Instance* instance) {
   Results& results = FrameOf(state).results;
   const Plan& plan = instance->plan();
@@ -139,7 +139,7 @@ int32_t ForgetError(RunState* state, char* message, uint64_t message_bytes) {
 
 constexpr RunHooks kHooks = {Release, Acquire, Poll, Start, ForgetError};
 
-// A fetched value that no kernel wrote into an array of its own; throws.
+// A fetched value that no kernel wrote to an array of its own; throws.
 PyObject* CopyOut(Instance* instance, uint32_t value, bool fetch_device) {
   const Plan& plan = instance->plan();
   const DLTensor tensor = instance->Restored(value, instance->tensor(value));
@@ -152,7 +152,7 @@ PyObject* CopyOut(Instance* instance, uint32_t value, bool fetch_device) {
     device->CopyWithin(copy->data(), tensor.data, bytes);
     const bool is_feed = info.kind == ValueKind::kExternal &&
                          plan.externals[static_cast<size_t>(info.index)].role == Role::kFeed;
-    if (is_feed) device->Synchronize();  // its owner may use the memory otherwise from now on
+    if (is_feed) device->Synchronize();  // its owner may change the memory from now on
     return py::cast(TensorHandle{std::move(copy)}).release().ptr();
   }
   PyObject* array = NewArray(tensor.dtype, tensor.ndim, tensor.shape);
@@ -197,7 +197,7 @@ PyObject* Collect(Results* results, RunState* state, const RunRequest& request) 
   return made;
 }
 
-// Sets the error that `describe` makes for a failed operator, by one of its methods.
+// Sets the error for a failed operator that a method of `describe` returns.
 void RaiseDescribed(PyObject* describe, const char* method, int32_t op_index, ErrorKind kind,
                     const char* said) {
   PyObject* cause = TakeError();
@@ -209,7 +209,7 @@ void RaiseDescribed(PyObject* describe, const char* method, int32_t op_index, Er
   }
   if (cause == nullptr && kind == ErrorKind::kOutOfMemory) {
     cause = PyObject_CallFunction(PyExc_MemoryError, "s", said);
-    if (cause == nullptr) return;  // there is no memory for that either, which is set by now
+    if (cause == nullptr) return;  // no memory for that either: this error is set now
   }
   const std::string message = cause == nullptr ? said : TextOfError(cause);
   if (describe == nullptr) {
@@ -240,7 +240,7 @@ void RaiseBindFailure(const BindError& error) {
   RaiseDescribed(describe, "fail_bind", error.op_index, error.kind(), said);
 }
 
-// Makes and sets the error for a failed run.
+// Sets the error for a failed run.
 void RaiseFailure(const RunState& state) {
   if (state.bind_error != nullptr) {
     RaiseBindFailure(*state.bind_error);
@@ -288,7 +288,7 @@ bool WaitForFeeds(Instance* instance) {
   return false;
 }
 
-// Inlined: the usual call must not pay for the one that provides its own instance.
+// Inlined: the usual call must not be slower because of the one with its own instance.
 __attribute__((always_inline)) inline PyObject* RunOn(const RunRequest& request, Instance* instance,
                                                       BindProblem* problem) {
   FreeRetired();

@@ -1,4 +1,4 @@
-// One call of a plan from Python: feeds in, steps, fetches out, errors made.
+// One call of a plan from Python: binds feeds, runs steps, returns fetches or sets an error.
 #ifndef OPWRIGHT_PYTHON_RUN_FRAME_H_
 #define OPWRIGHT_PYTHON_RUN_FRAME_H_
 
@@ -9,7 +9,7 @@
 
 namespace opwright {
 
-// What a call gives back.
+// What a call returns.
 enum class ResultForm {
   kNothing,  // None
   kList,     // a list of all fetches
@@ -32,12 +32,12 @@ struct RunRequest {
 // scope.
 PyObject* RunPlan(const RunRequest& request, BindProblem* problem) noexcept;
 
-// As RunPlan; what does not fit becomes an error, too.
+// Like RunPlan, but a plan that does not fit is an error, too.
 PyObject* RunPlanOrRaise(const RunRequest& request) noexcept;
 
-// The same on an instance that the caller has built for itself.
+// The same on an instance of the caller.
 PyObject* RunInstanceOrRaise(const RunRequest& request, Instance* instance) noexcept;
-// Throws Python's error, where a kernel could not be bound.
+// Throws Python's error if a kernel could not be bound.
 std::unique_ptr<Instance> BuildInstance(const Plan& plan);
 
 }  // namespace opwright

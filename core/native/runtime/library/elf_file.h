@@ -1,4 +1,4 @@
-// What a file says of itself before it is opened as a library.
+// Checks the header of a file before it is opened as a library.
 #ifndef OPWRIGHT_RUNTIME_ELF_FILE_H_
 #define OPWRIGHT_RUNTIME_ELF_FILE_H_
 
@@ -6,8 +6,8 @@
 
 namespace opwright {
 
-// Throws kPlugin unless the open file is a whole shared library for this process: the loader's own
-// words for most of this are "invalid ELF header", and a truncated file would end the process.
+// Throws kPlugin unless the open file is a complete shared library for this process: the loader's
+// message is mostly "invalid ELF header", and a truncated file would crash the process.
 void CheckElfFile(int file, const std::string& path);
 
 }  // namespace opwright

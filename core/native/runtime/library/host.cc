@@ -68,7 +68,7 @@ void Log(int32_t level, const char* message) {
                      : level >= OW_LOG_WARNING ? "warning"
                      : level >= OW_LOG_INFO    ? "info"
                                                : "debug";
-  // Debug text is for whoever asks for it: kernels may log in every run.
+  // Debug text is shown only on request: kernels may log in every run.
   static const bool debug = std::getenv("OPWRIGHT_DEBUG") != nullptr;
   if (level >= OW_LOG_WARNING || debug) std::fprintf(stderr, "opwright: %s: %s\n", name, message);
 }

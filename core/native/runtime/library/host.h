@@ -12,14 +12,14 @@ namespace opwright {
 // Lives as long as the process.
 const ow_host* HostServices();
 
-// Lets jobs of kernels run on so many threads at most, whatever they were prepared for.
+// Limits the threads of kernels' jobs, also of kernels that were prepared for more.
 void LimitThreads(int32_t n_threads) noexcept;
 
 // Writes a NUL-terminated, possibly shortened message of two parts into a frame's buffer.
 void WriteMessage(char* buffer, uint64_t buffer_bytes, const char* text,
                   const char* rest = "") noexcept;
 
-// Keeps the errors that this thread logs as long as it lives, instead of showing them: an entry
+// Collects the errors that this thread logs while it exists, instead of showing them: an entry
 // function has no other place for its reason.
 class ErrorLog {
  public:

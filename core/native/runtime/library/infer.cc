@@ -26,7 +26,7 @@ int32_t Complain(const ow_infer* infer, const std::string& text,
   return OW_ERROR;
 }
 
-// Whether an array of these dims, those that are known, can be thought of at all.
+// Whether an array with these known dims is possible.
 bool HasSize(const int64_t* shape, int32_t ndim) {
   constexpr int64_t kMaxItem = 8;
   Shape known(shape, shape + ndim);
@@ -42,7 +42,7 @@ bool HasSize(const int64_t* shape, int32_t ndim) {
 int32_t SetOutput(const ow_infer* infer, uint32_t slot, uint32_t index, int32_t ndim,
                   const int64_t* shape, DLDataType dtype) {
   auto* state = static_cast<InferState*>(infer->infer_handle);
-  if (state == nullptr) return OW_ERROR;  // outside of infer there is no message
+  if (state == nullptr) return OW_ERROR;  // outside of infer a message cannot be kept
   if (slot >= state->outputs.size() || index >= state->outputs[slot].size()) {
     return Complain(infer, Concat("set_output: got output ", index, " of slot ", slot,
                                   ", which is not wanted; see output_counts"));

@@ -9,7 +9,7 @@
 
 namespace opwright {
 
-// One output as `ow_host.set_output` said it; dtype.bits 0 leaves the dtype to the OpProto.
+// One output from `ow_host.set_output`; with dtype.bits 0 the OpProto decides the dtype.
 using InferredMeta = std::optional<Meta>;  // empty: not set
 
 struct InferRequest {
@@ -18,7 +18,7 @@ struct InferRequest {
   std::vector<uint32_t> output_counts;
 };
 
-// Calls op->infer. Throws kShape with the operator's reason where it fails, kPlugin where it gave
+// Calls op->infer. Throws kShape with the operator's reason if it fails, kPlugin if it gave
 // set_output what no output can have.
 std::vector<std::vector<InferredMeta>> InferNative(const ow_op& op, const InferRequest& request);
 

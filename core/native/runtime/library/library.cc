@@ -35,7 +35,7 @@ OpenLibraries& Libraries() {
   return *libraries;
 }
 
-// A descriptor, so that the file which is checked is the one whose identity is taken.
+// A descriptor, so that the checked file is the one whose identity is read.
 class File {
  public:
   explicit File(const std::string& path) : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
@@ -93,8 +93,8 @@ std::shared_ptr<Library> Library::Open(const std::string& path) {
 }
 
 void Library::OpenHandle() {
-  // Local: two plugins may define one name. Now: a symbol that is missing shows here, not in a run.
-  // A name without a slash would be looked for elsewhere.
+  // Local: two plugins may define the same name. Now: a missing symbol fails here, not in a run.
+  // The loader would search for a name without a slash in other folders.
   const std::string name = path_.find('/') == std::string::npos ? "./" + path_ : path_;
   handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle_ != nullptr) return;
@@ -130,7 +130,7 @@ void Library::TakeTable() {
     if (plugin != nullptr && plugin->size >= kPluginSize10 && plugin->name && plugin->version) {
       reason += Concat(reason.empty() ? "" : " ", "(", plugin->name, " ", plugin->version, ")");
     }
-    // For the moment only: whoever keeps out a plugin that fails must know.
+    // Temporarily: the code that excludes failing plugins must know of it.
     const bool lacks_memory = status == OW_OUT_OF_MEMORY;
     Throw(lacks_memory ? ErrorKind::kOutOfMemory : ErrorKind::kPlugin, path_, ": ", OW_PLUGIN_ENTRY,
           " must hand over its table, got status ", status, reason.empty() ? "" : ": ", reason);

@@ -1,4 +1,4 @@
-// Compiled plugins: shared libraries that hand over tables of operators, kernels and devices.
+// Compiled plugins: shared libraries with tables of operators, kernels and devices.
 #ifndef OPWRIGHT_RUNTIME_LIBRARY_H_
 #define OPWRIGHT_RUNTIME_LIBRARY_H_
 
@@ -10,11 +10,11 @@
 namespace opwright {
 
 // An open library whose tables have been checked. It stays open as long as the process: threads
-// that it has started, OpenMP's above all, run its code also where nobody holds anything of it.
+// that it has started, such as those of OpenMP, run its code even if nothing of it is in use.
 class Library {
  public:
   // Opens a file with local visibility and asks its entry function for the tables. A real file,
-  // by whatever path, is opened once. Throws kPlugin, beginning with `path` and naming the rule
+  // with any path, is opened once. Throws kPlugin, beginning with `path` and naming the rule
   // that is broken; safe to call from several threads.
   static std::shared_ptr<Library> Open(const std::string& path);
 

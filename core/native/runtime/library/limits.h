@@ -1,4 +1,4 @@
-// What a plugin may ask for. Numbers beyond are mistakes, and sums of smaller ones do not overflow.
+// Limits for plugins. Larger numbers are mistakes, and sums of smaller ones do not overflow.
 #ifndef OPWRIGHT_RUNTIME_LIMITS_H_
 #define OPWRIGHT_RUNTIME_LIMITS_H_
 

@@ -14,7 +14,7 @@ namespace opwright {
 
 namespace {
 
-// Far above what any plugin provides: a number beyond is a table that was misread.
+// Far more than any plugin provides: a larger number means that the table was misread.
 constexpr uint64_t kMaxCount = 1 << 16;
 constexpr uint64_t kMaxStride = 1 << 16;
 constexpr uint64_t kMaxNameBytes = 256;
@@ -40,7 +40,7 @@ size_t CharacterBytes(const unsigned char* text) {
   return is_overlong || is_no_character ? 0 : n;
 }
 
-// Why a text cannot be used; NULL where it can.
+// Why a text cannot be used; NULL if it can.
 const char* FindTextFault(const char* text, uint64_t max_bytes) {
   if (text == nullptr) return "NULL";
   const size_t length = strnlen(text, max_bytes + 1);
@@ -119,7 +119,7 @@ void CheckLists(const ow_kernel& kernel, const std::string& who) {
          kernel.dtypes == nullptr ? " at NULL" : "", "; 0 stands for every dtype");
   }
   for (uint64_t i = 0; i < kernel.n_dtypes; ++i) {
-    const DLDataType dtype = kernel.dtypes[i];  // one that is unknown is a later version's
+    const DLDataType dtype = kernel.dtypes[i];  // an unknown one is from a later version
     if (dtype.bits == 0 || dtype.lanes == 0) {
       Fail(who, ": dtypes[", i, "] must have bits and lanes, got ", int{dtype.bits}, " and ",
            dtype.lanes, "; fill it in");
@@ -181,7 +181,7 @@ void CheckKernels(const ow_plugin& plugin) {
   }
 }
 
-// Functions that are there together or not at all.
+// Functions that must be given together or not at all.
 void CheckTogether(const std::string& who, const char* names, std::initializer_list<bool> there) {
   const auto n = static_cast<size_t>(std::count(there.begin(), there.end(), true));
   if (n == 0 || n == there.size()) return;

@@ -1,4 +1,4 @@
-// The tables that a plugin library hands over: what must hold of them before they are used.
+// Checks the tables of a plugin library before they are used.
 #ifndef OPWRIGHT_RUNTIME_PLUGIN_TABLE_H_
 #define OPWRIGHT_RUNTIME_PLUGIN_TABLE_H_
 
@@ -8,13 +8,13 @@
 
 namespace opwright {
 
-// Sizes of the structs at version 1.0: what every library has, however many fields came later.
+// Sizes of the structs in version 1.0, which every library has; later versions added fields.
 constexpr uint64_t kPluginSize10 = 104;
 constexpr uint64_t kOpSize10 = 72;
 constexpr uint64_t kKernelSize10 = 128;
 constexpr uint64_t kDeviceSize10 = 216;
 
-// Both throw kPlugin, naming the rule that is broken and what breaks it.
+// Both throw kPlugin, with the broken rule and the value that breaks it.
 void CheckKernelTable(const ow_kernel* kernel);
 // Checks the table and all that it holds: sizes, strides, counts, names, functions that go
 // together.

@@ -1,4 +1,4 @@
-// Checked steps: a kernel fails where it leaves an output unwritten, or changes the descriptions of
+// Checked steps: a kernel fails if it leaves an output unwritten, or changes the descriptions of
 // its arguments.
 #ifndef OPWRIGHT_RUNTIME_CHECKED_STEPS_H_
 #define OPWRIGHT_RUNTIME_CHECKED_STEPS_H_
@@ -36,7 +36,7 @@ class ShownTensors {
   std::vector<DLTensor> before_;
 };
 
-// Fills a tensor on the host with marks: values that no kernel writes by chance.
+// Fills a tensor on the host with marks: values that a kernel does not write by chance.
 void MarkUnwritten(const DLTensor& tensor);
 
 // Runs the step that a frame stands for, and checks what its plan checks.

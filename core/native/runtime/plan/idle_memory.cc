@@ -14,7 +14,7 @@ namespace opwright {
 
 namespace {
 
-// A child of fork must not find it locked by a thread that it does not have.
+// After a fork it must not be locked by a thread that the child does not have.
 std::mutex* fork_mutex = nullptr;
 
 void LockForFork() { fork_mutex->lock(); }
@@ -28,7 +28,7 @@ IdleMemory::IdleMemory() {
 }
 
 IdleMemory& IdleMemory::Get() noexcept {
-  // Never destroyed: plans may outlive every static at exit. In memory that cannot be lacking.
+  // Never destroyed: plans may outlive every static at exit. In memory that cannot run out.
   alignas(IdleMemory) static std::array<std::byte, sizeof(IdleMemory)> place;
   static auto* memory = new (place.data()) IdleMemory;
   return *memory;
@@ -49,7 +49,7 @@ void IdleMemory::Remove(Plans::iterator place) noexcept {
 
 void IdleMemory::Shrink() noexcept {
   if (InsidePlugin::is_here()) return;
-  size_t most = 0;  // one round takes the mark off those that have run, a second one frees
+  size_t most = 0;  // the first round clears the marks of those that have run, the second one frees
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     most = 2 * plans_.size();

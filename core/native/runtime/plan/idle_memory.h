@@ -1,4 +1,4 @@
-// A bound on the memory that eager operators keep between calls.
+// Limits the memory that eager operators keep between calls.
 #ifndef OPWRIGHT_RUNTIME_IDLE_MEMORY_H_
 #define OPWRIGHT_RUNTIME_IDLE_MEMORY_H_
 
@@ -17,9 +17,9 @@ class Plan;
 class IdleMemory {
  public:
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
-  // An instance that holds more is not kept: it would drive out many others.
+  // An instance that has more is not kept: many others would be dropped for it.
   static constexpr int64_t kMostOfOne = kMostBytes / 4;
-  // Plans that need less are not counted: they weigh about as much themselves.
+  // Plans that need less are not counted: they themselves need about as much.
   static constexpr uint64_t kFewBytes = 4096;
 
   using Plans = std::list<const Plan*>;

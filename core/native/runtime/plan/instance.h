@@ -1,4 +1,4 @@
-// One running copy of a plan: its memory, its tensors, its call frames. Never used by two threads
+// One running copy of a plan: memory, tensors and call frames. Never used by two threads
 // at once.
 #ifndef OPWRIGHT_RUNTIME_INSTANCE_H_
 #define OPWRIGHT_RUNTIME_INSTANCE_H_

@@ -1,4 +1,4 @@
-// How an instance comes to be: memory, tensors, frames, bound kernels.
+// Builds an instance: memory, tensors, frames, bound kernels.
 #include <algorithm>
 #include <string>
 #include <utility>

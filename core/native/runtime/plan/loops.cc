@@ -1,4 +1,4 @@
-// The loop: a structural step that runs the plan of its body again and again.
+// The loop: a structural step that runs the plan of its body repeatedly.
 #include <algorithm>
 #include <string>
 
@@ -10,7 +10,7 @@ namespace opwright {
 namespace {
 
 constexpr uint64_t kPollIntervalNs = 1'000'000;
-// A loop whose body has no estimate still looks for Ctrl-C now and then.
+// A loop whose body has no estimate still checks for Ctrl-C regularly.
 constexpr uint64_t kLeastIterationNs = 1'000;
 
 // One run of a loop.

@@ -1,4 +1,4 @@
-// A plan: what runs, in which order, on which memory. Immutable once built; shared by threads.
+// A plan: its steps, in order, and their memory. Immutable once built; shared by threads.
 #ifndef OPWRIGHT_RUNTIME_PLAN_H_
 #define OPWRIGHT_RUNTIME_PLAN_H_
 
@@ -151,7 +151,7 @@ struct LoopDetail : StepDetail {
   bool reverse = false;             // the first turn works on the last element
 };
 
-// The end of a segment: the shapes found decide which plan goes on.
+// The end of a segment: the shapes of its values decide which plan continues.
 struct ContinueDetail : StepDetail {
   struct Known {
     std::vector<Shape> shapes;
@@ -176,7 +176,7 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   // To unbind what its instances hold, with whose frames and memory it waits.
   bool needs_plugin() const { return holds_bound && n_instances() > 0; }
 
-  // An idle instance, one bound to `scope` if there is one, or a new one. It must come back.
+  // An idle instance, one bound to `scope` if there is one, or a new one. It must be returned.
   Instance* Acquire(const Scope* scope) const;
   void GiveBack(Instance* instance) const noexcept;
   int64_t n_instances() const { return n_instances_.load(std::memory_order_relaxed); }
@@ -229,7 +229,7 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   bool holds_bound = false;        // an instance has bound kernels or is on a plugin's device
   bool has_device_feeds = false;   // and a step behind which they are not read
   StepRange graph;                 // empty where its device cannot record the plan
-  std::shared_ptr<void> describe;  // the binding's own
+  std::shared_ptr<void> describe;  // owned by the binding
 
  private:
   bool Keep(Instance* instance) const noexcept;  // false: enough of them wait

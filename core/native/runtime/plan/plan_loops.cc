@@ -8,7 +8,7 @@
 namespace opwright {
 
 namespace {
-// What a loop without a limit is taken to run, when the GIL's and the signals' steps are placed.
+// The assumed turns of a loop without a limit, for placing the steps for the GIL and signals.
 constexpr uint64_t kGuessedIterations = 100;
 }  // namespace
 

@@ -1,4 +1,4 @@
-// A kernel made ready for attributes and metas; immutable, shared by plans and threads.
+// A kernel that is prepared for attributes and metas; immutable, shared by plans and threads.
 #ifndef OPWRIGHT_RUNTIME_PREPARED_H_
 #define OPWRIGHT_RUNTIME_PREPARED_H_
 
@@ -17,7 +17,7 @@ struct Meta {
   DLDataType dtype;
 };
 
-// What `ow_kernel.prepare` is asked; slots in OpProto order, an absent one empty.
+// The arguments of `ow_kernel.prepare`; slots in OpProto order, an absent one is empty.
 struct PrepareRequest {
   std::vector<std::vector<Meta>> inputs;
   std::vector<std::vector<Meta>> outputs;

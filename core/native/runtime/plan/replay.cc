@@ -1,4 +1,4 @@
-// How an instance runs the part of its plan that its device can record: launched step by step at
+// Runs the part of a plan that its device can record: launched step by step at
 // first, then recorded, and replayed from then on.
 #include <utility>
 

@@ -1,4 +1,4 @@
-// One run of a plan: what travels through its steps, and what the caller lends to it.
+// One run of a plan: its state, and what the caller lends to it.
 #ifndef OPWRIGHT_RUNTIME_RUN_H_
 #define OPWRIGHT_RUNTIME_RUN_H_
 
@@ -23,14 +23,14 @@ struct BindError : Error {
         describe(plan.describe),
         op_index(failed_op) {}
 
-  std::string reason;  // the kernel's own words
+  std::string reason;  // the kernel's message
   std::shared_ptr<void> describe;
   int32_t op_index;
 };
 
-// How a run meets the language that called it; all of them may be missing together.
+// Hooks of the language that called; either all or none of them are set.
 struct RunHooks {
-  void (*release)(RunState* state);  // let other threads of the caller's language go on
+  void (*release)(RunState* state);  // let other threads of the caller's language run
   void (*acquire)(RunState* state);
   int32_t (*poll)(RunState* state);                       // not OW_OK: stop, the caller knows why
   int32_t (*start)(RunState* state, Instance* instance);  // before the next plan of a chain

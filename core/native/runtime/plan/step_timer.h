@@ -1,4 +1,4 @@
-// What each step of a running instance takes: the raw material of a profile.
+// The time of each step of a running instance, for a profile.
 #ifndef OPWRIGHT_RUNTIME_STEP_TIMER_H_
 #define OPWRIGHT_RUNTIME_STEP_TIMER_H_
 
@@ -43,7 +43,7 @@ class StepTimer {
   Instance* Next(const std::shared_ptr<const Plan>& plan);
   // Ends a run: what was counted becomes one figure of each step, here and in children.
   void EndRun();
-  // Forgets the runs so far: they have warmed up the kernels.
+  // Drops the runs so far, which have warmed up the kernels.
   void Clear();
 
   const Instance& instance() const { return instance_; }

@@ -1,4 +1,4 @@
-// What the structural steps have in common: their frame, signals, numbers that the host reads.
+// What structural steps share: their frame, signals, and numbers that the host reads.
 #ifndef OPWRIGHT_RUNTIME_STRUCTURAL_H_
 #define OPWRIGHT_RUNTIME_STRUCTURAL_H_
 
@@ -33,7 +33,7 @@ inline int32_t Poll(RunState* state) {
   return state->hooks == nullptr ? OW_OK : state->hooks->poll(state);
 }
 
-// Reads a value of one element, from wherever it lives.
+// Reads a value of one element from any device.
 template <typename T>
 int32_t ReadNumber(Instance* instance, uint32_t value, const ow_error& error, T* result) {
   const DLTensor& tensor = instance->tensor(value);
