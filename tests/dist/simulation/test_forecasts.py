@@ -20,11 +20,13 @@ from opwright_dist.simulation import (
     Start,
     Step,
     Wait,
+    draw_timelines,
     expected_maximum,
     get_network,
     play,
     simulate,
     step_of_layers,
+    write_trace,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -59,10 +61,22 @@ def test_collectives_travel_one_after_the_other():
     assert [(span.begin_s, span.end_s) for span in network] == [(0.0, 1.0), (1.0, 2.0)]
 
 
-def test_a_timeline_is_a_chrome_trace():
-    events = json.loads(play(STEP, second(2.5)).to_json())["traceEvents"]
-    assert {event["tid"] for event in events} == {"compute", "network", "wait"}
-    assert max(event["ts"] + event["dur"] for event in events) == pytest.approx(3.5e6)
+def test_timelines_become_a_chrome_trace_with_a_process_for_each(tmp_path):
+    target = tmp_path / "trace.json"
+    write_trace(target, {"slow": play(STEP, second(2.5)), "quick": play(STEP, second(0.1))})
+    events = json.loads(target.read_text())["traceEvents"]
+    spans = [event for event in events if event["ph"] == "X"]
+    names = [event["args"]["name"] for event in events if event["ph"] == "M"]
+    assert names == ["slow", "quick"]
+    assert {span["tid"] for span in spans} == {"compute", "network", "wait"}
+    assert max(s["ts"] + s["dur"] for s in spans if s["pid"] == 0) == pytest.approx(3.5e6)
+
+
+def test_timelines_are_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    target = tmp_path / "timelines.png"
+    draw_timelines({"rank 0": play(STEP, second(2.5))}, target)
+    assert target.read_bytes().startswith(b"\x89PNG")
 
 
 def test_layers_are_sent_in_buckets_from_the_last_to_the_first():

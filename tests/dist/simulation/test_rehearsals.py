@@ -11,7 +11,7 @@ import opwright as ow
 import opwright_dist as dist
 import opwright_nn as nn
 from opwright_dist.command import main
-from opwright_dist.simulation import Compute, Start, Wait, rehearse
+from opwright_dist.simulation import Compute, Start, Wait, collect_timelines, rehearse
 from opwright_nn import layers
 
 FEEDS = {"x": np.zeros((8, 6), "float32"), "y": np.zeros((8, 1), "int64")}
@@ -93,6 +93,17 @@ def test_real_plans_never_take_a_rehearsed_kernel(two):
         pytest.raises(ow.errors.KernelNotFoundError, match="opwright-dist simulate"),
     ):
         network.compile(feed=["x"], fetch=[out])(x=FEEDS["x"])
+
+
+def test_the_timelines_of_all_processes_are_collected(two):
+    with ow.program_guard(ow.Program(), ow.Program()) as (program, _):
+        out = ow.ops.tanh(layers.data("x", shape=[None, 6]))
+    network = ow.Network(program.global_block())
+    compiled = network.compile(feed=["x"], fetch=[out])
+    lines = collect_timelines(compiled.profile({"x": FEEDS["x"]}, 3))
+    assert list(lines) == ["rank 0", "rank 1"]
+    assert [span.label for span in lines["rank 1"].spans] == ["tanh"]
+    assert lines["rank 1"].step_s > 0
 
 
 @pytest.fixture

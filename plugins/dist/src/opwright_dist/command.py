@@ -22,6 +22,7 @@ from opwright_dist.simulation import (
     get_network,
     rehearse,
     simulate,
+    write_trace,
 )
 
 _RANKS: Final = "8,64,512,4096"
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.plot:
             report.plot(args.plot)
         if args.trace:
-            _write_trace(report, args.trace)
+            write_trace(args.trace, {_label(f): f.timeline for f in report.forecasts})
     except (OpwrightError, OSError) as error:
         print(f"opwright-dist: {error}", file=sys.stderr)  # noqa: T201
         return 1
@@ -170,13 +171,6 @@ def _plain_forecast(forecast: Forecast) -> dict[str, Any]:
     }
 
 
-def _write_trace(report: Report, path: str) -> None:
-    """Write a process for each forecast, so that they lie below each other."""
-    events: list[dict[str, Any]] = []
-    for number, forecast in enumerate(report.forecasts):
-        label = f"{forecast.network.name}, {forecast.ranks} processes"
-        label += f": {format_share(forecast.efficiency)}"
-        events.append({"name": "process_name", "ph": "M", "pid": number, "args": {"name": label}})
-        events += forecast.timeline.to_trace(number)
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"traceEvents": events}, file)
+def _label(forecast: Forecast) -> str:
+    share = format_share(forecast.efficiency)
+    return f"{forecast.network.name}, {forecast.ranks} processes: {share}"

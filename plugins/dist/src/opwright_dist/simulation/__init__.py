@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from opwright_dist.simulation.drawing import draw_efficiency, draw_timelines
 from opwright_dist.simulation.forecasts import (
     REMEDIES,
     Forecast,
@@ -29,7 +30,13 @@ from opwright_dist.simulation.networks import (
 )
 from opwright_dist.simulation.rehearsals import rehearse
 from opwright_dist.simulation.steps import Compute, Start, Step, Wait, step_of_layers
-from opwright_dist.simulation.timeline import Span, Timeline, play
+from opwright_dist.simulation.timeline import (
+    Span,
+    Timeline,
+    collect_timelines,
+    play,
+    write_trace,
+)
 
 __all__ = [
     "NETWORKS",
@@ -46,6 +53,9 @@ __all__ = [
     "Step",
     "Timeline",
     "Wait",
+    "collect_timelines",
+    "draw_efficiency",
+    "draw_timelines",
     "expected_maximum",
     "fit_link",
     "format_seconds",
@@ -55,4 +65,5 @@ __all__ = [
     "rehearse",
     "simulate",
     "step_of_layers",
+    "write_trace",
 ]

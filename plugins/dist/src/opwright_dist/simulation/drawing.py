@@ -1,24 +1,27 @@
-"""Draws forecasts by matplotlib, which is optional."""
+"""Draws forecasts and timelines by matplotlib, which is optional."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from opwright.errors import MissingRequirementError
 
 if TYPE_CHECKING:
     from opwright_dist.simulation.forecasts import Forecast
+    from opwright_dist.simulation.timeline import Timeline
+
+_COLOURS: Final = {"compute": "tab:blue", "network": "tab:orange", "wait": "tab:gray"}
 
 
-def draw_efficiency(forecasts: Sequence[Forecast], path: str) -> None:
+def draw_efficiency(forecasts: Sequence[Forecast], path: str | Path) -> None:
     """Draw the efficiency over the number of processes, a line for each network.
 
     Parameters
     ----------
     forecasts : sequence of Forecast
-    path : str
+    path : str or Path
         Ends in ``.png`` or ``.svg``, or another format of matplotlib.
 
     Raises
@@ -47,12 +50,46 @@ def draw_efficiency(forecasts: Sequence[Forecast], path: str) -> None:
     figure.savefig(Path(path))
 
 
+def draw_timelines(timelines: Mapping[str, Timeline], path: str | Path) -> None:
+    """Draw timelines below each other: what is computed, what travels, who waits.
+
+    Parameters
+    ----------
+    timelines : mapping of str to Timeline
+        By what stands beside them.
+    path : str or Path
+        Ends in ``.png`` or ``.svg``, or another format of matplotlib.
+
+    Raises
+    ------
+    MissingRequirementError
+        matplotlib is not installed; the message has the command.
+    """
+    rows = [
+        (label, lane, [span for span in line.spans if span.lane == lane])
+        for label, line in timelines.items()
+        for lane in _COLOURS
+        if any(span.lane == lane for span in line.spans)
+    ]
+    figure = _load_figure()(figsize=(6.4, 0.8 + 0.35 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    for height, (_, lane, spans) in enumerate(rows):
+        bars = [(1e3 * span.begin_s, 1e3 * (span.end_s - span.begin_s)) for span in spans]
+        axes.broken_barh(
+            bars, (height - 0.4, 0.8), facecolors=_COLOURS[lane], edgecolors="white", linewidth=0.3
+        )
+    axes.set_yticks(range(len(rows)), [f"{label}, {lane}" for label, lane, _ in rows])
+    axes.invert_yaxis()
+    axes.set_xlabel("milliseconds")
+    figure.savefig(Path(path))
+
+
 def _load_figure() -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingRequirementError(
-            f"Report.plot: matplotlib must be installed to draw, got {error}; run: pip install "
+            f"opwright_dist: matplotlib must be installed to draw, got {error}; run: pip install "
             "matplotlib"
         ) from None
     return Figure  # without pyplot, which has windows and a global state

@@ -11,6 +11,7 @@ import numpy as np
 
 from opwright.commands import align
 from opwright_dist.errors import DistError
+from opwright_dist.simulation.drawing import draw_efficiency
 from opwright_dist.simulation.networks import Network
 from opwright_dist.simulation.steps import Step
 from opwright_dist.simulation.timeline import Timeline, play
@@ -155,8 +156,6 @@ class Report:
 
     def plot(self, path: str) -> None:
         """Draw the efficiency over the number of processes; see `draw_efficiency`."""
-        from opwright_dist.simulation.drawing import draw_efficiency
-
         draw_efficiency(self.forecasts, path)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from opwright_dist.groups import current_world
+from opwright_dist.groups.world import WORLD
 from opwright_dist.simulation.networks import Cost
 from opwright_dist.simulation.steps import Compute, Start, Step
 
@@ -49,24 +52,6 @@ class Timeline(NamedTuple):
     latency_s: float
     transfer_s: float
 
-    def to_trace(self, process: int = 0) -> list[dict[str, Any]]:
-        """Return the events of a Chrome trace, one thread a lane: times in microseconds."""
-        return [
-            {
-                "name": span.label,
-                "ph": "X",
-                "ts": round(span.begin_s * 1e6, 3),
-                "dur": round((span.end_s - span.begin_s) * 1e6, 3),
-                "pid": process,
-                "tid": span.lane,
-            }
-            for span in self.spans
-        ]
-
-    def to_json(self) -> str:
-        """Return a Chrome trace as text, for chrome://tracing and Perfetto."""
-        return json.dumps({"traceEvents": self.to_trace()})
-
 
 def play(
     step: Step, cost: Callable[[Start], Cost], *, overlap: float = 1.0, slowdown: float = 1.0
@@ -108,3 +93,71 @@ def play(
                 spans.append(Span("wait", f"wait {event.key}", now, end))
         now = end
     return Timeline(tuple(spans), now, wait_s, latency_s, transfer_s)
+
+
+def collect_timelines(profile: Any, group: str = WORLD) -> dict[str, Timeline]:
+    """Return the timelines of a measured step on all processes of a group, which all call it.
+
+    Parameters
+    ----------
+    profile : opwright_kit.profiling.Profile
+        What ``network.profile`` returned in this process: its steps one by one, by their medians.
+    group : str
+
+    Returns
+    -------
+    dict of str to Timeline
+        ``"rank 0"`` and so on. Collectives are in the lane ``"wait"``: their time is that until
+        all processes have come and the data is there.
+
+    Raises
+    ------
+    DistError
+        The group is unknown, or a process does not come.
+    """
+    rows = [(row.op_type, row.median_s) for row in profile.rows if not row.depth]
+    texts = current_world().engine.gather(json.dumps(rows).encode(), group)
+    return {f"rank {rank}": _line_up(json.loads(text)) for rank, text in enumerate(texts)}
+
+
+def _line_up(rows: Iterable[tuple[str, float]]) -> Timeline:
+    spans: list[Span] = []
+    now = wait_s = 0.0
+    for op_type, seconds in rows:
+        waits = op_type.startswith("dist.")
+        spans.append(Span("wait" if waits else "compute", op_type, now, now + seconds))
+        now += seconds
+        wait_s += seconds if waits else 0.0
+    return Timeline(tuple(spans), now, wait_s, 0.0, 0.0)
+
+
+def write_trace(path: str | Path, timelines: Mapping[str, Timeline]) -> None:
+    """Write a Chrome trace, for chrome://tracing and Perfetto: a process for each timeline.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file of JSON, replaced where it exists.
+    timelines : mapping of str to Timeline
+        By what stands beside them.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+    events: list[dict[str, Any]] = []
+    for process, (label, timeline) in enumerate(timelines.items()):
+        events.append({"name": "process_name", "ph": "M", "pid": process, "args": {"name": label}})
+        events += [
+            {
+                "name": span.label,
+                "ph": "X",
+                "ts": round(span.begin_s * 1e6, 3),
+                "dur": round((span.end_s - span.begin_s) * 1e6, 3),
+                "pid": process,
+                "tid": span.lane,
+            }
+            for span in timeline.spans
+        ]
+    Path(path).write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
