@@ -87,7 +87,7 @@ OPWRIGHT_FUNCTOR void AddPart(Reduce reduce, const T* part, int64_t n, const dou
 
 // Divides by multiplying where that gives the same bits, several times as fast: by powers of two.
 template <typename A>
-OPWRIGHT_ALWAYS_INLINE void Divide(A divisor, int64_t n, A* total) {
+OPWRIGHT_FUNCTOR void Divide(A divisor, int64_t n, A* total) {
   if constexpr (std::is_floating_point_v<A>) {
     int exponent = 0;
     if (std::frexp(divisor, &exponent) == A{0.5}) {
