@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from calls import call
 
+import opwright as ow
+import opwright_nn as nn
 from opwright.errors import KernelError
+from opwright_nn import layers, optimizer
 
 pytestmark = pytest.mark.cuda_kernels
 
@@ -49,3 +53,33 @@ def test_a_row_out_of_range_is_reported(wrong: int) -> None:
     values, param = np.ones((2, 4), np.float32), np.ones((5, 4), np.float32)
     with pytest.raises(KernelError, match=rf"sparse_sgd: rows must be in \[0, 5\), got {wrong}"):
         descend(np.array([3, wrong]), values, param)
+
+
+def train(make: Callable[[], Any], device: str) -> Any:
+    """Return a table that some steps have trained from the rows that they look up."""
+    with ow.program_guard(ow.Program(seed=3), ow.Program(seed=3)) as (main, startup):
+        index = layers.data("index", [None, 2], "int64")
+        table = nn.ParamAttr(name="table", initializer=nn.initializer.Normal(0.0, 1.0))
+        vectors = layers.embedding(index, size=(40, 6), sparse=True, param_attr=table)
+        make().minimize(layers.mean(ow.ops.square(vectors)))
+    scope, block = ow.Scope(), main.global_block()
+    ow.Network(startup.global_block()).run(scope, device=device)
+    step = ow.Network(block).compile(feed=["index"], fetch=[], device=device, scope=scope)
+    rng = np.random.default_rng(5)
+    for _ in range(4):
+        step(index=rng.integers(0, 40, (5, 2)))
+    return scope.find_var("table").numpy()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: optimizer.SGD(0.1),
+        lambda: optimizer.Momentum(0.1, 0.9),
+        lambda: optimizer.Adagrad(0.1, initial_squares=0.1),
+        lambda: optimizer.Adam(0.1),
+    ],
+    ids=["sgd", "momentum", "adagrad", "adam"],
+)
+def test_tables_train_as_on_the_cpu(make: Callable[[], Any]) -> None:
+    np.testing.assert_allclose(train(make, "cuda"), train(make, "cpu"), rtol=1e-5, atol=1e-6)

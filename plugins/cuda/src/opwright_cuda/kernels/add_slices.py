@@ -111,7 +111,9 @@ def launch_add_slices(
         raise Refuse(f"{max(n, look_up.count)} positions are more than {NARROW - 1}")
     if count_of(out_meta) == 0:
         return
-    report = NO_REPORT if text is None else [plan.fault(), plan.fault_text(text)]
+    report: list[Argument] = NO_REPORT
+    if text is not None:
+        report = [plan.fault(), plan.fault_text(text)]
     if look_up.count * -(-n // LISTED) <= MOST_LOOKS:
         listed, n_blocks = Struct(None, None, None, None, None), look_up.count
     else:

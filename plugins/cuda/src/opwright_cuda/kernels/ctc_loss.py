@@ -36,8 +36,9 @@ def _describe_rows(ctx: PrepareContext, plan: LaunchPlan) -> Struct:
     expression = f"check_ctc_labels<{CTYPES[label.dtype]}>"
     blocks = blocks_for(n * labels, plan)
     plan.launch(own_source("ctc_loss.cu"), expression, blocks, THREADS, arguments)
-    given = [plan.input("x"), plan.input("label"), describe_lengths(ctx, plan), label_lengths]
-    return Struct(*given, np.array([n, time, classes, labels, blank], np.int64))
+    lengths = [describe_lengths(ctx, plan), label_lengths]
+    extents = np.array([n, time, classes, labels, blank], np.int64)
+    return Struct(plan.input("x"), plan.input("label"), *lengths, extents)
 
 
 def _launch(

@@ -28,13 +28,13 @@ class _Boxes(NamedTuple):
         ``Regions`` of regions.h.
     types : str
         Its template arguments.
-    count : int
+    n : int
         How many there are.
     """
 
     regions: Struct
     types: str
-    count: int
+    n: int
 
     def launch(
         self,
@@ -82,7 +82,7 @@ def _launch_align(
 ) -> None:
     """Add the operator's kernel from one tensor to another; `images` are those of x."""
     boxes, size, bins = _check_boxes(ctx, plan, images), images.shape[2:], ctx.attrs["output_size"]
-    n = boxes.count
+    n = boxes.n
     shares = [plan.workspace(max(n * b * s, 1) * 8) for b, s in zip(bins, size, strict=True)]
     spans = [plan.workspace(max(n * b, 1) * _SPAN_BYTES) for b in bins]
     for axis in range(2):
