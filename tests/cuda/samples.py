@@ -61,11 +61,15 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def standard_kernels() -> dict[str, set[str]]:
-    """Return the dtypes of the NumPy kernels by operator type, those of gradients among them."""
-    kernels = ow.current_context().kernels
+    """Return the dtypes of the NumPy kernels by operator type, those of gradients among them.
+
+    What only passes make has no case, and is not among them.
+    """
+    kernels, ops = ow.current_context().kernels, ow.current_context().ops
     found = {
         op_type: {e.dtype for e in kernels.entries(op_type) if e.library == "numpy"}
         for op_type in sorted(kernels.op_types())
+        if not ops.get(op_type).plan_only
     }
     return {op_type: dtypes for op_type, dtypes in found.items() if dtypes}
 

@@ -6,6 +6,7 @@ import opwright as ow
 from opwright_nn.layers.cond import Result
 from opwright_nn.layers.loops import Carry, Variables
 from opwright_nn.model.programs import Input, ModelPrograms
+from opwright_nn.parallel import DataParallel
 from opwright_nn.parameters.param_attr import ParamAttr
 
 METHOD_NAMES: dict[str, str]
@@ -131,6 +132,7 @@ class LayerMethods(ModelPrograms):
         epsilon: float = 1e-05,
         activation: str | None = None,
         training: bool = True,
+        sync: bool | str | DataParallel | None = None,
         name: str | None = None,
         param_attr: ParamAttr | None = None,
         bias_attr: ParamAttr | None = None,

@@ -144,7 +144,7 @@ def words_of_part(
     if own < 1 or not 0 <= before <= total - own or shape[axis] % own:
         raise ValueError(
             "part must be rows before, own rows and rows of all, and the length of axis "
-            f"{axis} a multiple of its own, got {[before, own, total]} for {list(shape)}"
+            f"{axis} a multiple of its own, got {before}, {own} and {total} for {list(shape)}"
         )
     run = math.prod(shape[axis:])  # so many elements follow one another in the larger tensor, too
     row = run // own
