@@ -46,7 +46,7 @@ def close(arrays, wanted, rtol=1e-4):
 """
 
 TRAINING = """
-choice = nn.DataParallel(unequal_rows="weight") if sys.argv[1] == "weight" else "world"
+choice = nn.DataParallel(unequal_rows=sys.argv[1])
 size = 10 if sys.argv[1] == "weight" else 12
 whole = build(None, None)
 wanted = nn.train(whole, DATA, epochs=3, batch_size=size, seed=2, validation=DATA, progress=False)
@@ -79,6 +79,77 @@ def test_a_model_is_trained_as_by_one_process(run, ranks: int, unequal_rows: str
     done = run(script, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
+
+
+OPTIONS = """
+def build_with(parallel):
+    model = nn.Model(data_parallel=parallel, mixed_precision="float16")
+    error = model.fc_layer(model.dropout(model.fc_layer("x", 16), 0.3), 1) - model.input("y")
+    adam = nn.optimizer.Adam(0.01, clip=nn.clip.ClipByGlobalNorm(0.5))
+    model.minimize(model.mean(error * error), nn.optimizer.Accumulate(adam, steps=2))
+    return model
+
+
+whole, model = build_with(None), build_with(True)
+for each in (whole, model):
+    nn.train(each, DATA, epochs=2, batch_size=10, seed=2, progress=False)
+same_on_all(values(model))
+close(values(model), values(whole), rtol=2e-2)
+print("good")
+"""
+
+
+def test_accumulated_clipped_and_scaled_gradients_are_those_of_one_process(run) -> None:
+    done = run(HEAD + OPTIONS, 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("good") == 2
+
+
+def test_unequal_parts_are_refused_by_choice(run) -> None:
+    script = """
+model = build(nn.DataParallel(unequal_rows="refuse"))
+try:
+    nn.train(model, DATA, epochs=1, batch_size=25, seed=2, progress=False)
+except ow.errors.OpwrightError as error:
+    print(error)
+"""
+    done = run(HEAD + script, 2)
+    assert "rows=12" in done.stdout, done.stdout + done.stderr
+    assert "rows=13" in done.stdout
+
+
+def test_a_step_of_ones_own_is_trained_and_resumed(run) -> None:
+    script = """
+def make():
+    with ow.program_guard(ow.Program(seed=1), ow.Program(seed=1)) as (main, startup):
+        x, y = nn.layers.data("x", [None, 6]), nn.layers.data("y", [None, 1])
+        error = nn.layers.fc(nn.layers.dropout(nn.layers.fc(x, 16), 0.2), 1) - y
+        loss = nn.layers.mean(error * error)
+        pairs = nn.optimizer.Adam(0.01).minimize(loss, data_parallel="world")
+    scope = ow.Scope()
+    ow.Network(startup.global_block()).compile(fetch=[], scope=scope)()
+    step = ow.Network(main.global_block()).compile(feed=[x, y], fetch=[loss], scope=scope)
+    return main, step, scope, pairs
+
+
+def train(folder, epochs):
+    main, step, scope, pairs = make()
+    batches = nn.batches(DATA, 12, seed=2, epochs=epochs, shard="world")
+    saver = nn.Checkpoint(Path(__file__).parent / folder, program=main)
+    nn.train(step, batches, epochs, callbacks=[saver], resume="latest", progress=False)
+    return [scope.find_var(p.name).numpy() for p, _ in pairs]
+
+
+train("parts", 1)
+parts, whole = train("parts", 3), train("whole", 3)
+same_on_all(parts)
+for one, other in zip(parts, whole, strict=True):
+    np.testing.assert_array_equal(one, other)
+print("good")
+"""
+    done = run(HEAD + script, 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("good") == 2
 
 
 NORMALIZATION = """

@@ -65,12 +65,13 @@ class DataParallel(NamedTuple):
     group : str
         The processes: all of them, or those of a group that `opwright_dist.new_group` made.
     unequal_rows : str
-        Where processes have unequal numbers of examples in a step: ``"refuse"`` ends the run with
-        an error, ``"weight"`` weights each by its number, as if one had the whole batch.
+        Where processes have unequal numbers of examples in a step: ``"weight"`` weights each by
+        its number, as if one had the whole batch; ``"refuse"`` ends the run with an error, and
+        saves a small message in each step.
     """
 
     group: str = WORLD
-    unequal_rows: str = "refuse"
+    unequal_rows: str = "weight"
 
 
 class Team(NamedTuple):

@@ -37,7 +37,8 @@ def data_parallel(
         The processes that train together.
     rows : Variable, optional
         One whose first dimension is the number of examples; by default the first variable that the
-        program is fed and whose first dimension is unknown.
+        program is fed and whose first dimension is unknown. Where there is none, numbers of
+        examples are not compared, and each process draws random numbers as if it were alone.
     unequal_rows : str
         Where processes have unequal numbers of examples: ``"refuse"`` ends the run with an error,
         ``"weight"`` weights each process by its number, as if one had computed the whole batch.
@@ -64,7 +65,8 @@ def data_parallel(
     if examples is None and unequal_rows == "weight":
         raise DistError(
             "data_parallel: unequal_rows='weight' needs a variable whose first dimension is the "
-            "number of examples, got a program that is fed none; give it as rows"
+            "number of examples and unknown, got a program that is fed none; declare that "
+            "dimension of the input as None, or give the variable as rows"
         )
     averaged: dict[str, ow.Variable] = {}
     for _, gradient in reversed(pairs):  # the last layers' are there first
