@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 PEERS_VENV ?= $(VENV)-peers
+RAY_VENV ?= $(VENV)-ray
 ARGS ?=
 
 BIN := $(VENV)/bin
@@ -14,6 +15,8 @@ CUDA := plugins/cuda
 CUDA_EMULATOR := plugins/cuda_emulator
 # For many processes.
 DIST := plugins/dist plugins/mpi
+# Without what it depends on, as Ray takes 700 MB: $(RAY_VENV) has that.
+RAY := plugins/ray
 VERSION := core/src/opwright/_version.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/dev/null) \
@@ -29,7 +32,7 @@ NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/nativ
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers wheels clean
-.PHONY: test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
+.PHONY: test-ray test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,8 +66,10 @@ $(STAMPS)/cuda: $(CUDA)/pyproject.toml $(CUDA_EMULATOR)/pyproject.toml $(VERSION
 	@$(PIP) install --no-build-isolation --no-deps -e ./$(CUDA) -e ./$(CUDA_EMULATOR)
 	@touch $@
 
-$(STAMPS)/dist: $(DIST:%=%/pyproject.toml) $(VERSION) $(NATIVE_DIST) $(STAMPS)/packages
+$(STAMPS)/dist: $(DIST:%=%/pyproject.toml) $(RAY)/pyproject.toml $(VERSION) $(NATIVE_DIST) \
+		$(STAMPS)/packages
 	@$(PIP) install --no-build-isolation $(DIST:%=-e ./%)
+	@$(PIP) install --no-build-isolation --no-deps -e ./$(RAY)
 	@touch $@
 
 $(STAMPS)/tools: requirements-dev.txt | $(BIN)/python
@@ -103,6 +108,20 @@ test-all: test  ## run all tests, with every case of an operator in every dtype 
 test-peers: export OPWRIGHT_EVERY_CASE := 1
 test-peers: $(STAMPS)/packages $(STAMPS)/tools $(PEERS_VENV)/.stamps/peers  ## compare operators with PyTorch
 	@OPWRIGHT_TEST_PEERS=$(PEERS_VENV)/bin/python $(BIN)/python -m pytest tests/peers $(ARGS)
+
+# An environment of its own, which finds behind its own packages those of $(VENV).
+$(RAY_VENV)/.stamps/ray: $(RAY)/pyproject.toml $(STAMPS)/dist $(STAMPS)/tools
+	@test -x $(RAY_VENV)/bin/python || $(BIN)/python -m venv $(RAY_VENV)
+	@mkdir -p $(@D)
+	@$(RAY_VENV)/bin/python -c 'import site, sys; open(site.getsitepackages()[0] + "/development.pth", "w").write( \
+		f"import site; site.addsitedir({sys.argv[1]!r})\n")' \
+		"$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')"
+	@echo "installing Ray into $(RAY_VENV): 700 MB"
+	@$(RAY_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --no-build-isolation -e "./$(RAY)[data]"
+	@touch $@
+
+test-ray: $(RAY_VENV)/.stamps/ray  ## train on a cluster of Ray, with workers that are killed
+	@$(RAY_VENV)/bin/python -m pytest tests/ray $(ARGS)
 
 check: $(STAMPS)/packages $(STAMPS)/cuda  ## run the conformance kit on our own packages: half an hour
 	$(BIN)/opwright check opwright-std
@@ -206,7 +225,7 @@ headers:  ## copy the core's headers into the example that carries them
 	@cp -r core/include core/cmake $(CARRIED)/
 
 wheels: $(STAMPS)/builders $(STAMPS)/tools  ## build wheels that a registry takes into dist/
-	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR) $(DIST)
+	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR) $(DIST) $(RAY)
 
 clean:  ## remove what was built, but not .venv
 	rm -rf build dist wheelhouse model_dir .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -10,6 +10,9 @@ an unknown name ends with exit code 2, as any wrong usage; what a command itself
 process that a command starts for its work ends with it (`end_with_parent`), and answers its
 requests (`serve_requests`). One that runs a saved program takes the shapes of its feeds as
 `opwright lock` does (`add_feed_argument`, `make_feeds`), and fetches its results (`results_of`).
+
+A package that uses a service, such as MPI, has ``opwright doctor`` examine it: a function that an
+entry point in the group ``opwright.doctor`` names returns an `Examination`.
 """
 
 from __future__ import annotations
@@ -17,13 +20,16 @@ from __future__ import annotations
 from opwright.cli.command import GROUP, Command
 from opwright.cli.feeds import add_feed_argument, make_feeds, results_of
 from opwright.cli.isolation import Tell, run_forked
+from opwright.cli.services import DOCTOR_GROUP, Examination
 from opwright.cli.usage import resolving
 from opwright.plugins.child import end_with_parent, serve_requests
 from opwright.plugins.tables import align
 
 __all__ = [
+    "DOCTOR_GROUP",
     "GROUP",
     "Command",
+    "Examination",
     "Tell",
     "add_feed_argument",
     "align",

@@ -15,6 +15,7 @@ import numpy as np
 
 import opwright
 from opwright.cli.examine import Diagnosis, examine
+from opwright.cli.services import Service, examine_services, format_services
 from opwright.describe.names import hint
 from opwright.errors import CommandError
 from opwright.plugins import index
@@ -106,11 +107,14 @@ def run(args: argparse.Namespace) -> int:
     diagnosis = examine(allowed, args.timeout)
     diagnosis = diagnosis._replace(ended=group_ended(notes, map(package_of, sources)))
     lack = find_lack(diagnosis, len(sources) - len(allowed))
+    left_out = {source.name for source in sources} - {source.name for source in allowed}
+    services = examine_services(left_out, args.timeout)
     if args.json:
-        print(json.dumps(to_json(diagnosis, environment, lack), indent=2))
+        print(json.dumps(to_json(diagnosis, environment, lack, services), indent=2))
     else:
-        print("\n".join(format_report(diagnosis, environment, lack)))
-    return 0 if lack is None and set(_states(diagnosis).values()) <= {"good"} else 1
+        print("\n".join(format_report(diagnosis, environment, lack, services)))
+    is_good = lack is None and not any(service.examination.reason for service in services)
+    return 0 if is_good and set(_states(diagnosis).values()) <= {"good"} else 1
 
 
 def _retry(plugin: str, sources: list[Source], notes: ImportNotes | None, as_json: bool) -> None:
@@ -152,7 +156,10 @@ def find_lack(diagnosis: Diagnosis, n_left_out: int) -> Lack | None:
 
 
 def format_report(
-    diagnosis: Diagnosis, environment: dict[str, str], lack: Lack | None
+    diagnosis: Diagnosis,
+    environment: dict[str, str],
+    lack: Lack | None,
+    services: list[Service],
 ) -> list[str]:
     """Return the lines of the report."""
     lines = align(list(environment.items()), indent="")
@@ -175,8 +182,10 @@ def format_report(
         lines += ["", f"plugin {package.plugin!r}: {describe_ended(ended)}"]
         if is_left_out(ended):
             lines.append(f"  to try it again: {advise_retry(package.plugin)}")
+    lines += format_services(services)
     states = _states(diagnosis)
     count = sum(state != "good" for state in states.values())
+    count += sum(bool(service.examination.reason) for service in services)
     if diagnosis.crashes:
         others = [p.plugin for p, state in states.items() if state in ("good", "broken")]
         lines += ["", f"to go on without what crashes: OPWRIGHT_PLUGINS={','.join(others)}"]
@@ -235,7 +244,12 @@ def _measure(call: Callable[[], _T]) -> tuple[_T, float]:
     return result, min(times_ms)
 
 
-def to_json(diagnosis: Diagnosis, environment: dict[str, str], lack: Lack | None) -> dict[str, Any]:
+def to_json(
+    diagnosis: Diagnosis,
+    environment: dict[str, str],
+    lack: Lack | None,
+    services: list[Service],
+) -> dict[str, Any]:
     """Return the report as plain data."""
     states = _states(diagnosis)
     return {
@@ -271,6 +285,14 @@ def to_json(diagnosis: Diagnosis, environment: dict[str, str], lack: Lack | None
         "ended_imports": [
             {**package._asdict(), **ended_to_json(subject, ended)}
             for (package, subject), ended in diagnosis.ended.items()
+        ],
+        "services": [
+            {
+                "name": service.name,
+                "distribution": service.label,
+                **service.examination._asdict(),
+            }
+            for service in services
         ],
     }
 

@@ -1,0 +1,44 @@
+"""A self-test of an engine: run by the processes of a group, it says whether they meet."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import opwright as ow
+from opwright_dist.errors import DistError
+from opwright_dist.groups import current_world
+
+_NUMBERS = 1000
+
+
+def run_self_test() -> str:
+    """Reduce and gather some numbers with all other processes, which call it as well.
+
+    Returns
+    -------
+    str
+        What was right, for people.
+
+    Raises
+    ------
+    DistError
+        A result is wrong, or a process did not come.
+    """
+    world = current_world().group("world")
+    parts = [np.arange(_NUMBERS, dtype=np.float32) + rank for rank in range(world.size)]
+    own = parts[world.rank]
+    wanted = {"all_reduce": np.sum(parts, axis=0), "all_gather": np.concatenate(parts)}
+    for name, right in wanted.items():
+        result = getattr(ow.ops.dist, name)(own)
+        if not np.array_equal(result, right):
+            wrong = int(np.count_nonzero(result != right))
+            raise DistError(
+                f"self-test: dist.{name} over {world.size} processes must give what NumPy gives, "
+                f"got {wrong} wrong numbers of {right.size} on rank {world.rank}; the library "
+                f"{current_world().engine.describe()} is broken"
+            )
+    return f"{world.size} processes: {' and '.join(wanted)} are right"
+
+
+if __name__ == "__main__":
+    print(run_self_test())  # noqa: T201

@@ -1,0 +1,85 @@
+"""What Ray Train calls as it starts and ends workers: an engine connects them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ray.train.backend import Backend, BackendConfig
+
+import ray
+from opwright_dist import Rendezvous, get_engine, rank
+
+
+@dataclass
+class EngineConfig(BackendConfig):  # type: ignore[misc]
+    """Which engine connects the workers.
+
+    Attributes
+    ----------
+    engine : str
+    deadline_s : float or None
+        How long a collective waits for another worker.
+    """
+
+    engine: str = "mpi"
+    deadline_s: float | None = None
+
+    @property
+    def backend_cls(self) -> type[EngineBackend]:
+        """Return what starts and ends it."""
+        return EngineBackend
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what Ray shows of it."""
+        return {"engine": self.engine, "deadline_s": self.deadline_s}
+
+
+class EngineBackend(Backend):  # type: ignore[misc]
+    """Opens a rendezvous for each group of workers, in the process that controls them."""
+
+    def __init__(self) -> None:
+        self._rendezvous: Rendezvous | None = None
+
+    def on_start(self, worker_group: Any, backend_config: EngineConfig) -> None:
+        """Connect workers that have just started."""
+        self._close()
+        workers = worker_group.get_workers()
+        engine = get_engine(backend_config.engine, "OpwrightTrainer: engine")
+        nodes = number_nodes([worker.metadata.node_id for worker in workers])
+        self._rendezvous = engine.open_rendezvous(nodes, ray.util.get_node_ip_address())
+        started = []
+        for number, worker in enumerate(workers):
+            variables = {
+                **self._rendezvous.environment(number),
+                "OPWRIGHT_DIST_ENGINE": backend_config.engine,
+            }
+            if backend_config.deadline_s is not None:
+                variables["OPWRIGHT_DIST_DEADLINE"] = str(backend_config.deadline_s)
+            n_threads = max(1, int(worker.resources.get("CPU", 1)))
+            started.append(worker_group.execute_single_async(number, connect, variables, n_threads))
+        ray.get(started)
+
+    def on_shutdown(self, worker_group: Any, backend_config: EngineConfig) -> None:
+        """Close the rendezvous: Ray ends the workers."""
+        self._close()
+
+    def _close(self) -> None:
+        if self._rendezvous is not None:
+            self._rendezvous.close()
+            self._rendezvous = None
+
+
+def number_nodes(identities: list[str]) -> list[int]:
+    """Return for each worker the number of its machine, in the order in which they occur."""
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(identity, len(numbers)) for identity in identities]
+
+
+def connect(variables: Mapping[str, str], n_threads: int) -> None:
+    """Connect this process to the other workers; runs on each of them."""
+    os.environ.update(variables)
+    os.environ.setdefault("OPWRIGHT_NUM_THREADS", str(n_threads))
+    rank()

@@ -1,0 +1,52 @@
+"""Imports Ray where it is needed: only there, for it takes a second."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+from opwright.errors import MissingRequirementError
+
+RELEASE: Final = "2.60"
+INSTALL: Final = 'pip install "ray[train]>=2.60,<2.61"'
+
+
+def load_ray(who: str) -> Any:
+    """Return the module ``ray`` with ``ray.train``.
+
+    Parameters
+    ----------
+    who : str
+        What needs it, for the error.
+
+    Raises
+    ------
+    MissingRequirementError
+        Ray is not installed, or it is another release.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    release = find_release()
+    if release is None:
+        raise MissingRequirementError(f"{who}: Ray must be installed, got none; {INSTALL}")
+    if not release.startswith(f"{RELEASE}."):
+        raise MissingRequirementError(
+            f"{who}: Ray must be of release {RELEASE}, whose interface for backends it uses, got "
+            f"{release}; {INSTALL}"
+        )
+    try:
+        import_module("ray.train")
+    except ImportError as error:
+        raise MissingRequirementError(
+            f"{who}: Ray must be installed with its part for training, got {error}; {INSTALL}"
+        ) from error
+    return import_module("ray")
+
+
+def find_release() -> str | None:
+    """Return the version of Ray that is installed, None where none is."""
+    try:
+        return version("ray")
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,158 @@
+"""OpwrightTrainer: a training function in the workers of a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from opwright.errors import AttributeTypeError, AttributeValueError
+from opwright_dist import get_engine
+from opwright_ray.requirement import load_ray
+
+_WHO = "OpwrightTrainer"
+Workers = int | tuple[int, int]
+
+
+class OpwrightTrainer:
+    """Run a training function in workers of a Ray cluster, which an engine connects.
+
+    Where a worker ends or fails, Ray starts all of them again, and `opwright_ray.resume` reads the
+    last checkpoint of `opwright_ray.report`.
+
+    Parameters
+    ----------
+    train_fn : callable
+        ``train_fn()``, or ``train_fn(config)`` where `config` is given. Runs on every worker; a
+        script for one process, with the gradients averaged by `opwright_dist.data_parallel`.
+    num_workers : int or (int, int), at least 1
+        How many workers; or the least and the most, between which Ray chooses by what the cluster
+        has, and chooses anew at each restart.
+    engine : str
+        What connects them: ``"mpi"``, of opwright-mpi, or another of opwright-dist's engines.
+    max_failures : int, at least -1
+        How many times Ray starts the workers again; -1 for always.
+    config : mapping, optional
+        The argument of `train_fn`.
+    resources_per_worker : mapping of str to number, optional
+        Of each worker, one CPU by default: ``{"CPU": 4, "GPU": 1}``. Kernels use as many threads as
+        it has CPUs.
+    placement : str
+        Ray's strategy: ``"PACK"`` fills machines one after the other, ``"SPREAD"`` uses many.
+    datasets : mapping of str to ray.data.Dataset, optional
+        Divided among the workers; ``ray.train.get_dataset_shard(name)`` returns a worker's part.
+    storage_path : str or PathLike, optional
+        Where Ray keeps checkpoints: a folder that all machines share, or an address such as that of
+        a bucket. Without it ``~/ray_results``.
+    name : str, optional
+        Of the run, a folder in `storage_path`. A run of the same name continues from the last
+        checkpoint, also with another number of workers.
+    keep : int, at least 1, optional
+        How many checkpoints are kept; by default all.
+    deadline_s : float, optional
+        How long a collective waits for another worker; 60 s by default.
+
+    Raises
+    ------
+    MissingRequirementError
+        Ray is not installed, or another release than 2.60.
+    DistError
+        No installed package provides the engine.
+    AttributeTypeError, AttributeValueError
+        An argument is wrong.
+
+    See Also
+    --------
+    opwright_ray.report, opwright_ray.resume
+    """
+
+    def __init__(
+        self,
+        train_fn: Callable[..., Any],
+        *,
+        num_workers: Workers,
+        engine: str = "mpi",
+        max_failures: int = 0,
+        config: Mapping[str, Any] | None = None,
+        resources_per_worker: Mapping[str, float] | None = None,
+        placement: str = "PACK",
+        datasets: Mapping[str, Any] | None = None,
+        storage_path: str | os.PathLike[str] | None = None,
+        name: str | None = None,
+        keep: int | None = None,
+        deadline_s: float | None = None,
+    ) -> None:
+        if not callable(train_fn):
+            raise AttributeTypeError(
+                f"{_WHO}: train_fn must be a function, got {type(train_fn).__name__}; give the "
+                "function itself, not what it returns"
+            )
+        _check_workers(num_workers)
+        _check_int("max_failures", max_failures, -1)
+        if keep is not None:
+            _check_int("keep", keep, 1)
+        _check_deadline(deadline_s)
+        get_engine(engine, f"{_WHO}: engine")
+        ray = load_ray(_WHO)
+        from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+
+        from opwright_ray.backend import EngineConfig
+
+        resources = None if resources_per_worker is None else dict(resources_per_worker)
+        self._trainer = DataParallelTrainer(
+            train_fn,
+            train_loop_config=None if config is None else dict(config),
+            backend_config=EngineConfig(engine, deadline_s),
+            scaling_config=ray.train.ScalingConfig(
+                num_workers=num_workers,
+                use_gpu=bool(resources and resources.get("GPU")),
+                resources_per_worker=resources,
+                placement_strategy=placement,
+            ),
+            run_config=ray.train.RunConfig(
+                name=name,
+                storage_path=None if storage_path is None else os.fspath(storage_path),
+                failure_config=ray.train.FailureConfig(max_failures=max_failures),
+                checkpoint_config=ray.train.CheckpointConfig(num_to_keep=keep),
+            ),
+            datasets=None if datasets is None else dict(datasets),
+        )
+
+    def fit(self) -> Any:
+        """Train; return Ray's `Result`, with ``metrics`` and ``checkpoint``.
+
+        Raises
+        ------
+        ray.train.TrainingFailedError
+            Workers have failed more often than `max_failures`; it names the errors by rank.
+        """
+        return self._trainer.fit()
+
+
+def _check_workers(num_workers: Any) -> None:
+    pair = num_workers if isinstance(num_workers, tuple) else (num_workers, num_workers)
+    if len(pair) != 2:
+        raise AttributeValueError(
+            f"{_WHO}: num_workers must be a number or the least and the most, got {num_workers!r}"
+        )
+    for number in pair:
+        _check_int("num_workers", number, 1)
+    if pair[0] > pair[1]:
+        raise AttributeValueError(
+            f"{_WHO}: the least number of workers must not be above the most, got "
+            f"num_workers={num_workers!r}; give {pair[::-1]!r}"
+        )
+
+
+def _check_int(name: str, value: Any, at_least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise AttributeTypeError(f"{_WHO}: {name} must be an int, got {value!r}")
+    if value < at_least:
+        raise AttributeValueError(f"{_WHO}: {name} must be at least {at_least}, got {value}")
+
+
+def _check_deadline(seconds: float | None) -> None:
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise AttributeValueError(
+            f"{_WHO}: deadline_s must be a finite time of more than 0 seconds, got {seconds!r}"
+        )
