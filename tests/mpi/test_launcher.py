@@ -80,6 +80,7 @@ def test_arguments_reach_the_script_and_modules_are_run(run, tmp_path: Path) -> 
         ("sys.exit(7)", 7, "rank 1 ended with exit code 7"),
         ("os._exit(0)", 1, "rank 1 ended with exit code 0 before it had finalized MPI"),
         ("os._exit(5)", 5, "rank 1 ended with exit code 5: all are ended"),
+        ("os.kill(os.getpid(), 40)", 168, "rank 1 was ended by signal 40: all are ended"),
     ],
 )
 def test_a_rank_that_ends_before_the_others_ends_all(run, end, status, message) -> None:

@@ -161,7 +161,7 @@ class Ranks:
             if self._ending.status:
                 self._kill_at = 0.0
                 continue
-            reason = f"ended by {signal.Signals(number).name}"
+            reason = f"ended by {_name_signal(number)}"
             sent = (
                 signal.SIGTERM if number == signal.SIGPIPE else number
             )  # Python ignores the other
@@ -180,7 +180,7 @@ class Ranks:
     def _find_fault(self, rank: int, code: int) -> str | None:
         """Return what is wrong with how a process has ended, None where nothing is."""
         if code < 0:
-            return f"was ended by {signal.Signals(-code).name}"
+            return f"was ended by {_name_signal(-code)}"
         if code > 0:
             return f"ended with exit code {code}"
         if rank in self._server.finalized:
@@ -201,3 +201,10 @@ class Ranks:
         for child in self._children:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, number)
+
+
+def _name_signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # one of those that have a number alone
+        return f"signal {number}"

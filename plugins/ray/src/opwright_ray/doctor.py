@@ -33,7 +33,7 @@ def examine() -> Examination:
     try:
         with tempfile.TemporaryDirectory(prefix="ray-") as folder:
             result = _run_self_test(ray, folder)
-    except (RuntimeError, OSError, ray.exceptions.RayError) as error:
+    except (OSError, ray.exceptions.RayError, ray.train.TrainingFailedError) as error:
         return Examination(facts, f"its self-test failed: {error}", f"{INSTALL} --force-reinstall")
     facts["self-test"] = f"{result}, {time.perf_counter() - began:.1f} s"
     return Examination(facts)
