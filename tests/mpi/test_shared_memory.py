@@ -223,3 +223,34 @@ def test_a_run_that_fails_between_start_and_wait_is_followed_by_a_good_one(
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("failed") == 8
     assert done.stdout.count("good") == 2
+
+
+AT_ONCE = """
+import numpy as np
+import opwright as ow
+import opwright_dist as dist
+
+r, n = dist.rank(), dist.size()
+block = ow.Program().global_block()
+block.create_var("x", shape=[100_000], dtype="float32")
+block.append_op("dist.all_reduce", inputs={"x": "x"}, outputs={"out": "s"})
+block.append_op("scale", inputs={"x": "x"}, outputs={"out": "y"}, attrs={"scale": 3.0})
+network = ow.Network(block)
+x = np.arange(100_000, dtype=np.float32)
+for fetch in (["s"], ["s", "y"], ["s", "y"] if r else ["s"]):
+    step = network.compile(feed=["x"], fetch=fetch)
+    np.testing.assert_array_equal(step(x=x)[0], n * x)
+    kinds = [op.type for op in network.plan_for({"x": x}).lowered.plan.describe.ops]
+    assert ("dist.all_reduce_wait" in kinds) == (fetch != ["s"]), kinds
+print("good")
+"""
+
+
+@pytest.mark.parametrize("choice", ["1", "0"])
+def test_a_reduction_is_split_only_where_something_runs_meanwhile(
+    run, monkeypatch: pytest.MonkeyPatch, choice: str
+) -> None:
+    monkeypatch.setenv(VARIABLE, choice)
+    done = run(AT_ONCE, 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("good") == 2
