@@ -118,6 +118,13 @@ print("good")
     assert done.stdout.count("good") == 2
 
 
+def test_a_choice_that_is_neither_0_nor_1_is_refused(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "off")
+    done = run("import opwright_dist as dist; dist.rank()", 2)
+    assert done.returncode != 0
+    assert f"{VARIABLE} must be 0 or 1, got 'off'" in done.stdout + done.stderr
+
+
 def list_shared_files() -> set[str]:
     folder = Path("/dev/shm")
     return {path.name for path in folder.iterdir()} if folder.is_dir() else set()

@@ -50,9 +50,13 @@ int OpenDescriptor(const Offer& offer) {
 
 }  // namespace
 
-bool MaySharedMemory() {
-  const char* choice = std::getenv("OPWRIGHT_MPI_SHARED_MEMORY");
-  return choice == nullptr || std::strcmp(choice, "0") != 0;
+std::string FindChoice(bool* may_share) {
+  constexpr const char* kVariable = "OPWRIGHT_MPI_SHARED_MEMORY";
+  const char* choice = std::getenv(kVariable);
+  const std::string text = choice == nullptr ? "1" : choice;
+  *may_share = text == "1";
+  if (text == "0" || text == "1") return "";
+  return std::string(kVariable) + " must be 0 or 1, got '" + text + "'; leave it unset for 1";
 }
 
 SharedMemory::SharedMemory(int n, int descriptor, const Offer& offer)

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace opwright_mpi {
 
@@ -78,8 +79,9 @@ class SharedMemory {
   char* base_ = nullptr;
 };
 
-// Whether the environment of this process lets it share memory.
-bool MaySharedMemory();
+// Whether the environment of this process lets it share memory: OPWRIGHT_MPI_SHARED_MEMORY is not
+// 0. Returns what is wrong with that, or an empty text.
+std::string FindChoice(bool* may_share);
 
 }  // namespace opwright_mpi
 

@@ -1,6 +1,7 @@
 // Finds out whether all processes of a group can share memory.
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,11 +32,14 @@ Status Group::Gather(const char* who, const Poll& poll, const void* own, int64_t
 
 Status Group::ShareMemory() {
   constexpr const char* kWho = "connect";
+  bool may_share = false;
+  const std::string fault = FindChoice(&may_share);
+  if (!fault.empty()) return Status::Error(fault);
   if (size < 2) return Status::Ok();
   const Poll never_ends = [] { return Status::Ok(); };
   std::unique_ptr<SharedMemory> memory;
   Offer own{};
-  own.is_wanted = static_cast<int64_t>(MaySharedMemory());
+  own.is_wanted = static_cast<int64_t>(may_share);
   if (rank == 0 && own.is_wanted != 0) {
     memory = SharedMemory::Make(size);
     if (memory != nullptr) own = memory->offer();
