@@ -103,7 +103,7 @@ def test_where_one_process_shares_no_memory_none_does(run) -> None:
     script = f"""
 import os
 import sys
-rank = next(os.environ[name] for name in ("PMI_RANK", "PMIX_RANK") if name in os.environ)
+rank = next(os.environ[name] for name in ("PMI_ID", "PMI_RANK", "PMIX_RANK") if name in os.environ)
 os.environ["{VARIABLE}"] = "0" if rank == "1" else "1"
 import numpy as np
 import opwright as ow
