@@ -9,82 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from image_nets import Net, conv, norm, parameter
 
 import opwright as ow
 import opwright_nn as nn
-from opwright.op import dtype_to_numpy
 from opwright_cpu.plan_ops.convolution import ACTIVATIONS
 from opwright_nn import layers
 
-PASSES = (["fuse_conv"], ["nhwc"], ["fuse_conv", "nhwc"], None)
 ops = ow.ops
 
 FLAGS = Path("/proc/cpuinfo").read_text().split()
 needs_bfloat16 = pytest.mark.skipif(
     "avx512bw" not in FLAGS, reason="oneDNN computes bfloat16 with AVX-512"
 )
-
-
-class Net:
-    """A network of layers on images x [2, 3, 9, 8], with parameters that are not trivial."""
-
-    def __init__(
-        self, write: Callable[[Any], Any], *, training: bool = False, dtype: str = "float32"
-    ) -> None:
-        self.main, self.startup = ow.Program(), ow.Program()
-        self.scope = ow.Scope()
-        rng = np.random.default_rng(5)
-        kind = dtype_to_numpy(dtype)
-        self.x = rng.standard_normal((2, 3, 9, 8)).astype(kind)
-        with ow.program_guard(self.main, self.startup):
-            x = layers.data("x", shape=[None, 3, 9, 8], dtype=dtype)
-            x.stop_gradient = False
-            out = write(x)
-            self.out = [out] if not isinstance(out, list) else out
-            if training:
-                loss = layers.mean(ops.square(self.out[0]))
-                pairs = ow.append_backward([loss], [*self.main.parameters(), x])
-                self.out = [loss, *(grad for _, grad in pairs)]
-        ow.Network(self.startup.global_block()).run(self.scope)
-        for variable in self.main.global_block().vars.values():
-            if variable.persistable and variable.dtype == dtype:
-                value = rng.uniform(0.5, 1.5, variable.shape) * rng.choice([-1, 1])
-                positive = variable.name.endswith("variance")
-                value = np.abs(value) if positive else value
-                self.scope.var(variable.name).set(value.astype(kind))
-
-    def run(
-        self, passes: Sequence[str] | None, fetch: Sequence[Any] = ()
-    ) -> tuple[list[np.ndarray], Counter[str]]:
-        network = ow.Network(self.main.global_block())
-        call = network.compile(
-            feed=["x"], fetch=[*self.out, *fetch], scope=self.scope, passes=passes
-        )
-        return call(x=self.x), Counter(network.placement().types)
-
-    def check(self, fetch: Sequence[Any] = ()) -> Counter[str]:
-        """Compare each choice of passes with none, and return the operators of all passes."""
-        plain, _ = self.run([], fetch)
-        types: Counter[str] = Counter()
-        for passes in PASSES:
-            got, types = self.run(passes, fetch)
-            for a, b in zip(got, plain, strict=True):
-                size = float(np.abs(b).max(initial=1.0))
-                np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5 * size, err_msg=str(passes))
-        return types
-
-
-def parameter(name: str, shape: Sequence[int]) -> Any:
-    block = ow.default_main_program().global_block()
-    return block.create_var(name, shape, "float32", persistable=True, stop_gradient=False)
-
-
-def conv(x: Any, filters: int = 4, kernel: int = 3, **kwargs: Any) -> Any:
-    return layers.conv2d(x, filters, kernel, paddings=kernel // 2, **kwargs)
-
-
-def norm(x: Any, training: bool = False, **kwargs: Any) -> Any:
-    return layers.batch_norm(x, training=training, **kwargs)
 
 
 def residual_net(x: Any) -> Any:
@@ -114,7 +51,7 @@ def test_a_residual_network_in_bfloat16_is_fused_as_in_float32_and_rounds_no_mor
     (exact,), types_of_float32 = wide.run(None)
     (plain,), _ = net.run([])
     (fused,), types = net.run(None)
-    assert types == types_of_float32
+    assert types == types_of_float32 - Counter(multiply=4)  # which round weights, in float32 alone
     far, near = (np.abs(out.astype("float32") - exact).max() for out in (plain, fused))
     assert near <= max(far, 2.0**-8 * np.abs(exact).max())
 
@@ -224,20 +161,6 @@ def test_images_that_are_channels_last_already_are_left_alone():
     types = Net(write).check()
     assert types["cpu.conv2d_fused"] == 1
     assert types["transpose"] == 0
-
-
-def test_a_change_of_the_statistics_shows_in_the_next_run():
-    net = Net(lambda x: norm(conv(x, bias=False), name="bn"))
-    network = ow.Network(net.main.global_block())
-    calls = [
-        network.compile(feed=["x"], fetch=net.out, scope=net.scope, passes=passes)
-        for passes in (None, [])
-    ]
-    before = calls[0](x=net.x)[0]
-    net.scope.var("bn_variance").set(np.full(4, 9.0, np.float32))
-    after, plain = (call(x=net.x)[0] for call in calls)
-    np.testing.assert_allclose(after, plain, rtol=2e-5, atol=1e-4)
-    assert not np.allclose(before, after)
 
 
 def test_normalisation_in_training_is_turned_as_rows_of_pixels():
@@ -354,60 +277,3 @@ def test_a_training_step_is_the_same():
         return [float(step(**feeds)[0]) for _ in range(4)]
 
     np.testing.assert_allclose(run(None), run([]), rtol=2e-5)
-
-
-def shuffled(x: Any) -> Any:
-    h = ops.transpose(ops.reshape(x, shape=[-1, 2, 3, 9, 8]), axes=[0, 2, 1, 3, 4])
-    return ops.reshape(h, shape=[-1, 6, 9, 8])
-
-
-def gated(h: Any) -> Any:
-    return ops.multiply(h, ops.sigmoid(conv(layers.adaptive_avg_pool2d(h, 1), 4, 1)))
-
-
-AS_THEY_LIE = {
-    "joined channels": lambda x: conv(ops.concat([conv(x), conv(x)], axis=1)),
-    "joined rows": lambda x: conv(ops.concat([conv(x), conv(x)], axis=-2)),
-    "cut channels": lambda x: conv(ops.slice(conv(x, 5), axes=[-3], starts=[1], ends=[4])),
-    "parts": lambda x: ops.add(*[conv(part) for part in ops.split(conv(x), axis=1, num=2)]),
-    "reversed columns": lambda x: conv(
-        ops.slice(conv(x), axes=[3, 1], starts=[-1, 0], ends=[-9, 4], steps=[-2, 1])
-    ),
-    "a border": lambda x: conv(ops.pad(conv(x), paddings=[0, 1, 1, 2, 3, 4, 5, 6], value=2.0)),
-    "a gate": lambda x: conv(gated(conv(x))),
-    "a number for each channel": lambda x: conv(ops.add(conv(x), parameter("c", (4, 1, 1)))),
-    "a number for each column": lambda x: conv(ops.multiply(conv(x), parameter("w", (8,)))),
-    "shuffled channels": lambda x: conv(shuffled(conv(x, 6))),
-    "a mean over pixels": lambda x: layers.fc(ops.mean(conv(x), axis=[2, 3]), size=3),
-    "a mean that stays": lambda x: conv(ops.mean(conv(x), axis=[3], keepdims=True), 2, 1),
-    "a maximum over channels": lambda x: conv(ops.max(conv(x), axis=[1], keepdims=True), 2, 1),
-}
-
-
-@pytest.mark.parametrize("write", AS_THEY_LIE.values(), ids=AS_THEY_LIE.keys())
-def test_what_names_axes_between_convolutions_is_turned(write):
-    Net(write, training=True).check()
-    assert Net(write).check()["transpose"] <= 2 + ("shuffled" in write.__code__.co_names)
-
-
-ORDERED = {
-    "rows gone": lambda x: ops.mean(conv(x), axis=[2]),
-    "everything": lambda x: ops.sum(conv(x)),
-    "channels behind rows": lambda x: conv(ops.transpose(conv(x), axes=[0, 2, 1, 3])),
-    "pixels as channels": lambda x: conv(ops.reshape(conv(x), shape=[-1, 9, 4, 8])),
-    "an outer product": lambda x: ops.add(conv(x), parameter("other", (5, 1, 1, 1, 8))),
-}
-
-
-@pytest.mark.parametrize("write", ORDERED.values(), ids=ORDERED.keys())
-def test_what_depends_on_the_order_of_axes_stays(write):
-    Net(write, training=True).check()
-
-
-def test_pixels_as_a_sequence_are_read_as_they_lie_and_turned_back_for_free():
-    def write(x):
-        h = ops.transpose(ops.reshape(conv(x), shape=[-1, 4, 72]), axes=[0, 2, 1])
-        h = layers.fc(h, size=4, num_flatten_dims=2)
-        return conv(ops.reshape(ops.transpose(h, axes=[0, 2, 1]), shape=[-1, 4, 9, 8]))
-
-    assert Net(write).check()["transpose"] == 2

@@ -71,6 +71,12 @@ class PlanBuilder:
         """Add a copy of equal size, within a device or between two. A copy to the host waits until
         the data is there.
         """
+    def end_constants(self) -> None:
+        """Say that the kernels so far read persistables that the plan never writes, and each other.
+
+        They run only when one of these has changed; what they write may be packed.
+        """
+
     def feeds_read(self) -> None:
         """Add the step behind which no feed on the plan's device is read; needed where there is
         one.

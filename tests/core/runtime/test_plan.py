@@ -232,3 +232,63 @@ def test_bound_state_lives_as_long_as_the_instance(kernels):
     make.kernel(rt.prepare_native(kernels["bound_copy"], [], [[meta]], [[meta]]), [x], [out])
     call = compiled(make.build(), "x")
     assert [call(x=f32(0, 0, 0, 0))[0][0] for _ in range(3)] == [0, 1, 2]
+
+
+def test_constants_are_made_of_persistables_and_of_each_other_alone():
+    def copy(x, out):
+        np.copyto(out, x)
+
+    make = PlanMaker()
+    x, h = make.feed("x"), make.temp()
+    make.python(copy, [x], [h])
+    with pytest.raises(ProgramError, match="operator 0 makes a constant of constants, got"):
+        make.builder.end_constants()
+    make = PlanMaker()
+    w, h, out = make.persistable("w"), make.temp(), make.out("out")
+    make.python(copy, [w], [h])
+    make.builder.end_constants()
+    with pytest.raises(ProgramError, match="the constants end once"):
+        make.builder.end_constants()
+    make.python(copy, [h], [out])
+    scope = rt.Scope()
+    scope.var("w").set(f32(1, 2, 3, 4))
+    call = compiled(make.build(), scope=scope)
+    np.testing.assert_array_equal(call()[0], [1, 2, 3, 4])
+
+
+def test_only_kernels_make_constants():
+    make = PlanMaker()
+    w, h = make.persistable("w"), make.temp()
+    make.builder.copy(w, h)
+    with pytest.raises(ProgramError, match="only kernels make constants"):
+        make.builder.end_constants()
+
+
+def test_a_kernel_packs_constants_again_when_they_are_made_again():
+    packed = []
+
+    def pack(h):
+        packed.append(float(h[0]))
+        return float(h[0])
+
+    def double(w, out):
+        np.multiply(w, 2, out=out)
+
+    def kernel(x, h, out):
+        np.multiply(x, h, out=out)
+
+    make = PlanMaker()
+    w, h, x, out = make.persistable("w"), make.temp(), make.feed("x"), make.out("out")
+    make.python(double, [w], [h])
+    with pytest.raises(ProgramError, match="can pack persistables and constants only"):
+        make.kernel(rt.prepare_python(kernel, (0, 1, 2), packs={1: pack}), [x, h], [out])
+    make.builder.end_constants()
+    make.kernel(rt.prepare_python(kernel, (0, 1, 2), packs={1: pack}), [x, h], [out])
+    scope = rt.Scope()
+    scope.var("w").set(f32(1, 1, 1, 1))
+    call = compiled(make.build(), "x", scope=scope)
+    for _ in range(3):
+        np.testing.assert_array_equal(call(x=f32(1, 2, 3, 4))[0], [2, 4, 6, 8])
+    scope.var("w").set(f32(3, 3, 3, 3))
+    np.testing.assert_array_equal(call(x=f32(1, 2, 3, 4))[0], [6, 12, 18, 24])
+    assert packed == [2, 6]

@@ -133,6 +133,7 @@ void BindPlan(py::module_& module) {
           },
           py::arg("role"), py::arg("name"), py::kw_only(), py::arg("create") = false)
       .def("copy", &PlanBuilder::AddCopy, py::arg("src"), py::arg("dst"), py::arg("op_index") = -1)
+      .def("end_constants", &PlanBuilder::EndConstants)
       .def("feeds_read", &PlanBuilder::AddFeedsRead)
       .def("sync", &PlanBuilder::AddSync, py::arg("device") = py::none())
       .def(

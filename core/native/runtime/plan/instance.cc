@@ -115,6 +115,7 @@ bool Instance::BindExternal(uint32_t external, const std::shared_ptr<Scope>& sco
   const bool moved = externals_[external].tensor != tensor;
   if (moved) graph_ = nullptr;  // it works on the old memory
   if (moved || externals_[external].variable != variable) {
+    are_constants_made_ = false;
     for (PackSlot& slot : packs_) {
       if (slot.external == external) slot.is_packed = false;
     }
@@ -194,11 +195,28 @@ void Instance::Resize(uint32_t value, int32_t ndim, const int64_t* shape) {
   slot.is_set = true;
 }
 
-int32_t Instance::Pack() noexcept {
+int32_t Instance::MakeConstants() noexcept {
+  const std::vector<uint32_t>& sources = plan_.constant_sources;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    // Read before they are: a write meanwhile makes the next run do so again.
+    const uint64_t version = externals_[sources[i]].variable->version();
+    if (constant_versions_[i] == version) continue;
+    constant_versions_[i] = version;
+    are_constants_made_ = false;
+  }
+  if (are_constants_made_) return OW_OK;
+  const int32_t status = RunSteps({0, plan_.n_constant});
+  are_constants_made_ = status == OW_OK;
+  ++n_times_made_;
+  return status;
+}
+
+int32_t Instance::Pack(bool constants) noexcept {
   for (PackSlot& slot : packs_) {
-    const ExternalSlot& external = externals_[slot.external];
+    if ((slot.external == kConstant) != constants) continue;
     // Read before the copy is made: a write meanwhile makes the next run pack again.
-    const uint64_t version = external.variable->version();
+    const uint64_t version =
+        constants ? n_times_made_ : externals_[slot.external].variable->version();
     if (slot.is_packed && slot.version == version) continue;
     const ow_kernel& kernel = slot.prepared->kernel();
     const int32_t status = CallAtBorder(message_, sizeof(message_), [&] {
@@ -260,12 +278,14 @@ int32_t Instance::Run(RunState* state) noexcept {
   message_[0] = '\0';
   for (DynamicSlot& slot : dynamic_) slot.is_set = false;
   if (feeds_read_) feeds_read_->Forget();
-  if (!packs_.empty()) {
-    const int32_t status = Pack();
-    if (status != OW_OK) return status;
+  int32_t status = packs_.empty() ? OW_OK : Pack(false);
+  if (status == OW_OK && plan_.n_constant != 0) {
+    status = MakeConstants();
+    if (status == OW_OK) status = Pack(true);
   }
+  if (status != OW_OK) return status;
   const StepRange& graph = plan_.graph;
-  int32_t status = RunSteps({0, graph.empty() ? steps_.size() : graph.begin});
+  status = RunSteps({plan_.n_constant, graph.empty() ? steps_.size() : graph.begin});
   if (__builtin_expect(!graph.empty(), 0)) {
     if (status == OW_OK) status = RunGraph(graph);
     if (status == OW_OK) status = RunSteps({graph.end, steps_.size()});

@@ -124,11 +124,12 @@ class Instance {
     std::shared_ptr<Storage> storage;
     bool is_set = false;
   };
+  static constexpr uint32_t kConstant = UINT32_MAX;
   struct PackSlot {
     const Step* step;
     const Prepared* prepared;
     uint32_t arg;
-    uint32_t external;
+    uint32_t external;  // kConstant: what a step makes of persistables
     const DLTensor* source;
     std::shared_ptr<Storage> storage;  // null where it lies in packed_memory_
     DLTensor packed;
@@ -155,7 +156,9 @@ class Instance {
   void BindKernels();
   bool BindExternal(uint32_t external, const std::shared_ptr<Scope>& scope, BindProblem* problem);
   void* Address(uint32_t device, int64_t index) const;
-  int32_t Pack() noexcept;
+  // What lies in the scope, or what was made of it.
+  int32_t Pack(bool constants) noexcept;
+  int32_t MakeConstants() noexcept;
   int32_t RunSteps(const StepRange& range) noexcept;
   int32_t RunGraph(const StepRange& range) noexcept;
   std::unique_ptr<Graph> Record(const StepRange& range) noexcept;
@@ -178,6 +181,9 @@ class Instance {
   std::vector<DynamicSlot> dynamic_;
   std::vector<PackSlot> packs_;
   std::vector<PackedMemory> packed_memory_;  // of each device
+  std::vector<uint64_t> constant_versions_;  // of the plan's constant_sources, when last read
+  uint64_t n_times_made_ = 0;                // constants; the version of what is packed of them
+  bool are_constants_made_ = false;
   std::vector<std::unique_ptr<Instance>> children_;
   std::vector<std::shared_ptr<Storage>> staging_;
   size_t n_bound_ = 0;            // steps whose kernel was bound

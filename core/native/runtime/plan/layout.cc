@@ -33,6 +33,7 @@ void Instance::Build() {
     children_.back()->Build();
   }
   LayOutSteps();
+  constant_versions_.resize(plan_.constant_sources.size());
   BindKernels();
 }
 
@@ -167,7 +168,8 @@ void Instance::LayOutPacks(const PlanStep& step, Step* frame) {
     slot.step = frame;
     slot.prepared = step.prepared.get();
     slot.arg = wish.arg;
-    slot.external = static_cast<uint32_t>(info.index);
+    const bool is_constant = info.kind != ValueKind::kExternal;
+    slot.external = is_constant ? kConstant : static_cast<uint32_t>(info.index);
     slot.source = &tensors_[value];
     slot.packed = tensors_[value];
     slot.packed.data = PackAddress(info.device, wish, &slot.storage);

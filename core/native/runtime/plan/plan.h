@@ -220,6 +220,9 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   std::vector<const Child*> children;
   std::vector<Staging> staging;  // for what loops keep a copy of
   std::vector<uint32_t> dynamic_values;
+  // The first steps run only when a version of what they read has changed: its externals.
+  size_t n_constant = 0;
+  std::vector<uint32_t> constant_sources;
   uint64_t n_python_steps = 0;
   uint64_t estimate_ns = 0;
   uint32_t checks = 0;  // bits of checked_steps.h

@@ -152,9 +152,12 @@ void PlanBuilder::CheckPacks(const KernelRequest& request) const {
   for (const ow_pack& pack : request.prepared->packs) {
     const bool inside = pack.arg < request.args.size();
     const Value* value = inside ? &CheckedValue(request.args[pack.arg], "a packed value") : nullptr;
-    if (value == nullptr || value->kind != ValueKind::kExternal ||
-        plan().externals[static_cast<size_t>(value->index)].role != Role::kPersistable) {
-      Fail("operator ", request.op_index, " can pack persistables only, got argument ", pack.arg);
+    const bool is_persistable =
+        value != nullptr && value->kind == ValueKind::kExternal &&
+        plan().externals[static_cast<size_t>(value->index)].role == Role::kPersistable;
+    if (!is_persistable && (value == nullptr || !IsConstant(*value))) {
+      Fail("operator ", request.op_index,
+           " can pack persistables and constants only, got argument ", pack.arg);
     }
   }
 }
@@ -197,6 +200,40 @@ void PlanBuilder::AddKernel(KernelRequest request) {
   plan_->args.insert(plan_->args.end(), request.args.begin(), request.args.end());
   plan_->slot_begin.insert(plan_->slot_begin.end(), begin.begin(), begin.end());
   if (!check->values.empty()) AddStep(StepKind::kCheck, RunCheck, request.op_index, check);
+}
+
+bool PlanBuilder::IsConstant(const Value& value) const {
+  return value.kind == ValueKind::kArena && constants_.count({value.device, value.index}) != 0;
+}
+
+void PlanBuilder::EndConstants() {
+  Plan& plan = this->plan();
+  if (plan.n_constant != 0) Fail("the constants end once, got a second end");
+  std::set<std::pair<uint32_t, int64_t>> made;
+  std::set<uint32_t> sources;
+  for (const PlanStep& step : plan.steps) {
+    if (step.kind != StepKind::kKernel) Fail("only kernels make constants, got another step");
+    const uint32_t* args = plan.args.data() + step.args_begin;
+    const uint32_t* slots = plan.slot_begin.data() + step.slots_begin;
+    const uint32_t first_output = slots[step.n_inputs];
+    for (uint32_t i = 0; i < slots[step.n_slots]; ++i) {
+      const Value& value = plan.values[args[i]];
+      const bool is_source =
+          value.kind == ValueKind::kExternal &&
+          plan.externals[static_cast<size_t>(value.index)].role == Role::kPersistable;
+      if (is_source) sources.insert(static_cast<uint32_t>(value.index));
+      if (is_source || value.kind == ValueKind::kNone) continue;
+      const std::pair<uint32_t, int64_t> place{value.device, value.index};
+      const bool is_own = value.kind == ValueKind::kArena;
+      if (!is_own || (i < first_output && made.count(place) == 0)) {
+        Fail("operator ", step.op_index, " makes a constant of constants, got argument ", i);
+      }
+      made.insert(place);
+    }
+  }
+  constants_ = std::move(made);
+  plan.constant_sources.assign(sources.begin(), sources.end());
+  plan.n_constant = plan.steps.size();
 }
 
 void PlanBuilder::AddCopy(uint32_t source, uint32_t destination, int32_t op_index) {

@@ -3,6 +3,7 @@
 #define OPWRIGHT_RUNTIME_PLAN_BUILDER_H_
 
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -58,6 +59,8 @@ class PlanBuilder {
   uint64_t arena_bytes() const { return plan().devices[0].arena_bytes; }
 
   void AddKernel(KernelRequest request);
+  // The kernels so far read what no step writes, and each other: persistables and constants.
+  void EndConstants();
   void AddCopy(uint32_t source, uint32_t destination, int32_t op_index);
   // Behind it no feed on the plan's device is read.
   void AddFeedsRead();
@@ -91,6 +94,7 @@ class PlanBuilder {
   bool HoldsBound() const;
   void ListFetchExternals();
   void CheckPacks(const KernelRequest& request) const;
+  bool IsConstant(const Value& value) const;
   Child MakeChild(const std::shared_ptr<const Plan>& child, Bindings bindings,
                   const std::vector<uint32_t>& given);
   void CheckCarried(const LoopRequest& request) const;
@@ -105,6 +109,7 @@ class PlanBuilder {
 
   std::shared_ptr<Plan> plan_;
   std::vector<std::string> writes_;
+  std::set<std::pair<uint32_t, int64_t>> constants_;  // device and index of their memory
 };
 
 // Puts in the steps that release the GIL around long native spans and look for Ctrl-C.

@@ -29,6 +29,16 @@ bool Blocks(const PlanStep& step) {
   return step.kind == StepKind::kKernel && (step.prepared->kernel().flags & OW_KERNEL_BLOCKS) != 0;
 }
 
+// Moves the steps that make constants out of the plan.
+std::vector<PlanStep> TakeConstants(Plan* plan) {
+  auto& steps = plan->steps;
+  const auto end = steps.begin() + static_cast<std::ptrdiff_t>(plan->n_constant);
+  std::vector<PlanStep> constants(std::make_move_iterator(steps.begin()),
+                                  std::make_move_iterator(end));
+  steps.erase(steps.begin(), end);
+  return constants;
+}
+
 }  // namespace
 
 std::vector<PlanStep> InsertSpans(std::vector<PlanStep> steps) {
@@ -65,6 +75,7 @@ std::vector<PlanStep> InsertSpans(std::vector<PlanStep> steps) {
 
 void InsertSpans(Plan* plan) {
   std::string refusal;
+  std::vector<PlanStep> constants = InsertSpans(TakeConstants(plan));
   auto& steps = plan->steps;
   const StepRange graph = FindCapturable(*plan, &refusal);
   const auto at = [&steps](size_t i) { return steps.begin() + static_cast<std::ptrdiff_t>(i); };
@@ -89,6 +100,12 @@ void InsertSpans(Plan* plan) {
     steps = std::move(result);
   }
   if (plan->graph.empty()) plan->RefuseCapture(refusal.c_str());
+  plan->n_constant = constants.size();
+  if (!plan->graph.empty()) {
+    plan->graph = {plan->graph.begin + constants.size(), plan->graph.end + constants.size()};
+  }
+  steps.insert(steps.begin(), std::make_move_iterator(constants.begin()),
+               std::make_move_iterator(constants.end()));
 }
 
 }  // namespace opwright

@@ -40,6 +40,9 @@ Upgrade: TypeAlias = Callable[[dict[str, Any], int], dict[str, Any]]
 CountOutputs: TypeAlias = Callable[[InferContext], int]
 """From input metas and attributes to the number of variables of the one duplicable output."""
 
+Unchanged: TypeAlias = Callable[[Mapping[str, Any]], bool]
+"""From attributes to whether the inputs in which outputs lie keep their values."""
+
 SlotMetas: TypeAlias = tuple[tuple[Meta, ...], ...]
 """The metas of all variables, slot by slot in the order of the OpProto; () where absent."""
 
@@ -61,7 +64,8 @@ class OpDefinition:
     ----------
     proto : OpProto
         Its slots and attributes.
-    infer_shape, gradient, body, control, random, upgrade, count_outputs, effect, plan_only
+    infer_shape, gradient, body, control, random, upgrade, count_outputs, effect, unchanged,
+    plan_only
         As given to `OpMaker.build`.
     alias_slots : tuple of (int, int)
         Positions of each output slot that works in place, and of the input slot it overwrites.
@@ -79,6 +83,7 @@ class OpDefinition:
     upgrade: Upgrade | None = None
     count_outputs: CountOutputs | None = None
     effect: bool = False
+    unchanged: Unchanged | None = None
     plan_only: bool = False
     op_type: str = field(init=False)
     input_index: dict[str, int] = field(init=False)
@@ -106,6 +111,10 @@ class OpDefinition:
 
     def __repr__(self) -> str:
         return f"OpDefinition({self.op_type!r})"
+
+    def leaves_inputs(self, attrs: Mapping[str, Any]) -> bool:
+        """Whether an operator with these attributes overwrites no input."""
+        return not self.alias_slots or (self.unchanged is not None and self.unchanged(attrs))
 
     def output_dtype(self, index: int, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str | None:
         """Return the dtype that the OpProto gives to an output, or None where it gives none."""

@@ -19,6 +19,7 @@ from opwright.describe.definition import (
     InferShape,
     NoGradient,
     OpDefinition,
+    Unchanged,
     Upgrade,
 )
 from opwright.describe.definition_rules import check_definition
@@ -247,6 +248,7 @@ class OpMaker:
         upgrade: Upgrade | None = None,
         count_outputs: CountOutputs | None = None,
         effect: bool = False,
+        unchanged: Unchanged | None = None,
         plan_only: bool = False,
     ) -> OpDefinition:
         """Check the description and return the operator.
@@ -275,6 +277,9 @@ class OpMaker:
         effect : bool
             Whether it does more than compute its outputs, such as communicate with other
             processes: it always runs, in order, even where its outputs are not used.
+        unchanged : callable, optional
+            ``unchanged(attrs) -> bool``: whether, with these attributes, outputs that lie in
+            inputs (`aliases`) leave these as they are. Such inputs count as never written.
         plan_only : bool
             Whether only passes create it, while a plan is lowered. It has kernels, but no gradient,
             body or control flow, is hidden, and is not allowed in programs.
@@ -294,6 +299,7 @@ class OpMaker:
             upgrade=upgrade,
             count_outputs=count_outputs,
             effect=effect,
+            unchanged=unchanged,
             plan_only=plan_only,
         )
         check_definition(definition)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from opwright.device.opening import open_device
 from opwright.lowering.building.build_graph import GraphBuilder
+from opwright.lowering.graph.constants import hoist_constants
 from opwright.lowering.graph.values import LoweredOp
 from opwright.lowering.kernels.finish import finish_kernels
 from opwright.lowering.kernels.select import select_kernels
@@ -55,6 +56,7 @@ def lower(request: LowerRequest) -> LoweredPlan:
         select_kernels(graph)
         run_passes(graph, ("memory",))
         finish_kernels(graph)
+        hoist_constants(graph)
         device = open_device(request.target.device, request.target.context)
         plan = assemble(graph, request, plan_memory(graph, device))
         _forget_writers(built)

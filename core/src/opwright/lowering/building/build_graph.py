@@ -18,6 +18,7 @@ from opwright.describe.names import UniqueNames, hint
 from opwright.errors import FeedError, OpwrightError, ProgramError
 from opwright.lowering.building.control import infer_metas, lower_control
 from opwright.lowering.building.expand import open_composite
+from opwright.lowering.graph.constants import mark_constants, written_by
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.making import infer_op, metas_of
 from opwright.lowering.graph.signature import Signature
@@ -33,6 +34,7 @@ from opwright.lowering.graph.values import (
     new_value,
 )
 from opwright.lowering.kernels import select
+from opwright.registry import HOST_DEVICE
 
 if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition
@@ -55,7 +57,7 @@ class GraphBuilder:
         self.request = request
         self.lower = lower
         ops = request.code.ops
-        written = [name for op in ops for names in op.outputs.values() for name in names]
+        written = [name for op in ops for name in written_by(op.definition, op.outputs, op.attrs)]
         self.graph = Graph(request, frozenset(written), select)
         self.env: dict[str, Value] = {}
         self.inner_names: set[str] = set()
@@ -63,6 +65,7 @@ class GraphBuilder:
         self._lasting = request.persistables.lasting
         self._keep_all = request.persistables.keep_all
         self._persistables: dict[str, Buffer] = {}
+        self._has_constants = self.graph.device == HOST_DEVICE and not self._keep_all
         self._advance = request.code.advances_step
 
     def build(self) -> Graph:
@@ -172,6 +175,8 @@ class GraphBuilder:
             for value in values:
                 self.env[value.name] = value
         op.outputs = tuple(written)
+        if self._has_constants:
+            mark_constants(op)
 
     def _own_inputs(self, op: LoweredOp, slot: int) -> tuple[Value, ...]:
         """The values of an input slot that the operator overwrites: given ones are copied first."""
@@ -208,6 +213,8 @@ class GraphBuilder:
                 "feed it, or run the startup program in this scope"
             )
         value = external_value(External(Role.PERSISTABLE, name, meta))
+        if self._has_constants:
+            value.is_constant = name not in self.graph.written_names
         self._persistables[name] = value.buffer
         self.env[name] = value
         if name == vocabulary.STEP:

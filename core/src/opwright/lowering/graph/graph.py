@@ -91,6 +91,7 @@ class Graph:
         "is_body",
         "keep_all",
         "keeps",
+        "n_constant",
         "n_threads",
         "ops",
         "prepare_s",
@@ -120,6 +121,7 @@ class Graph:
         self.signatures: dict[tuple[Any, ...], Signature] = {}
         self.prepare_s = 0.0
         self.n_threads = 1
+        self.n_constant = 0
         self.unfinished: dict[Prepared, Unfinished] = {}
         self.continuation: Continuation | None = None
         self._uses: Uses | None = None

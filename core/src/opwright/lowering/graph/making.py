@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta, numel
 from opwright.errors import ShapeError, SlotError
+from opwright.lowering.graph.constants import mark_constants
 from opwright.lowering.graph.signature import Signature, SlotMetas, attrs_key
 from opwright.lowering.graph.values import LoweredOp, Value
 
@@ -80,6 +81,7 @@ def make_op(
                     f"{value.name!r}; write the value itself"
                 )
     op.outputs = written
+    mark_constants(op)
     return op
 
 
@@ -90,6 +92,7 @@ def view_value(source: Value, meta: Meta) -> Value:
         raise ShapeError(f"view: dtype and number of elements must stay {held}, got {meta}")
     view = Value(source.name, meta, source.buffer)
     view.source = source.source or source
+    view.is_constant = source.is_constant
     return view
 
 

@@ -85,10 +85,10 @@ class Value:
     """One version of one variable: written once, by ``op`` (None: given from outside).
 
     ``source`` is None but for a view: there it is the value whose data this one shows in another
-    shape. Nobody writes a view.
+    shape. Nobody writes a view. ``is_constant``: see `opwright.lowering.graph.constants`.
     """
 
-    __slots__ = ("buffer", "id", "meta", "name", "op", "shape_id", "source")
+    __slots__ = ("buffer", "id", "is_constant", "meta", "name", "op", "shape_id", "source")
 
     def __init__(self, name: str, meta: Meta, buffer: Buffer, op: LoweredOp | None = None) -> None:
         self.name = name
@@ -96,6 +96,7 @@ class Value:
         self.buffer = buffer
         self.op = op
         self.source: Value | None = None
+        self.is_constant = False
         self.id = self.shape_id = -1
 
     def __repr__(self) -> str:

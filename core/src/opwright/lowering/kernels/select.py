@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from opwright.errors import KernelNotFoundError, OutOfMemoryError
+from opwright.lowering.graph.constants import is_constant
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.making import signature_of
 from opwright.lowering.graph.signature import Choice, Signature
@@ -108,7 +109,8 @@ def _serve_alone(graph: Graph) -> None:
     host = [
         op for op in graph.ops if _needs_kernel(op) and (op.device or graph.device) == HOST_DEVICE
     ]
-    if not is_short(host, graph.n_threads if graph.target.deterministic else 2):
+    often = [op for op in host if not is_constant(op)]
+    if not is_short(often, graph.n_threads if graph.target.deterministic else 2):
         return
     single = replace(graph.target, n_threads=1)
     choices: dict[tuple[int, int], Choice] = {}  # equal operators share signature and kernel
@@ -293,7 +295,7 @@ def _prepare(
 
 
 def _packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
-    """Flat arguments that the plan reads from the scope and never writes."""
+    """Flat arguments that the plan reads from the scope and never writes, or makes of those."""
     found: tuple[int, ...] = ()
     flat = 0
     for values in op.inputs:
@@ -301,6 +303,8 @@ def _packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
             external = value.buffer.external
             if external is not None and external.role is Role.PERSISTABLE:
                 found += () if external.name in graph.written_names else (flat,)
+            elif value.is_constant and not is_constant(op):  # those come before all packing
+                found += (flat,)
             flat += 1
     return found
 

@@ -99,6 +99,7 @@ def place_sinks(graph: Graph) -> None:
             and buffer.is_owned
             and buffer.device == external.device
             and value not in graph.keeps
+            and not value.is_constant
         )
         if direct:
             buffer.external = external
@@ -203,6 +204,9 @@ def _find_lifetimes(graph: Graph) -> None:
             op.workspace.first = op.workspace.last = position
     for value in graph.keeps:
         value.buffer.last = len(graph.ops)
+    for op in graph.ops[: graph.n_constant]:  # later runs read them, too
+        for value in op.writes():
+            value.buffer.last = len(graph.ops)
 
 
 def _reuse_inputs(op: LoweredOp, position: int) -> None:

@@ -12,7 +12,7 @@ from opwright.describe.dtypes import dtype_to_code
 from opwright.device.opening import open_device
 from opwright.lowering.failure import StepErrors
 from opwright.lowering.graph.graph import Graph
-from opwright.lowering.graph.values import Buffer, Child, LoweredOp, Role, Value
+from opwright.lowering.graph.values import Buffer, Child, LoweredOp, Role, Value, flatten
 from opwright.lowering.kernels.estimate import estimate_ns
 from opwright.lowering.layout.memory import MemoryLayout
 from opwright.lowering.layout.placement import Placement
@@ -93,9 +93,13 @@ class _Assembler:
                 self._value(value)
         end_of_feeds = self._end_of_feeds()
         for position, op in enumerate(graph.ops):
+            if position == graph.n_constant > 0:
+                builder.end_constants()
             if position == end_of_feeds:
                 builder.feeds_read()
             self._step(op, position)
+        if 0 < graph.n_constant == len(graph.ops):
+            builder.end_constants()
         if end_of_feeds == len(graph.ops):
             builder.feeds_read()
         fetches = [self._value(value) for value in graph.fetches]
@@ -119,7 +123,7 @@ class _Assembler:
         given = self._request.given
         if given.role is not Role.FEED or not given.on_device:
             return -1
-        end = 0
+        end = self._graph.n_constant
         for position, op in enumerate(self._graph.ops):
             reads = [value.buffer.root().external for value in op.data_reads()]
             if any(map(given.is_device_feed, reads)):
@@ -177,7 +181,9 @@ class _Assembler:
             self._control(op, position)
         else:
             self._kernel(op, position)
-        for value in op.writes():
+        leaves = op.definition.leaves_inputs(op.attrs)
+        kept = {slot for slot, _ in op.definition.alias_slots} if leaves else ()
+        for value in flatten(v for slot, v in enumerate(op.outputs) if slot not in kept):
             external = value.buffer.root().external
             if external is not None and external.role is Role.PERSISTABLE:
                 self._lasting[external.name] = None

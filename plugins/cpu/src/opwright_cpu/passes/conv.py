@@ -1,9 +1,9 @@
 """``fuse_conv``: a convolution takes along what is done to each of its elements.
 
 Batch normalisation without training is a product and a sum for each channel; they, a residual and
-an activation are computed while the elements are in registers. The factors are computed anew in
-each run, from at most a few thousand numbers, so that whoever changes the statistics sees the
-effect.
+an activation are computed while the elements are in registers. Where the plan writes none of the
+parameters, the product is one with the weight, and the sum one with the bias: the plan computes
+these when a parameter has changed. Elsewhere the factors are computed in each run.
 """
 
 from __future__ import annotations
@@ -105,17 +105,24 @@ def _make(graph: Graph, chain: _Chain) -> list[LoweredOp] | None:
     inputs = {slot: input_of(conv, slot) for slot in ("x", "weight", "bias")}
     inputs["residual"] = chain.residual
     if chain.norm is not None:
-        folded = _fold(graph, chain.norm)
-        if folded is None:
+        factors = _make_factors(graph, chain.norm)
+        if factors is None:
             return None
-        made.append(folded)
-        inputs["scale"], inputs["shift"] = output_of(folded, "factor"), output_of(folded, "shift")
+        made.append(factors)
+        scale, shift = (_written(factors, slot) for slot in ("factor", "shift"))
+        folded = _fold(graph, conv, scale, shift)
+        if folded is None:
+            inputs |= {"scale": scale, "shift": shift}
+        else:
+            made += folded
+            inputs["weight"] = _written(folded[0])
+            inputs["bias"] = _written(folded[-1]) if len(folded) > 1 else shift
     attrs = {name: conv.attrs[name] for name in SHARED} | {"activation": chain.activation}
     fused = make_if_served(graph, "cpu.conv2d_fused", inputs, {"out": chain.out}, attrs, conv)
     return None if fused is None else [*made, fused]
 
 
-def _fold(graph: Graph, norm: LoweredOp) -> LoweredOp | None:
+def _make_factors(graph: Graph, norm: LoweredOp) -> LoweredOp | None:
     """Return the operator that makes factors and summands of the statistics."""
     slots = ("scale", "bias", "mean", "variance")
     given = {slot: value for slot in slots if (value := input_of(norm, slot)) is not None}
@@ -127,3 +134,31 @@ def _fold(graph: Graph, norm: LoweredOp) -> LoweredOp | None:
             written[slot] = value
     attrs = {"epsilon": norm.attrs["epsilon"]}
     return make_if_served(graph, "cpu.fold_batch_norm", given, written, attrs, norm)
+
+
+def _fold(graph: Graph, conv: LoweredOp, scale: Value, shift: Value) -> list[LoweredOp] | None:
+    """Return what multiplies weight and bias by a factor for each filter and adds the shift.
+
+    None where one of them changes from run to run, or is rounded to 16 bits.
+    """
+    weight, bias = input_of(conv, "weight"), input_of(conv, "bias")
+    read = [value for value in (weight, bias, scale, shift) if value is not None]
+    if weight is None or weight.meta.dtype != "float32" or not all(v.is_constant for v in read):
+        return None
+    filters = graph.view(scale, scale.meta._replace(shape=(weight.meta.shape[0], 1, 1, 1)))
+    made = [_make_binary(graph, "multiply", weight, filters, conv)]
+    if bias is not None:
+        made.append(_make_binary(graph, "multiply", bias, scale, conv))
+        if made[-1] is not None:
+            made.append(_make_binary(graph, "add", _written(made[-1]), shift, conv))
+    return None if None in made else [op for op in made if op is not None]
+
+
+def _make_binary(graph: Graph, kind: str, x: Value, y: Value, like: LoweredOp) -> LoweredOp | None:
+    out = graph.value(x.name, x.meta)
+    return make_if_served(graph, kind, {"x": x, "y": y}, {"out": out}, {}, like)
+
+
+def _written(op: LoweredOp, slot: str = "out") -> Value:
+    """Return the value of an output that is there."""
+    return op.output(slot)[0]

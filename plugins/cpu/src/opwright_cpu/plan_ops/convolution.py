@@ -115,4 +115,6 @@ def _fold_maker() -> OpMaker:
     return maker.add_attr("epsilon", float, "added to the variance").default(1e-5)
 
 
-FOLD_BATCH_NORM = _fold_maker().build(infer_shape=_fold_shape, plan_only=True)
+FOLD_BATCH_NORM = _fold_maker().build(
+    infer_shape=_fold_shape, unchanged=lambda attrs: True, plan_only=True
+)

@@ -156,5 +156,6 @@ BATCH_NORM = (
             no_grad=_STATISTICS,
             body=normalisations_gradients.BATCH_NORM,
         ),
+        unchanged=lambda attrs: not attrs["training"],
     )
 )

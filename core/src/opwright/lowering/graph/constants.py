@@ -1,0 +1,66 @@
+"""Values that stay the same from run to run until somebody sets a parameter.
+
+Constant are persistables that the plan does not write, and what is computed of nothing else. The
+plan computes it before its first run, and again when a version of what it reads has changed: what
+parameters are folded into costs nothing in the other runs, and kernels may pack it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from opwright.registry import HOST_DEVICE
+
+if TYPE_CHECKING:
+    from opwright.describe.definition import OpDefinition
+    from opwright.lowering.graph.graph import Graph
+    from opwright.lowering.graph.values import LoweredOp
+
+
+def written_by(
+    definition: OpDefinition, outputs: Mapping[str, Sequence[str]], attrs: Mapping[str, Any]
+) -> list[str]:
+    """Return the names that an operator changes, not those that it leaves as they are."""
+    if not definition.alias_slots or not definition.leaves_inputs(attrs):
+        return [name for names in outputs.values() for name in names]
+    kept = {definition.proto.outputs[slot].name for slot, _ in definition.alias_slots}
+    return [name for slot, names in outputs.items() if slot not in kept for name in names]
+
+
+def is_constant(op: LoweredOp) -> bool:
+    """Whether an operator reads constants alone, at least one, and writes memory of the plan."""
+    for slot, values in zip(op.definition.proto.inputs, op.inputs, strict=True):
+        for value in values:
+            if not value.is_constant and not slot.shape_only:
+                return False
+    definition = op.definition
+    if not op.data_reads() or op.has_effect or op.is_dynamic or op.device is not None:
+        return False
+    if definition.control is not None or not definition.leaves_inputs(op.attrs):
+        return False
+    aliased = {slot for slot, _ in definition.alias_slots}
+    written = [values for slot, values in enumerate(op.outputs) if slot not in aliased]
+    return all(value.buffer.is_owned for values in written for value in values)
+
+
+def mark_constants(op: LoweredOp) -> None:
+    """Mark what an operator writes, where that is constant and no other operator writes it."""
+    if is_constant(op):
+        for value in op.writes():
+            if value.op is None or value.op is op:
+                value.is_constant = True
+
+
+def hoist_constants(graph: Graph) -> None:
+    """Put the operators that compute constants before the others, and count them.
+
+    On the host alone: elsewhere a plan is recorded as one graph, of which all runs or nothing.
+    """
+    if graph.device != HOST_DEVICE:
+        return
+    constant = {op for op in graph.ops if not op.is_copy and is_constant(op)}
+    rest = [op for op in graph.ops if op not in constant]
+    graph.ops = [*(op for op in graph.ops if op in constant), *rest]
+    graph.n_constant = len(constant)
+    graph.forget_uses()
