@@ -1,15 +1,15 @@
-"""For packages that add commands to ``opwright``: the public face of the command line.
+"""For packages that add commands to ``opwright``.
 
 A command is an entry point in the group ``opwright.commands``. It names a `Command`, whose module
 has ``add_arguments(parser)`` and ``run(args) -> exit code``, and is imported at first use:
 
 >>> SIZES = Command("show how large the operators are", "opwright_acme.sizes")
 
-A function that looks up what the command line names does so within ``with resolving():``, so that
-an unknown name ends with exit code 2, as any wrong usage; what a command itself finds is 1. A
-process that a command starts for its work ends with it (`end_with_parent`), and answers its
-requests (`serve_requests`). One that runs a saved program takes the shapes of its feeds as
-`opwright lock` does (`add_feed_argument`, `make_feeds`), and fetches its results (`results_of`).
+Look up names from the command line within ``with resolving():``, so that an unknown name ends with
+exit code 2, as any wrong usage does; findings of a command are 1. A process that a command starts
+should end with the command (`end_with_parent`), and may answer requests (`serve_requests`). A
+command that runs a saved program can take the shapes of feeds as `opwright lock` does
+(`add_feed_argument`, `make_feeds`), and fetch the results (`results_of`).
 
 A package that uses a service, such as MPI, has ``opwright doctor`` examine it: a function that an
 entry point in the group ``opwright.doctor`` names returns an `Examination`.

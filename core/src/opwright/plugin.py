@@ -21,7 +21,6 @@ from opwright.describe.journal import record as record_undo
 from opwright.describe.kit import load_tool
 from opwright.describe.names import find_nearest, hint, hint_argument
 from opwright.plugins.hooks import (
-    GROUP,
     HOOKS,
     DeviceRegistrar,
     KernelRegistrar,
@@ -38,7 +37,7 @@ from opwright.plugins.hooks import (
 )
 from opwright.plugins.index import find_cache_folder
 from opwright.plugins.record import PluginRecord
-from opwright.plugins.scan import scan
+from opwright.plugins.scan import GROUP, scan
 from opwright.program.adapting import adapt_inputs
 from opwright.registry import Package, PluginFailure
 from opwright.registry.rules import is_library, is_name

@@ -1,7 +1,7 @@
-"""The command ``opwright``: what is installed, why a kernel was chosen, what is broken.
+"""The command ``opwright``: lists what is installed, explains choices of kernels, finds faults.
 
-Each command is a file of its own with ``add_arguments(parser)`` and ``run(args) -> exit code``;
-other packages add theirs, see `opwright.commands`.
+Each command is a module with ``add_arguments(parser)`` and ``run(args) -> exit code``. Other
+packages add commands, see `opwright.commands`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,14 @@ _DESCRIPTION = "Shows what is installed, why a kernel is chosen, and what is bro
 
 _USAGE_ERROR = 2
 _INTERRUPTED = 130
-"""As of a process that a shell has interrupted."""
+"""The exit code that shells give to an interrupted process."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code: 0 good, 1 something is wrong, 2 wrong usage.
 
-    A failure is said on the error output, with ``--json`` also as an object on the output.
-
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        By default what the process was started with.
+    `argv` is by default that of the process. A failure is printed on the error output, and with
+    ``--json`` also as an object on the output.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     command = next((word for word in words if not word.startswith("-")), None)

@@ -1,4 +1,4 @@
-"""Which commands there are: those of the core, and those that installed packages add."""
+"""The commands of the core, and those that installed packages add."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUP: Final = "opwright.commands"
 """The entry-point group of commands."""
 
 _KIT: Final = ("bench", "check", "graph", "new", "ops.page", "stubs")
-"""What opwright-kit adds: where it is not installed, the error names it."""
+"""The commands of opwright-kit: where it is not installed, the error names it."""
 
 
 class Command(NamedTuple):
@@ -36,27 +36,28 @@ class Command(NamedTuple):
 
 
 OWN: Final = {
-    "plugins": Command("list the installed plugins and what came of them", "opwright.cli.plugins"),
+    "plugins": Command("list the installed plugins and their state", "opwright.cli.plugins"),
     "ops": Command("list the operators, or show one as a page", "opwright.cli.ops"),
     "kernels": Command(
-        "show which kernels there are, by operator, device and dtype", "opwright.cli.kernels"
+        "show the installed kernels by operator, device and dtype", "opwright.cli.kernels"
     ),
     "passes": Command(
         "list the passes that rewrite a plan, in the order in which they run", "opwright.cli.passes"
     ),
-    "explain": Command("say which kernel serves an operator, and why", "opwright.cli.explain"),
+    "explain": Command("show which kernel computes an operator, and why", "opwright.cli.explain"),
     "lock": Command(
-        "write which kernel of which package serves each operator of a program", "opwright.cli.lock"
+        "write which kernel of which package computes each operator",
+        "opwright.cli.lock",
     ),
-    "doctor": Command("find what is broken, and the command that helps", "opwright.cli.doctor"),
+    "doctor": Command("find what is broken, and the command that fixes it", "opwright.cli.doctor"),
 }
 """The commands of the core, by name."""
 
 
 def list_commands() -> dict[str, Command]:
-    """Return all commands that can be loaded, by name; parts of others, with a dot, are left out.
+    """Return all commands that can be loaded, by name, without parts of others, which have a dot.
 
-    One that cannot be loaded is reported by `get_command`.
+    `get_command` reports one that cannot be loaded.
     """
     commands = dict(OWN)
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
@@ -75,8 +76,8 @@ def get_command(name: str) -> Command:
     Raises
     ------
     CommandError
-        For an unknown name, naming the nearest, or what to install; where the package that adds
-        the command is broken, or two packages add one of this name.
+        For an unknown name, naming the nearest, or what to install; where the package that adds the
+        command is broken, or two packages add one of this name.
     """
     if name in OWN:
         return OWN[name]

@@ -1,4 +1,4 @@
-"""``opwright doctor``: examines every plugin in a child process, and says what helps, and costs."""
+"""``opwright doctor``: examines every plugin in a child process; prints faults, fixes and costs."""
 
 from __future__ import annotations
 
@@ -41,24 +41,18 @@ _REPEATS: Final = 3
 _DEFAULT_TIMEOUT_S: Final = 60.0
 _MAX_TIMEOUT_S: Final = 24 * 3600.0
 
-
 _T = TypeVar("_T")
 
 
 class Lack(NamedTuple):
-    """Why nothing can be computed although no plugin is at fault, and what to do.
-
-    Attributes
-    ----------
-    reason, advice : str
-    """
+    """Why nothing can be computed although no plugin is at fault, and what to do."""
 
     reason: str
     advice: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the time that a plugin is given, and the way back for what is left out."""
+    """Add the time limit of a plugin, and the option to retry what is skipped."""
     parser.epilog = (
         "import ms: importing the hook module and running the hooks, in the first process after an "
         "install. index ms: reading what they registered from the index, in each process after it. "
@@ -67,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retry",
         metavar="PLUGIN",
-        help="let the next process import again what is left out of a plugin, since processes "
-        "ended while they imported it",
+        help="let the next process import again the modules of a plugin that are skipped because "
+        "processes ended while they imported them",
     )
     parser.add_argument(
         "--timeout",
@@ -81,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the report; 1 where a plugin is at fault or left out, or none computes."""
+    """Print the report; return 1 where a plugin is at fault or skipped, or nothing computes."""
     if not 0 < args.timeout <= _MAX_TIMEOUT_S:
         raise CommandError(
             f"doctor: --timeout must be more than 0 and at most {_MAX_TIMEOUT_S:g} seconds, got "
@@ -118,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _retry(plugin: str, sources: list[Source], notes: ImportNotes | None, as_json: bool) -> None:
-    """Remove the notes about a plugin, and say so."""
+    """Remove the notes about a plugin, and print that."""
     known = sorted({source.name for source in sources})
     if plugin not in known:
         raise CommandError(
@@ -133,14 +127,10 @@ def _retry(plugin: str, sources: list[Source], notes: ImportNotes | None, as_jso
         print(f"{removed}: the next process imports it again")
 
 
-def find_lack(diagnosis: Diagnosis, n_left_out: int) -> Lack | None:
-    """Return what no plugin provides; None where one at fault may provide it, or nothing lacks.
+def find_lack(diagnosis: Diagnosis, n_disabled: int) -> Lack | None:
+    """Return what no plugin provides; None where nothing is missing, or a broken plugin may help.
 
-    Parameters
-    ----------
-    diagnosis : Diagnosis
-    n_left_out : int
-        How many plugins OPWRIGHT_PLUGINS leaves out.
+    `n_disabled` is how many plugins OPWRIGHT_PLUGINS disables.
     """
     if diagnosis.failures or diagnosis.crashes:
         return None
@@ -150,8 +140,8 @@ def find_lack(diagnosis: Diagnosis, n_left_out: int) -> Lack | None:
         return None
     none = f"no operator has a kernel for the device {HOST_DEVICE}"
     advice = f"pip install {requirement('opwright-cpu')}"
-    if n_left_out:
-        advice = f"unset OPWRIGHT_PLUGINS, which leaves out {_count(n_left_out, 'plugin')}"
+    if n_disabled:
+        advice = f"unset OPWRIGHT_PLUGINS, which leaves out {_count(n_disabled, 'plugin')}"
     return Lack(none if types else "no operator is installed", advice)
 
 
@@ -191,9 +181,9 @@ def format_report(
         lines += ["", f"to go on without what crashes: OPWRIGHT_PLUGINS={','.join(others)}"]
     if lack is not None:
         lines += ["", lack.reason, f"  to fix it: {lack.advice}"]
-    nothing = "no problem found" if lack is None else "nothing can be computed"
-    found = f"{_count(count, 'plugin')} need{'s' if count == 1 else ''} fixing"
-    return [*lines, "", nothing if count == 0 else found]
+    if count:
+        return [*lines, "", f"{_count(count, 'plugin')} need{'s' if count == 1 else ''} fixing"]
+    return [*lines, "", "no problem found" if lack is None else "nothing can be computed"]
 
 
 def _format_failure(failure: PluginFailure, what: str) -> list[str]:
@@ -229,13 +219,13 @@ def _rows(diagnosis: Diagnosis) -> list[tuple[str, ...]]:
 
 
 def measure_index_ms(record: PluginRecord) -> float:
-    """Return how long a process takes for one plugin that it finds in the index."""
+    """Return how long a process takes to read one plugin from the index."""
     data = marshal.dumps(record.to_plain())
     return _measure(lambda: merge([PluginRecord.from_plain(marshal.loads(data))]))[1]
 
 
 def _measure(call: Callable[[], _T]) -> tuple[_T, float]:
-    """Return what a call returns, and the ms of the fastest of a few."""
+    """Return the result of a call, and the time in ms of the fastest of a few calls."""
     times_ms = []
     for _ in range(_REPEATS):
         began = time.perf_counter()
@@ -255,13 +245,7 @@ def to_json(
     return {
         "environment": environment,
         "plugins": [
-            {
-                **record.package._asdict(),
-                "import_ms": record.load_ms,
-                "index_ms": round(measure_index_ms(record), 3),
-                "state": states[record.package],
-            }
-            for record in diagnosis.records
+            _record_to_json(record, states[record.package]) for record in diagnosis.records
         ],
         "lack": None if lack is None else lack._asdict(),
         "failures": list(map(_failure_to_json, diagnosis.failures)),
@@ -270,12 +254,8 @@ def to_json(
             for crash in diagnosis.crashes
         ],
         "problems": [
-            {
-                **package._asdict(),
-                "problems": list(texts),
-                "advice": list(dict.fromkeys(texts.values())),
-            }
-            for package, texts in diagnosis.problems.items()
+            {**p._asdict(), "problems": list(texts), "advice": list(dict.fromkeys(texts.values()))}
+            for p, texts in diagnosis.problems.items()
         ],
         "refusals": [
             {**package._asdict(), "libraries": libraries, "reason": reason}
@@ -297,10 +277,12 @@ def to_json(
     }
 
 
+def _record_to_json(record: PluginRecord, state: str) -> dict[str, Any]:
+    index_ms = round(measure_index_ms(record), 3)
+    times = {"import_ms": record.load_ms, "index_ms": index_ms}
+    return {**record.package._asdict(), **times, "state": state}
+
+
 def _failure_to_json(failure: PluginFailure) -> dict[str, Any]:
-    return {
-        **failure.package._asdict(),
-        "reason": failure.reason,
-        "advice": failure.advice,
-        "traceback": failure.traceback,
-    }
+    package, *rest = failure
+    return {**package._asdict(), **dict(zip(PluginFailure._fields[1:], rest, strict=True))}

@@ -1,4 +1,4 @@
-"""Drives the child processes of ``opwright doctor``, of which a plugin can bring down only one."""
+"""Runs the child processes of ``opwright doctor``: a plugin can crash only a child."""
 
 from __future__ import annotations
 
@@ -28,26 +28,22 @@ from opwright.plugins.scan import Source
 from opwright.registry import Package, PluginFailure
 from opwright.registry.import_notes import EndedImport
 
-# The path comes first: the child must see what this process sees, before it imports anything.
+# The path comes first: the child must import the same modules as this process.
 _BOOT: Final = (
     "import json, sys; order = json.loads(sys.argv[1]); sys.path[:] = order.pop('path'); "
     "from opwright.cli.probe import main; main(**order)"
 )
 
-
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
 _LAST_WORDS_S: Final = 5.0
-_START_S: Final = 60.0  # for the child itself, before it comes to the first plugin
+_START_S: Final = 60.0  # for the child itself, before the first plugin
 
 
 class Crash(NamedTuple):
-    """A plugin that brings down, or holds up, the processes that come to it.
+    """A plugin that crashes or blocks the processes that load it.
 
-    Attributes
-    ----------
-    failure : PluginFailure
-    always : bool
-        In its hooks, which every process runs; or only where what it names is used.
+    With `always` it does so in its hooks, which every process runs, else only where its objects are
+    used.
     """
 
     failure: PluginFailure
@@ -55,20 +51,20 @@ class Crash(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """What was found in all plugins.
+    """The state of all plugins.
 
     Attributes
     ----------
     records : list of PluginRecord
         Plugins whose hooks returned.
     failures : tuple of PluginFailure
-        Plugins that are kept out.
+        Plugins that are quarantined.
     crashes : tuple of Crash
-        Plugins that bring down, or hold up, processes.
+        Plugins that crash or block processes.
     problems : dict of Package to dict of str to str
-        What plugins name that cannot be used, each with the command most likely to help.
+        Objects of plugins that cannot be used, each with the command most likely to help.
     refusals : dict of Package to dict of str to list of str
-        Why kernels would refuse on this machine, and the libraries whose kernels these are.
+        Why kernels would refuse on this machine, and the libraries of these kernels.
     ended : mapping of (Package, str) to list of EndedImport
         Modules and libraries that earlier processes were importing when they ended.
     """
@@ -82,7 +78,7 @@ class Diagnosis(NamedTuple):
 
 
 class _Event(NamedTuple):
-    """What a child said: that it begins with a plugin (result None), or what came of it."""
+    """A line of a child: it begins with a plugin (result None), or reports the result."""
 
     phase: str
     key: str
@@ -90,14 +86,9 @@ class _Event(NamedTuple):
 
 
 def examine(sources: list[Source], timeout_s: float) -> Diagnosis:
-    """Run children until one comes to its end, each without what provided down the one before.
+    """Run children until one completes, each without the plugins that ended the ones before.
 
-    Parameters
-    ----------
-    sources : list of Source
-        The plugins.
-    timeout_s : float
-        Seconds that the hooks of each, and then all that it names, may take.
+    `timeout_s` is the time in seconds for the hooks of each plugin, and then for all that it names.
     """
     skipped: list[tuple[str, str]] = []
     crashes: list[Crash] = []
@@ -150,7 +141,7 @@ def _describe_crash(package: Package, subject: str | None, reason: str, trace: s
 def _run_child(
     sources: list[Source], skipped: list[tuple[str, str]], timeout_s: float
 ) -> tuple[list[_Event], str, str]:
-    """Return what a child said, how it ended, and where it was then, if a signal ended it."""
+    """Return the events of a child, how it ended, and the traceback where a signal ended it."""
     with tempfile.TemporaryDirectory(prefix="opwright-doctor-") as folder:
         trace = Path(folder) / "trace"
         order = {"path": sys.path, "sources": sources, "skipped": skipped, "trace_path": str(trace)}
@@ -163,7 +154,7 @@ def _run_child(
 
 
 def _follow(child: subprocess.Popen[str], timeout_s: float) -> tuple[list[_Event], str]:
-    """Read what a child says until it ends, or spends too long on one plugin."""
+    """Read the events of a child until it ends, or takes too long for one plugin."""
     events: list[_Event] = []
     lines = _read_lines(child)
     deadline = time.monotonic() + max(timeout_s, _START_S)
@@ -181,7 +172,7 @@ def _follow(child: subprocess.Popen[str], timeout_s: float) -> tuple[list[_Event
 
 
 def _stop(child: subprocess.Popen[str]) -> None:
-    """End a child that hangs: first by a signal upon which it writes where it is."""
+    """End a child that hangs, first by a signal that makes it write its traceback."""
     child.send_signal(signal.SIGABRT)
     try:
         child.wait(timeout=_LAST_WORDS_S)
@@ -190,7 +181,7 @@ def _stop(child: subprocess.Popen[str]) -> None:
 
 
 def _read_trace(path: Path) -> str:
-    """Return the functions of plugins that were at work, the outermost first, as in a traceback."""
+    """Return the functions of plugins that were running, the outermost first, as a traceback."""
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     own = Path(opwright.__file__).resolve().parent
     frames = [

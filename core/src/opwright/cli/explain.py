@@ -1,4 +1,4 @@
-"""``opwright explain``: which kernel serves an operator, and why the others do not."""
+"""``opwright explain``: which kernel computes an operator, and why others do not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table; 1 where no kernel fits."""
+    """Print the table; return 1 where no kernel fits."""
     with resolving():
         explanation = explain(args.type, args.device, args.dtype)
     print(json.dumps(explanation.to_json(), indent=2) if args.json else explanation)

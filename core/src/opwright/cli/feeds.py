@@ -1,4 +1,4 @@
-"""Feeds for a saved program that a command runs: random numbers of shapes that it is given."""
+"""Feeds for a saved program that a command runs: random numbers of given shapes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwright.describe.names import hint
 from opwright.errors import CommandError
 
 if TYPE_CHECKING:
-    from opwright.program import Block, Variable
+    from opwright.program import Variable
     from opwright.program.files import LoadedProgram
 
 Arrays = dict[str, "np.ndarray[Any, Any]"]
@@ -63,16 +63,11 @@ def make_feeds(command: str, loaded: LoadedProgram, feed_texts: Sequence[str]) -
 
 
 def results_of(loaded: LoadedProgram) -> list[str]:
-    """Return the fetches of a program; of one saved without any, what no operator reads."""
-    if loaded.fetches:
-        return list(loaded.fetches)
-    return _unread(loaded.program.global_block())
-
-
-def _unread(block: Block) -> list[str]:
-    read = {name for op in block.ops for name in op.input_names()}
-    written = dict.fromkeys(name for op in block.ops for name in op.output_names())
-    return [name for name in written if name not in read]
+    """Return the fetches of a program; without any, the variables that no operator reads."""
+    ops = loaded.program.global_block().ops
+    read = {name for op in ops for name in op.input_names()}
+    written = dict.fromkeys(name for op in ops for name in op.output_names())
+    return list(loaded.fetches) or [name for name in written if name not in read]
 
 
 def _parse_feed(command: str, text: str) -> tuple[str, Shape]:

@@ -1,4 +1,4 @@
-"""A child process in which something of a plugin runs: a crash there ends the child alone."""
+"""Runs code of a plugin in a child process: a crash ends the child alone."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Outcome(NamedTuple):
     Attributes
     ----------
     told : list
-        What it told, in order, as plain data.
+        The items that it reported, in order, as plain data.
     end : str
-        ``"crashed with SIGSEGV"``, or ``"ended the process with exit code 3"``; empty where it came
-        to its end.
+        ``"crashed with SIGSEGV"``, or ``"ended the process with exit code 3"``; empty where it
+        completed.
     """
 
     told: list[Any]
@@ -31,10 +31,10 @@ class Outcome(NamedTuple):
 
 
 def run_forked(work: Callable[[Tell], None]) -> Outcome:
-    """Run `work` in a copy of this process, and return what it told and how it ended.
+    """Run `work` in a copy of this process; return the items that it reported and how it ended.
 
     A fork has imported everything already, so this costs milliseconds where a new process takes
-    tenths of a second. The work must raise nothing; what it prints is lost.
+    tenths of a second. The work must not raise; what it prints is lost.
     """
     reader, writer = os.pipe()
     with warnings.catch_warnings():  # Python 3.12 warns of the idle threads of a BLAS
@@ -73,12 +73,12 @@ def _write(writer: int, item: Any) -> None:
 
 
 def end_without_core() -> None:
-    """Let a crash that is looked for leave no file."""
+    """Let an expected crash leave no core file."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def describe_exit(code: int) -> str:
-    """Say how a process ended, by its exit code, or by the signal where that is negative."""
+    """Return how a process ended, by its exit code, or by the signal where that is negative."""
     if code >= 0:
         return f"ended the process with exit code {code}"
     return f"crashed with {signal.Signals(-code).name}"

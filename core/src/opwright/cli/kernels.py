@@ -1,4 +1,4 @@
-"""``opwright kernels``: which kernels there are, as a matrix of operator, device and dtype."""
+"""``opwright kernels``: the installed kernels as a matrix of operator, device and dtype."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EPILOG = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what the matrix can be narrowed by."""
+    """Add the filters of the matrix."""
     parser.epilog = _EPILOG
     parser.add_argument(
         "pattern", nargs="*", help="operator type, or a pattern such as 'softmax*'; default: all"
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class _Kernel(NamedTuple):
-    """A registration, its package, and why it would refuse on this machine; empty: it may not."""
+    """A registration, its package, and why it would refuse on this machine, or ""."""
 
     registration: KernelRegistration
     package: Package
@@ -46,55 +46,51 @@ class _Kernel(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the matrix; of a plugin only what tells whether kernels would refuse is imported."""
+    """Print the matrix; of plugins only functions that report refusals are imported."""
     context = current_context()
-    said = Refusals(context.options.fill(context.chosen_options))
+    answers = Refusals(context.options.fill(context.chosen_options))
     with resolving():
         if args.device:
             args.device = DeviceName.parse(args.device).kind
         types = select_types(context, args.pattern)
         selected = _select_kernels(context, types, args)
-    found = [_foresee(kernel, said) for kernel in selected]
+    kernels = [
+        kernel._replace(
+            refusal=answers.find(kernel.registration.find_refusal, kernel.package) or ""
+        )
+        for kernel in selected
+    ]
     if args.json:
-        print(json.dumps([_to_json(kernel) for kernel in found], indent=2))
-        for fault in said.faults:
+        print(json.dumps([_to_json(kernel) for kernel in kernels], indent=2))
+        for fault in answers.faults:
             print(fault, file=sys.stderr)
         return 0
     if args.library or args.distribution:
-        types = sorted({kernel.registration.op_type for kernel in found})
-    devices = [args.device] if args.device else _known_devices(context, found)
-    dtypes = _known_dtypes(found) if args.dtype is None else [canonical_dtype(args.dtype)]
-    print("\n".join(Matrix(found, types, devices, dtypes).lines()))
-    for line in (*context.report.lines(), *said.faults):
+        types = sorted({kernel.registration.op_type for kernel in kernels})
+    devices = [args.device] if args.device else _known_devices(context, kernels)
+    dtypes = _known_dtypes(kernels) if args.dtype is None else [canonical_dtype(args.dtype)]
+    print("\n".join(Matrix(kernels, types, devices, dtypes).lines()))
+    for line in (*context.report.lines(), *answers.faults):
         print(line)
     return 0
 
 
-def _foresee(kernel: _Kernel, said: Refusals) -> _Kernel:
-    reason = said.find(kernel.registration.find_refusal, kernel.package)
-    return kernel._replace(refusal=reason or "")
-
-
 def select_types(context: Context, patterns: Iterable[str]) -> list[str]:
-    """Return the operator types that fit any of the patterns, sorted; all where there is none.
+    """Return the operator types that fit any of the patterns, sorted; all without a pattern.
 
-    Raises
-    ------
-    OperatorNotFoundError
-        For a name that no operator and no kernel has.
-    CommandError
-        For a pattern that fits none.
+    OperatorNotFoundError for a name that no operator and no kernel has, CommandError for a pattern
+    that fits none.
     """
     known = {*context.ops.types(all=True), *context.kernels.op_types()}
-    found: set[str] = set()
+    selected: set[str] = set()
     for pattern in patterns:
         fitting = {type for type in known if fnmatchcase(type, pattern)}
         if not fitting and any(mark in pattern for mark in "*?["):
             raise CommandError(
                 f"kernels: a pattern must fit an operator, got {pattern!r}; see: opwright ops --all"
             )
-        found |= fitting or {context.ops.get(pattern).op_type}
-    return sorted(found if list(patterns) else known)
+        selected |= fitting or {context.ops.get(pattern).op_type}
+    return sorted(selected if list(patterns) else known)
 
 
 def _select_kernels(
@@ -107,38 +103,33 @@ def _select_kernels(
         check_device("kernels", args.device, _known_devices(context, every), context)
     _check_known("library", args.library, (k.registration.library for k in every))
     _check_known("distribution", args.distribution, (k.package.distribution for k in every))
-    wanted = set(types)
-    found = [
+    selected = set(types)
+    kernels = [
         kernel
         for kernel in every
-        if kernel.registration.op_type in wanted
+        if kernel.registration.op_type in selected
         and (args.device is None or kernel.registration.device in {args.device, ANY})
         and (dtype is None or {dtype, ANY}.intersection(kernel.registration.dtypes))
         and args.library in {None, kernel.registration.library}
         and args.distribution in {None, kernel.package.distribution}
     ]
-    return sorted(found, key=_rank)
+    return sorted(kernels, key=_rank)
 
 
 def _rank(kernel: _Kernel) -> tuple[str, str, int, str]:
-    registration = kernel.registration
-    return (
-        registration.op_type,
-        registration.device,
-        -registration.priority,
-        registration.library,
-    )
+    r = kernel.registration
+    return r.op_type, r.device, -r.priority, r.library
 
 
 def _known_devices(context: Context, kernels: Iterable[_Kernel]) -> list[str]:
-    """The devices that there are, the host first."""
+    """Return the existing devices, the host first."""
     named = {kernel.registration.device for kernel in kernels}
-    found = {HOST_DEVICE, *context.devices.names(), *named} - {ANY}
-    return sorted(found, key=lambda name: (name != HOST_DEVICE, name))
+    devices = {HOST_DEVICE, *context.devices.names(), *named} - {ANY}
+    return sorted(devices, key=lambda name: (name != HOST_DEVICE, name))
 
 
 def _known_dtypes(kernels: Iterable[_Kernel]) -> list[str]:
-    """The dtypes that a kernel names, or all where one is for any."""
+    """Return the dtypes that a kernel names, or all where one is for any."""
     named = {dtype for kernel in kernels for dtype in kernel.registration.dtypes}
     return [dtype for dtype in DTYPES if ANY in named or dtype in named]
 

@@ -1,4 +1,4 @@
-"""``opwright lock``: writes which kernel of which package serves each operator of a program."""
+"""``opwright lock``: writes which kernel of which package computes each operator of a program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from opwright.run.network import Network
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the program, the file, and what kernels are chosen for."""
+    """Add the program, the file, and the device and feeds that kernels are chosen for."""
     parser.epilog = (
         "Kernels are chosen for the shapes of the feeds. A program whose shapes depend on values "
         "is run once."
@@ -51,9 +51,9 @@ def run(args: argparse.Namespace) -> int:
         )
     scope = Scope()
     try:
-        held = Lock.load(path) if args.check else None
-        lock = _choose(load(model, scope), scope, args, held)
-        if held is None:
+        locked = Lock.load(path) if args.check else None
+        lock = _choose(load(model, scope), scope, args, locked)
+        if locked is None:
             lock.save(path)
     except FileTakenError as error:
         raise CommandError(f"lock: {error}") from error
@@ -69,9 +69,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _choose(
-    loaded: LoadedProgram, scope: Scope, args: argparse.Namespace, held: Lock | None
+    loaded: LoadedProgram, scope: Scope, args: argparse.Namespace, locked: Lock | None
 ) -> Lock:
-    """Choose the kernels; LockError where they must be those of a lock and are not."""
+    """Choose the kernels; LockError where they differ from those of a lock."""
     feeds = make_feeds("lock", loaded, args.feed)
     network = Network(loaded.program.global_block())
     compiled = network.compile(
@@ -80,7 +80,7 @@ def _choose(
         device=args.device,
         scope=scope,
         fallback=args.fallback,
-        lock=held,
+        lock=locked,
     )
     compiled.plan_for(feeds)
     ops = (op for block in loaded.program.blocks for op in block.ops)

@@ -1,4 +1,4 @@
-"""Kernels as a matrix: operators and devices down, dtypes across, a letter for each library."""
+"""A matrix of kernels: rows of operators and devices, columns of dtypes, a letter per library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opwright.registry.refusals import WOULD_REFUSE
 _WIDTH: Final = 100
 _NONE: Final = "."
 _SHOWN_LIBRARIES: Final = 3
-"""In one cell; a plus stands for more."""
+"""The most in one cell; a plus stands for more."""
 
 _SHORT: Final = {"bfloat": "bf", "float": "f", "uint": "u", "int": "i"}
 
@@ -30,14 +30,9 @@ class _Kernel(Protocol):
 class Matrix:
     """A matrix of kernels as lines of text.
 
-    A kernel for any dtype stands in every column, one for any device in every row.
-
-    Parameters
-    ----------
-    kernels : sequence
-        Each with its ``registration``, its ``package`` and its ``refusal``, empty for none.
-    types, devices, dtypes : sequence of str
-        The rows, each operator type with each device, and the columns.
+    A kernel for any dtype is in every column, one for any device in every row. Rows are `types`
+    with each of `devices`, columns are `dtypes`. Each kernel has a ``registration``, a ``package``
+    and a ``refusal``, empty for none.
     """
 
     def __init__(
@@ -57,7 +52,7 @@ class Matrix:
             self._of.setdefault(kernel.registration.op_type, []).append(kernel.registration)
 
     def lines(self) -> list[str]:
-        """Return the title, the rows, and what the letters mean."""
+        """Return the title, the rows, and the legend of the letters."""
         if not self._kernels:
             return ["no kernel fits"]
         rows = [("operator", "device", *map(shorten_dtype, self._dtypes))]
@@ -68,7 +63,7 @@ class Matrix:
         return [*_fit(rows), "", *self._legend()]
 
     def _cell(self, op_type: str, device: str, dtype: str) -> str:
-        """The letters of the libraries in the order of `KernelRegistry.candidates`."""
+        """Return the letters of the libraries in the order of `KernelRegistry.candidates`."""
         ranked = sorted(
             (-r.priority, r.device == ANY, dtype not in r.dtypes, r.library)
             for r in self._of.get(op_type, ())
@@ -82,18 +77,11 @@ class Matrix:
         libraries: dict[str, set[str]] = {}
         for kernel in self._kernels:
             libraries.setdefault(kernel.registration.library, set()).add(kernel.package.label)
-        lines = align(
-            [
-                (
-                    self._letters[library],
-                    library,
-                    ", ".join(sorted(libraries[library])),
-                    self._foresee(library),
-                )
-                for library in sorted(libraries)
-            ],
-            indent="",
-        )
+        rows = [
+            (self._letters[library], library, ", ".join(sorted(labels)), self._foresee(library))
+            for library, labels in sorted(libraries.items())
+        ]
+        lines = align(rows, indent="")
         shown = {*self._dtypes, ANY}
         count = sum(len(shown.intersection(k.registration.dtypes)) for k in self._kernels)
         lines.append(
@@ -103,14 +91,14 @@ class Matrix:
         return lines
 
     def _foresee(self, library: str) -> str:
-        """What is known of how a library's kernels would refuse, and whether all of them would."""
-        said = [k.refusal for k in self._kernels if k.registration.library == library]
-        begin = WOULD_REFUSE if all(said) else f"some {WOULD_REFUSE}"
-        return "; ".join(begin + reason for reason in dict.fromkeys(filter(None, said)))
+        """Return why a library's kernels would refuse, and whether all of them would."""
+        reasons = [k.refusal for k in self._kernels if k.registration.library == library]
+        begin = WOULD_REFUSE if all(reasons) else f"some {WOULD_REFUSE}"
+        return "; ".join(begin + reason for reason in dict.fromkeys(filter(None, reasons)))
 
 
 def shorten_dtype(dtype: str) -> str:
-    """Return ``f32`` for float32, ``bf16``, ``i8``, ``u64``; others as they are."""
+    """Return ``f32`` for float32, ``bf16``, ``i8``, ``u64``; others unchanged."""
     for name, short in _SHORT.items():
         if dtype.startswith(name):
             return short + dtype.removeprefix(name)
@@ -120,7 +108,7 @@ def shorten_dtype(dtype: str) -> str:
 def _choose_letters(libraries: Iterable[str]) -> dict[str, str]:
     """Give each library a letter of its own, of its name where one is free.
 
-    Where there are more libraries than letters, the rest are given numbers in brackets.
+    Where there are more libraries than letters, the rest get numbers in brackets.
     """
     letters: dict[str, str] = {}
     spare = string.ascii_uppercase + string.ascii_lowercase + string.digits

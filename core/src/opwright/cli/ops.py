@@ -1,4 +1,4 @@
-"""``opwright ops``: the list of operators, or one operator as a page."""
+"""``opwright ops``: lists the operators, or shows one operator as a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``opwright passes``: what rewrites the operators of a plan, and whose it is."""
+"""``opwright passes``: lists the passes that rewrite a plan, and their packages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwright.registry import ANY
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what the list can be narrowed by."""
+    """Add the filters of the list."""
     parser.add_argument("--device", help="only passes that run for this device")
 
 

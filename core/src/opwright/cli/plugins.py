@@ -1,4 +1,4 @@
-"""``opwright plugins``: every installed plugin, what it provides, or why it is kept out."""
+"""``opwright plugins``: lists the installed plugins, what they provide, or why they failed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table; a failed plugin is told with its reason, and `doctor` tells more."""
+    """Print the table; a failed plugin with its reason, of which `doctor` prints more."""
     context = current_context()
     items = list_plugins(context)
     if args.json:
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _format_options(context: Context) -> list[str]:
-    """Return what users may choose for a plan, with a heading; nothing where nothing is."""
+    """Return the options that users may choose for a plan, with a heading, or nothing."""
     entries = context.options.entries()
     if not entries:
         return []
@@ -61,7 +61,7 @@ def _format_options(context: Context) -> list[str]:
 
 
 def _format_ended(context: Context) -> Iterator[str]:
-    """Yield what is left out, or was at work when a process ended, and how to try it again."""
+    """Yield imports that ended processes, whether they are skipped, and how to retry them."""
     reported = {failure.reason for failure in context.failures}
     groups = _group_ended(context)
     for (package, _), ended in groups.items():

@@ -1,7 +1,7 @@
 """The child process of ``opwright doctor``: runs what plugins provide, where a crash does no harm.
 
-Writes one line of JSON before and after each plugin, and before each thing that a plugin names, so
-that the parent knows what it was that crashed or hung.
+Writes one line of JSON before and after each plugin, and before each object that a plugin names, so
+that the parent knows which of them crashed or hung.
 """
 
 from __future__ import annotations
@@ -26,21 +26,15 @@ from opwright.registry.advice import advise_command
 from opwright.registry.refusals import find_refusal
 
 LOAD, CHECK, TRY, END = "load", "check", "try", "end"
-"""What is done with each plugin: its hooks run, what they named imported, thing by thing. Then the
-last word."""
+"""The phases: hooks run, objects that they name imported, one object, and the end of the child."""
 
 
 def main(sources: list[list[Any]], skipped: list[list[str]], trace_path: str) -> None:
-    """Examine plugins, write what was found to the standard output, and end the process.
+    """Examine plugins, write the results to the standard output, and end the process.
 
-    Parameters
-    ----------
-    sources : list
-        `Source` after `Source`, as lists.
-    skipped : list of [phase, key]
-        What provided down an earlier child.
-    trace_path : str
-        File for the stack of Python's functions, should a signal end the process.
+    `sources` are `Source` tuples as lists, `skipped` pairs [phase, key] that ended an earlier
+    child. Where a signal ends the process, the stack of Python functions is written to
+    `trace_path`.
     """
     report = _take_stdout()
     end_without_core()
@@ -57,11 +51,11 @@ def main(sources: list[list[Any]], skipped: list[list[str]], trace_path: str) ->
         ):
             _check(record, registries, report)
     _write(report, END, "")
-    os._exit(0)  # what plugins would do at the exit of the interpreter is not asked here
+    os._exit(0)  # without the exit handlers of plugins
 
 
 def _take_stdout() -> TextIO:
-    """Return the standard output for ourselves: what plugins print goes to the error output."""
+    """Return the standard output for results: what plugins print goes to the error output."""
     report = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return report
@@ -84,9 +78,9 @@ def _load(source: Source, report: TextIO) -> list[PluginRecord]:
 
 
 def _check(record: PluginRecord, registries: Registries, report: TextIO) -> None:
-    """Import every definition, kernel, device and pass of one plugin, and say what fails.
+    """Import every definition, kernel, device and pass of one plugin, and write which of them fail.
 
-    What its kernels would refuse on this machine is no failure.
+    Refusals of its kernels on this machine are not failures.
     """
     _write(report, CHECK, key_of(record.source))
     problems: dict[str, _Problem] = {}
@@ -99,7 +93,7 @@ def _check(record: PluginRecord, registries: Registries, report: TextIO) -> None
             action()
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever it is, doctor tells it
+        except BaseException as error:  # noqa: BLE001 - doctor reports all
             reason = _describe(error)
             for begin in (f"{who}: ", f"{who} of {record.package.label}: ", "find_refusal: "):
                 reason = reason.removeprefix(begin)
@@ -110,11 +104,11 @@ def _check(record: PluginRecord, registries: Registries, report: TextIO) -> None
 
 
 def _refusals(
-    record: PluginRecord, found: dict[str, list[str]], options: Mapping[str, Any]
+    record: PluginRecord, reasons: dict[str, list[str]], options: Mapping[str, Any]
 ) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield the functions that say why kernels would refuse, as `_named_things` does.
+    """Yield the functions that return why kernels would refuse, as `_named_things` does.
 
-    Calling one enters its reason into `found`, with the libraries of its kernels.
+    Calling one enters its reason into `reasons`, with the libraries of its kernels.
     """
     libraries: dict[str, set[str]] = {}
     for kernel in record.kernels:
@@ -124,14 +118,14 @@ def _refusals(
     def ask(target: str) -> None:
         reason = find_refusal(target, record.package, options)
         if reason is not None:
-            found[reason] = sorted({*found.get(reason, ()), *libraries[target]})
+            reasons[reason] = sorted({*reasons.get(reason, ()), *libraries[target]})
 
     for target, names in libraries.items():
         yield f"find_refusal of {' and '.join(sorted(names))}", partial(ask, target)
 
 
 class _Problem(NamedTuple):
-    """What cannot be used for one reason: a library that does not open holds many kernels."""
+    """Objects that cannot be used for one reason: a library that does not open has many kernels."""
 
     subjects: list[str]
     advice: str
@@ -144,7 +138,7 @@ class _Problem(NamedTuple):
 def _named_things(
     record: PluginRecord, registries: Registries
 ) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield what a plugin names, by the name that errors use, and how it is loaded."""
+    """Yield the objects that a plugin names: the name for errors, and a function to load each."""
     for op in record.ops:
         yield op.type, partial(registries.ops.get, op.type)
     for op_type in dict.fromkeys(kernel.op_type for kernel in record.kernels):
@@ -153,9 +147,9 @@ def _named_things(
             if entry.package == record.package and _is_served(entry, registries):
                 yield str(entry.key), entry.load
     for device in record.devices:
-        found = registries.devices.get(device.name)
-        yield device.name, partial(found.load, registries.ops.libraries)
-        yield device.name, found.load_arrays
+        opened = registries.devices.get(device.name)
+        yield device.name, partial(opened.load, registries.ops.libraries)
+        yield device.name, opened.load_arrays
     for item in record.passes:
         yield item.name, registries.passes.get(item.name).load
 
@@ -165,7 +159,7 @@ def _is_served(entry: KernelEntry, registries: Registries) -> bool:
         return False
     try:
         return registries.ops.find(entry.op_type) is not None
-    except OpwrightError:  # told at its own plugin
+    except OpwrightError:  # reported at its own plugin
         return False
 
 

@@ -1,4 +1,4 @@
-"""What is the fault of the command line, as against what a command finds: exit code 2, not 1."""
+"""Errors of the command line (exit code 2), as distinct from the findings of a command (1)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from opwright.plugins.context import Context
 from opwright.registry.advice import advise_device
 
 _OF_PLUGINS: Final = (PluginError, RegistrationError, KernelError, OutOfMemoryError)
-"""Faults of what is installed, or of the machine, wherever they show."""
+"""Faults of installed packages, or of the machine, wherever they appear."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -31,25 +31,16 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **{"allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
-        """Raise for arguments that are missing or of another type.
-
-        Raises
-        ------
-        CommandError
-            Always.
-        """
+        """Raise CommandError for arguments that are missing or of another type."""
         command = self.prog.rpartition(" ")[2]
         raise CommandError(f"{command}: {message}; see: {self.prog} --help")
 
 
 @contextlib.contextmanager
 def resolving() -> Iterator[None]:
-    """Take what fails in this block as wrong usage: it looks up what the command line names.
+    """Raise errors in this block as CommandError: it looks up names from the command line.
 
-    Raises
-    ------
-    CommandError
-        In place of any error of opwright but those of plugins.
+    Errors of plugins are raised unchanged.
     """
     try:
         yield
@@ -65,20 +56,14 @@ def is_wrong_usage(error: OpwrightError) -> bool:
 
 
 def error_to_json(error: BaseException, message: str) -> dict[str, Any]:
-    """Return a failure as plain data; its kind is the class of what went wrong."""
+    """Return a failure as plain data; its kind is the class of the error."""
     cause = error.__cause__
     is_wrapped = isinstance(error, CommandError) and isinstance(cause, OpwrightError)
     return {"error": {"kind": type(cause if is_wrapped else error).__name__, "message": message}}
 
 
 def check_device(command: str, device: str, known: Iterable[str], context: Context) -> None:
-    """Raise for a device that is none of the known ones.
-
-    Raises
-    ------
-    CommandError
-        Naming what to install, or the nearest device.
-    """
+    """Raise CommandError for an unknown device, naming what to install, or the nearest one."""
     names = list(known)
     if device in names:
         return

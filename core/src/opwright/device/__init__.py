@@ -1,6 +1,6 @@
-"""Devices: what a plugin's device must provide, how it is opened, and how arrays reach it.
+"""Devices: what a plugin's device must provide, how it is opened, and how it gets arrays.
 
-The public face for authors of devices; `PythonDevice`, `PythonDevices` and `DeviceArrays` are
+The public face for authors of devices. `PythonDevice`, `PythonDevices` and `DeviceArrays` are
 protocols: a class that has their members need not inherit from them.
 """
 

@@ -45,14 +45,14 @@ class PythonDevice(Protocol):
 
 
 class PythonDevices(Protocol):
-    """Devices of one type of which there may be several, or none: a plugin names this instead.
+    """Several devices of one type, or none; a plugin names this in place of a `PythonDevice`.
 
-    A lone `PythonDevice` is number 0, and is taken to be there.
+    A `PythonDevice` by itself is number 0, and is assumed to exist.
 
     Attributes
     ----------
     dlpack_code : int
-        DLPack's DLDeviceType, that of each device; asked for without opening one.
+        DLPack's DLDeviceType, that of each device; read without opening one.
     """
 
     dlpack_code: int
@@ -60,14 +60,14 @@ class PythonDevices(Protocol):
     def open(self, number: int, /) -> PythonDevice:
         """Return the device of this number, at least 0; called once for each that is used.
 
-        All Contexts share what it returned, as long as one of them, a plan or a tensor holds it;
-        it is asked for again only after that. Never called by two threads at once.
+        All Contexts share the device, as long as one of them, a plan or a tensor holds it; only
+        after that it is opened again. Never called by two threads at once.
 
         Raises
         ------
         DeviceNotFoundError
-            Where there is none of this number, or what it needs is missing: the text reaches the
-            user as it is. Any other error is reported as the plugin's.
+            Where there is none of this number, or a requirement is missing: the user sees this
+            text unchanged. Any other error is reported as the plugin's.
         """
 
 
@@ -84,7 +84,7 @@ class ArrayPlace(NamedTuple):
     number : int or None
         Of the device; None without elements, which lie anywhere.
     stream : int
-        Handle of the stream on which its library still works on it; 0 where that is done.
+        Handle of the stream on which its library still works on it; 0 where no work is left.
     """
 
     pointer: int
@@ -99,32 +99,31 @@ class DeviceArrays(Protocol):
 
     All methods are called with the GIL held. Pointers are ints, numbers those of the device.
 
-    It may have three members more, for libraries that do not speak DLPack: `interface`, the name
-    of an attribute by which arrays on devices of this type say where they lie, ``locate`` and
-    ``describe``. Then such arrays are taken as those with ``__dlpack__`` are, and tensors on the
-    device have the attribute.
+    It may have three more members, for libraries without DLPack: `interface`, the name of an
+    attribute by which arrays describe their memory on devices of this type, ``locate`` and
+    ``describe``. Then such arrays are accepted as those with ``__dlpack__`` are, and tensors on
+    the device have the attribute.
 
     ``locate(description, /) -> ArrayPlace`` reads the attribute of an array. It raises ValueError,
-    as ``<rule broken>, got <value>; <way out>``, for one that cannot be read as it is.
+    as ``<rule broken>, got <value>; <way out>``, for one that cannot be read.
 
-    ``describe(pointer, shape, dtype, number, /)`` returns what the attribute of a tensor is: all
-    work on it is done when a library sees it. It raises AttributeError where the attribute cannot
-    tell the dtype: the tensor does not have it then.
+    ``describe(pointer, shape, dtype, number, /)`` returns the attribute of a tensor: all work on
+    the tensor is done when a library reads it. It raises AttributeError where the attribute cannot
+    express the dtype: the tensor does not have it then.
     """
 
     def view(self, pointer: int, shape: tuple[int, ...], dtype: str, number: int, /) -> object:
         """Return the device's kind of array over memory that opwright owns, compact row-major.
 
-        It is made once where the address stays from run to run, and given to each run. Never
-        called for a tensor without elements or of which only the shape is read: the kernel gets a
-        NumPy dummy.
+        It is made once where the address stays the same from run to run. Never called for a tensor
+        without elements or of which only the shape is read: the kernel gets a NumPy dummy.
         """
 
     def stream(self, pointer: int, number: int, /) -> AbstractContextManager[object]:
         """Return a context manager within which the library enqueues on this stream.
 
-        Asked for in each call of a kernel, and left when the kernel returns: work that goes on
-        belongs to the stream. The stream may be one that is being recorded.
+        It is entered for each call of a kernel and left when the kernel returns: work that
+        continues belongs to the stream. The stream may be one that is being recorded.
         """
 
 
@@ -138,4 +137,4 @@ MEMBERS: Final = (
     "synchronize",
     "view",
 )
-"""What a device is checked for when it is opened."""
+"""The members that are checked when a device is opened."""

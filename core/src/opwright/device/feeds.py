@@ -1,6 +1,6 @@
-"""What users hand to a compiled network: feeds checked against their variables, made ready to read.
+"""Checks the feeds of a compiled network against its variables, and makes them ready to read.
 
-How a value of whatever kind comes in is said in `opwright.device.incoming`.
+`opwright.device.incoming` converts each kind of value.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from opwright import _runtime
 from opwright.describe.dtypes import dtype_from_numpy
-from opwright.describe.meta import Meta
+from opwright.describe.meta import Meta, shapes_match
 from opwright.describe.names import hint
 from opwright.device.incoming import (
     borrow_host,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class FeedSpec(NamedTuple):
-    """What is known of a feed: ``shape`` None means any rank, -1 any size; ``dtype`` None any.
+    """The variable of a feed: ``shape`` None means any rank, -1 any size; ``dtype`` None any.
 
     Messages begin with ``who``, the function that got the feed, unless that is a network.
     """
@@ -50,16 +50,16 @@ class FeedSpec(NamedTuple):
         return f"{self.who}: {self.name!r}" if self.who else f"feed {self.name!r}"
 
 
-def check_feed_names(given: Iterable[str], wanted: Sequence[str]) -> None:
+def check_feed_names(given: Iterable[str], expected: Sequence[str]) -> None:
     """Raise FeedError for the first unknown or missing feed."""
     names = list(given)
     for name in names:
-        if name not in wanted:
+        if name not in expected:
             raise FeedError(
-                f"feed: unknown feed, got {name!r}{hint(name, wanted)}; "
-                f"this network is fed {_quote_names(wanted)}"
+                f"feed: unknown feed, got {name!r}{hint(name, expected)}; "
+                f"this network is fed {_quote_names(expected)}"
             )
-    for name in wanted:
+    for name in expected:
         if name not in names:
             raise FeedError(
                 f"feed: {name!r} is missing, got {_quote_names(names)}; pass {name}=array"
@@ -72,8 +72,8 @@ def check_feed(value: Any, variable: Variable, who: str) -> Any:
     Parameters
     ----------
     value : array_like
-        A NumPy array must have the dtype of the variable, and is borrowed; Python numbers and
-        lists take it on, where it holds them. An array of another library is returned as it is:
+        A NumPy array must have the dtype of the variable, and is borrowed; Python numbers and lists
+        are converted to it, where it holds them. An array of another library is returned unchanged:
         a network reads and checks it at the call.
     variable : Variable
         Its shape is checked at the call.
@@ -83,7 +83,7 @@ def check_feed(value: Any, variable: Variable, who: str) -> Any:
     Raises
     ------
     FeedError
-        If the dtype does not fit the variable.
+        Where the dtype does not fit the variable.
     """
     spec = FeedSpec(variable.name, None, variable.dtype, who)
     is_lent = is_array(value) and not isinstance(value, np.ndarray)
@@ -95,16 +95,15 @@ def check_feed(value: Any, variable: Variable, who: str) -> Any:
 def ready_feed(
     value: object, spec: FeedSpec, device: _runtime.Device, context: Context
 ) -> NDArray[Any] | _runtime.Tensor:
-    """Return the feed as a plan on `device` can read it: a ready array, or a tensor there.
+    """Return the feed as a plan on `device` can read it: a ready array, or a tensor on the device.
 
-    An array on the host must have the dtype of the variable; Python numbers and lists take it on,
-    where it holds them. One that lies on the device is taken as it is, without a trip over the
-    host.
+    An array on the host must have the dtype of the variable; Python numbers and lists are converted
+    to it, where it holds them. An array on the device is used there, without a copy to the host.
 
     Raises
     ------
     FeedError
-        If dtype or shape do not fit the variable, or the array lies on another device.
+        Where dtype or shape do not fit the variable, or the array lies on another device.
     """
     if isinstance(value, np.ndarray):
         return make_ready(_borrow(value, spec))
@@ -150,27 +149,21 @@ def check_meta(meta: Meta, spec: FeedSpec) -> None:
             f"{spec.label}: dtype must be {spec.dtype}, got {meta.dtype}; "
             f"pass {spec.name}.astype({spec.dtype!r})"
         )
-    if spec.shape is not None and not _fits(meta.shape, spec.shape):
+    if spec.shape is not None and not shapes_match(meta.shape, spec.shape):
         raise FeedError(
             f"{spec.label}: shape must be {shown_shape(spec.shape)}, got {shown_shape(meta.shape)}"
         )
 
 
 def meta_of(array: NDArray[Any] | np.generic | _runtime.Tensor) -> Meta:
-    """The meta of an array."""
+    """Return the meta of an array."""
     if isinstance(array, _runtime.Tensor):
         return Meta(array.shape, array.dtype)
     return Meta(array.shape, dtype_from_numpy(array.dtype))
 
 
-def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
-    return len(shape) == len(wanted) and all(
-        want in (-1, dim) for dim, want in zip(shape, wanted, strict=True)
-    )
-
-
 def shown_shape(shape: Sequence[int]) -> str:
-    """A shape as people write it: ``(?, 64)``."""
+    """Return a shape as text: ``(?, 64)``."""
     inner = ", ".join("?" if dim < 0 else str(dim) for dim in shape)
     return f"({inner},)" if len(shape) == 1 else f"({inner})"
 

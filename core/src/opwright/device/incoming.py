@@ -1,17 +1,17 @@
-"""Values from outside: each becomes an array that a kernel can read, or is refused with a way out.
+"""Converts values from outside to arrays that a kernel can read, or refuses them with advice.
 
-Feeds, operators called directly, `ScopeVariable.set` and `Tensor.from_numpy` read through here:
+Feeds, operators called directly, `ScopeVariable.set` and `Tensor.from_numpy` use this module:
 
 - A NumPy array is borrowed where it is ready: C-contiguous, aligned, of native byte order. Any
   other is copied. One of a subclass is read as a plain array, a masked one is refused.
-- A NumPy scalar keeps its dtype. Python numbers and lists take on the dtype of what they go with,
-  where that holds them.
+- A NumPy scalar keeps its dtype. Python numbers and lists take the dtype of what they are combined
+  with, where that dtype holds them.
 - An array of another library on the host is borrowed, by DLPack's C exchange API, by the buffer
   protocol or by ``__dlpack__``: `lend`, `read_host`. So are our own tensors and variables.
-- An array on a device says so by DLPack, or by the attribute that its device names: `find_place`.
-  On the device where it is wanted it becomes a tensor, without a copy: `read_tensor`.
+- An array on a device has DLPack, or the attribute that its device names: `find_place`. On the
+  device where it is needed it becomes a tensor, without a copy: `read_tensor`.
 
-The runtime takes what is ready, or lent by its library at once, before it comes here.
+The runtime itself handles values that are ready, or that their library lends at once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from opwright.plugins.context import Context
 
 HOST_KINDS: Final = (np.ndarray, np.generic, int, float, complex, list, tuple)
-"""What need not be asked where it lies."""
+"""Types of values that are always on the host."""
 
 
 def is_array(value: object) -> bool:
@@ -51,7 +51,7 @@ def is_array(value: object) -> bool:
 
 
 def find_place(value: Any, context: Context, who: str = "array") -> tuple[int, int] | None:
-    """Return DLPack's device of an array that does not lie on the host, None for all else."""
+    """Return DLPack's device of an array that is not on the host, None for all else."""
     if isinstance(value, HOST_KINDS):
         return None
     with reading(value, who):
@@ -62,13 +62,13 @@ def find_place(value: Any, context: Context, who: str = "array") -> tuple[int, i
 
 
 def describe_place(code: int, number: int, context: Context) -> str:
-    """Return a device of DLPack as messages show it: by its name where a plugin provides it."""
+    """Return a device of DLPack as messages show it: by name where a plugin provides it."""
     name = find_device_name(code, number, context)
     return str(name) if name else f"DLPack device type {code}, number {number}"
 
 
 def lend(value: Any) -> Any:
-    """Return the ndarray that another library lends at once, else the value as it is."""
+    """Return the ndarray that another library lends at once, or else the value unchanged."""
     if isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "__dlpack__"):
         return value
     lent = _runtime.find_lent(value)
@@ -81,7 +81,7 @@ def read_host(value: Any, who: str, dtype: str | None = None, beside: str = "") 
 
 
 def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = "") -> NDArray[Any]:
-    """Return a value on the host as an array: of the memory of one, its strides and byte order.
+    """Return a value on the host as an array over the same memory, strides and byte order.
 
     Parameters
     ----------
@@ -90,15 +90,15 @@ def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = ""
     who : str
         Operator and slot, or feed, for messages.
     dtype : str, optional
-        What Python numbers and lists take on; by default the dtype that NumPy gives them.
+        The dtype for Python numbers and lists; by default the dtype that NumPy gives them.
     beside : str
-        What has this dtype and may be cast, for messages.
+        The value that has this dtype and may be cast, for messages.
 
     Raises
     ------
     DtypeError
-        For an array of a dtype that opwright does not have, for a masked one, for what is no array
-        of numbers, and for a number that the dtype does not hold.
+        For an array of a dtype that opwright does not have, for a masked one, for a value that is
+        no array of numbers, and for a number that the dtype does not hold.
     FeedError
         For an array that its library does not lend.
     DeviceNotFoundError
@@ -122,10 +122,7 @@ def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = ""
 def read_tensor(value: Any, device: _runtime.Device, who: str) -> _runtime.Tensor:
     """Return an array that lies on `device` as a tensor, without a copy.
 
-    Raises
-    ------
-    FeedError
-        For one that lies elsewhere, is not contiguous, or that its library does not lend.
+    FeedError for one that lies elsewhere, is not contiguous, or that its library does not lend.
     """
     with reading(value, who, device.name):
         return _runtime.Tensor.from_array(value, device, who)
@@ -140,14 +137,10 @@ def find_tensor(value: Any, device: _runtime.Device, who: str) -> _runtime.Tenso
 
 
 def read_to_copy(value: Any, device: _runtime.Device, who: str) -> NDArray[Any]:
-    """Return what the runtime copies to `device`: a ready array on the host.
+    """Return a ready array on the host, which the runtime copies to `device`.
 
-    Our own tensors and variables come over the host from wherever they lie.
-
-    Raises
-    ------
-    DtypeError, FeedError
-        As `read_host`, and for another library's array that does not lie on the host.
+    Our own tensors and variables are read from any device. DtypeError and FeedError as for
+    `read_host`, and FeedError for another library's array that is not on the host.
     """
     if isinstance(value, (_runtime.Tensor, _runtime.ScopeVariable)):
         return value.numpy()
@@ -163,7 +156,7 @@ def read_to_copy(value: Any, device: _runtime.Device, who: str) -> NDArray[Any]:
 
 
 def plain_array(value: NDArray[Any], who: str) -> NDArray[Any]:
-    """Return an array of a subclass as the ndarray that it is; DtypeError for a masked one."""
+    """Return an array of a subclass as a plain ndarray; DtypeError for a masked one."""
     if isinstance(value, np.ma.MaskedArray):
         raise DtypeError(
             f"{who}: must be an array whose elements all count, got a masked array; "
@@ -175,12 +168,8 @@ def plain_array(value: NDArray[Any], who: str) -> NDArray[Any]:
 def hold(value: Any, dtype: str | None, who: str, beside: str) -> NDArray[Any]:
     """Return Python numbers, lists or a NumPy scalar as an array that a kernel can read.
 
-    Parameters are those of `read_host`.
-
-    Raises
-    ------
-    DtypeError
-        Where the value is no array of numbers, or the dtype does not hold one of them.
+    The parameters are those of `borrow_host`. DtypeError where the value is no array of numbers, or
+    the dtype does not hold one of them.
     """
     plain = _plain(value, who)
     if dtype is None or isinstance(value, np.generic):
@@ -197,7 +186,7 @@ def hold(value: Any, dtype: str | None, who: str, beside: str) -> NDArray[Any]:
 
 @contextmanager
 def reading(value: Any, who: str, where: str = "the host") -> Iterator[None]:
-    """Turn what a library raises while it lends an array into a FeedError with a way out."""
+    """Turn an error of a library that lends an array into a FeedError with advice."""
     try:
         yield
     except OpwrightError:
@@ -230,7 +219,7 @@ def _from_dlpack(value: Any, who: str) -> NDArray[Any]:
 
 
 def make_ready(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array that is C-contiguous, aligned and of native byte order, itself if it is."""
+    """Return an array that is C-contiguous, aligned and of native byte order, copied if needed."""
     flags = array.flags
     if flags.c_contiguous and flags.aligned and array.dtype.isnative:
         return array

@@ -1,4 +1,4 @@
-"""Devices of the runtime by name: the host's own, and those that plugins provide."""
+"""Opens devices of the runtime by name: the host, and those that plugins provide."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 HOST_CODES: Final = (1, 3)
 """DLPack's kDLCPU and kDLCUDAHost: memory that NumPy reads."""
 
-# What a Context has used stays open as long as its registry lives. The runtime itself holds no
-# device, but knows which are open: what one library, or one object, provides is opened once.
+# Devices that a Context has used stay open as long as its registry lives. The runtime itself holds
+# no device, but knows which are open: those of one library, or of one object, are opened once.
 _used: WeakKeyDictionary[DeviceEntry, dict[int, _runtime.Device]] = WeakKeyDictionary()
 _opening = threading.RLock()  # not held while a plugin is imported, which waits for other threads
 
@@ -37,23 +37,23 @@ os.register_at_fork(after_in_child=_forget_lock)  # the thread that held the old
 def get_device(name: str, context: Context) -> _runtime.Device:
     """Return the runtime's device of this name, as users write it: ``"cuda"``, ``"cuda:1"``.
 
-    It is opened at its first use, and one for all Contexts whose entry of this name is the same
+    It is opened at first use, and shared by all Contexts whose entry of this name is the same
     library file or Python object.
 
     Raises
     ------
     DeviceNotFoundError
-        Where no plugin provides it, or the number is none.
+        Where no plugin provides it, or the number is not valid.
     PluginError
-        Where what the plugin named is no device, or its library cannot be used.
+        Where the plugin names something that is no device, or its library cannot be used.
     KernelError
-        Where the device cannot be opened, or there are not so many.
+        Where the device cannot be opened, or there are fewer devices.
     """
     return open_device(DeviceName.parse(name), context)
 
 
 def open_device(name: DeviceName, context: Context) -> _runtime.Device:
-    """As `get_device`, for a name that has been read already."""
+    """As `get_device`, for a name that has been parsed."""
     if name.is_host:
         return _runtime.host_device()
     entry = context.devices.get(name.kind)
@@ -71,7 +71,7 @@ def _give_arrays(device: _runtime.Device, entry: DeviceEntry) -> None:
         return
     try:
         arrays = entry.load_arrays()
-    except PluginError:  # told by the kernels that need them, and by doctor
+    except PluginError:  # reported by the kernels that need them, and by doctor
         return
     device.set_arrays(arrays)
 
@@ -79,10 +79,7 @@ def _give_arrays(device: _runtime.Device, entry: DeviceEntry) -> None:
 def find_helper(kind: str, kernel: str, context: Context) -> NativeKernel:
     """Return a kernel of the library that provided a device; see `opwright.kernel.DeviceCall`.
 
-    Raises
-    ------
-    PluginError
-        Where the device is in no library, or the library has no such kernel.
+    PluginError where the device is in no library, or the library has no such kernel.
     """
     entry = context.devices.get(kind)
     if not entry.is_native:
@@ -94,12 +91,9 @@ def find_helper(kind: str, kernel: str, context: Context) -> NativeKernel:
 
 
 def find_lack_of_arrays(name: DeviceName, context: Context) -> str | None:
-    """Give a device the arrays of its Python kernels; return why it has none, None where it does.
+    """Give a device the arrays of its Python kernels; return why it has none, None where it has.
 
-    Raises
-    ------
-    PluginError
-        Where what the plugin named cannot be imported, or lacks a method.
+    PluginError where the object that the plugin named cannot be imported, or has not all methods.
     """
     device = open_device(name, context)
     entry = context.devices.get(name.kind)
@@ -123,7 +117,7 @@ def find_lack_of_arrays(name: DeviceName, context: Context) -> str | None:
 
 
 def find_device_name(code: int, number: int, context: Context) -> DeviceName | None:
-    """Return the device that DLPack calls (code, number), None where no plugin provides it.
+    """Return the device of DLPack's (code, number), None where no plugin provides it.
 
     The libraries and modules of the registered devices are opened; no device is.
     """
@@ -135,7 +129,7 @@ def find_device_name(code: int, number: int, context: Context) -> DeviceName | N
             continue
         try:
             loaded = entry.load(context.ops.libraries)
-        except PluginError:  # told where the device is asked for by name
+        except PluginError:  # reported where the device is used by name
             continue
         if getattr(loaded, "dlpack_code", None) == code:
             return DeviceName(kind, number)
@@ -143,7 +137,7 @@ def find_device_name(code: int, number: int, context: Context) -> DeviceName | N
 
 
 def find_interface_place(value: Any, context: Context) -> tuple[int, int] | None:
-    """Return DLPack's device of an array that says where it lies by a device's attribute alone.
+    """Return DLPack's device of an array that has only the attribute that a device names.
 
     None for all else. The libraries and arrays of the registered devices are opened; no device is.
     """
@@ -159,11 +153,11 @@ def find_interface_place(value: Any, context: Context) -> tuple[int, int] | None
             if interface is None or not hasattr(value, interface):
                 continue
             code: int = cast("NativeDevice", entry.load(context.ops.libraries)).dlpack_code
-        except PluginError:  # told where the device is asked for by name
+        except PluginError:  # reported where the device is used by name
             continue
         try:
             number = arrays.locate(getattr(value, interface)).number
-        except (ValueError, OpwrightError):  # told where the array is read
+        except (ValueError, OpwrightError):  # reported where the array is read
             number = 0
         return code, number or 0
     return None
@@ -178,16 +172,16 @@ def _find_or_open(entry: DeviceEntry, number: int, context: Context) -> _runtime
 
 
 def _open(loaded: object, entry: DeviceEntry, number: int) -> _runtime.Device:
-    made = loaded
+    device = loaded
     if hasattr(loaded, "open"):
-        made = _call_open(cast("PythonDevices", loaded), entry, number)
+        device = _call_open(cast("PythonDevices", loaded), entry, number)
     elif number:
         raise DeviceNotFoundError(
             f"{entry.name}:{number}: a device written in Python is one unless it has open, got "
             f"number {number}; write {entry.name!r}"
         )
     origin = f"{entry.package.label} ({loaded!r})"
-    return _runtime.make_python_device(_checked(made, entry), number, loaded, origin)
+    return _runtime.make_python_device(_check(device, entry), number, loaded, origin)
 
 
 def _call_open(devices: PythonDevices, entry: DeviceEntry, number: int) -> PythonDevice:
@@ -202,7 +196,7 @@ def _call_open(devices: PythonDevices, entry: DeviceEntry, number: int) -> Pytho
         ) from error
 
 
-def _checked(loaded: object, entry: DeviceEntry) -> PythonDevice:
+def _check(loaded: object, entry: DeviceEntry) -> PythonDevice:
     missing = [name for name in MEMBERS if not hasattr(loaded, name)]
     if missing:
         raise PluginError(

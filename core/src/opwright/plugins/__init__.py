@@ -1,6 +1,6 @@
-"""Plugins: from what is installed to a Context with filled registries.
+"""Plugins: finds installed plugins and fills the registries of a Context.
 
-``scan(paths) -> sources``, ``load(source) -> record``, ``merge(records) -> registries``: a pipeline
-of pure functions, which ``discover`` runs and ``context`` keeps. The index stands between the first
-two, so that only the first process after an install imports hook modules.
+``scan(paths) -> sources``, ``load(source) -> record`` and ``merge(records) -> registries`` are a
+pipeline of functions that ``discover`` runs. The index keeps records between processes, so that
+only the first process after an install imports hook modules.
 """

@@ -1,4 +1,4 @@
-"""What operators there are and how they are described, for the current Context."""
+"""Lists the operators of the current Context, and their descriptions."""
 
 from __future__ import annotations
 
@@ -11,18 +11,12 @@ if TYPE_CHECKING:
 
 
 def list_ops(all: bool = False) -> list[str]:
-    """Return the types of all discovered operators, sorted.
-
-    Parameters
-    ----------
-    all : bool
-        Include the helpers that only gradients use.
-    """
+    """Return the types of all operators, sorted; with `all`, also those that only gradients use."""
     return current_context().ops.types(all=all)
 
 
 def op_proto(type: str) -> OpProto:
-    """Return how an operator is described: slots, attributes, defaults and ranges.
+    """Return the description of an operator: slots, attributes, defaults and ranges.
 
     Raises
     ------

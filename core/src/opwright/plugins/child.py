@@ -1,4 +1,4 @@
-"""What a process that answers requests does: it ends with the process that has started it."""
+"""What a child process that answers requests needs: it ends with its parent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def end_with_parent(parent: int) -> None:
-    """Have the system end this process with the one that started it, however that one ends."""
+    """Have the system kill this process when its parent ends, for whatever reason."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(1)

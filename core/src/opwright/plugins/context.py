@@ -1,7 +1,7 @@
-"""The Context: which operators, kernels, devices and passes there are, and what is pinned.
+"""The Context: which operators, kernels, devices and passes there are, and which are pinned.
 
-The default Context is one of the few globals of opwright. It is made on first need by discovery;
-`context_guard` replaces it for a while, in the thread or task that asks.
+The default Context is one of the few globals of opwright. Discovery makes it at first use.
+`context_guard` replaces it for a block, in the thread or task that enters it.
 """
 
 from __future__ import annotations
@@ -25,28 +25,22 @@ from opwright.plugins.merge import Registries, make_registries
 from opwright.plugins.record import PluginRecord
 from opwright.registry import (
     ANY,
-    DeviceRegistry,
     KernelEntry,
-    KernelRegistry,
-    OpRegistry,
-    OptionRegistry,
-    PassRegistry,
     PluginFailure,
-    PluginReport,
 )
 
 _serials = itertools.count(1)
 
 
 class Watcher(Protocol):
-    """What keeps plans of a Context, and must forget them when it changes."""
+    """An object that keeps plans of a Context, and must forget them when the Context changes."""
 
     def clear(self) -> None:
         """Forget them."""
 
 
 class Context:
-    """Registries, pins and prepared kernels; what a plan is lowered with.
+    """Registries, pins and prepared kernels: everything besides a program that decides a plan.
 
     Parameters
     ----------
@@ -58,17 +52,16 @@ class Context:
 
     Attributes
     ----------
-    ops, kernels, devices, passes, options : OpRegistry, KernelRegistry, DeviceRegistry, \
-PassRegistry, OptionRegistry
-        What there is.
+    ops, kernels, devices, passes, options
+        The registries.
     report : PluginReport
-        What came of every installed plugin.
+        What became of every installed plugin.
     records : tuple of PluginRecord
         What each plugin registers.
     discovery : Discovery or None
-        How it was found; None for a Context filled manually.
+        How the plugins were found; None for a Context filled manually.
     prepared : dict
-        Kernels prepared for plans, by whatever `lower` tells them apart.
+        Kernels prepared for plans, by the keys of `lower`.
     """
 
     def __init__(
@@ -103,39 +96,34 @@ PassRegistry, OptionRegistry
             With OPWRIGHT_STRICT=1 for the first plugin that fails. Without it such a plugin is
             quarantined, see `failures`.
         """
-        found = _discover(paths)
-        context = cls(found.registries, found.records)
-        context.discovery = found
+        discovery = _discover(paths)
+        context = cls(discovery.registries, discovery.records)
+        context.discovery = discovery
         context._paths = paths
         return context
 
     def _set(self, registries: Registries, records: Sequence[PluginRecord]) -> None:
-        self.ops: OpRegistry = registries.ops
-        self.kernels: KernelRegistry = registries.kernels
-        self.devices: DeviceRegistry = registries.devices
-        self.passes: PassRegistry = registries.passes
-        self.options: OptionRegistry = registries.options
-        self.report: PluginReport = registries.report
+        self._registries = registries
+        self.ops, self.kernels, self.devices, self.passes, self.report, self.options = registries
         self.records = tuple(records)
 
     def refresh(self) -> None:
-        """Look again at what is installed, after a package came or went while this process ran.
+        """Look for plugins again, after a package was installed or removed while this process runs.
 
         Modules that were imported before are not imported again.
         """
         importlib.invalidate_caches()
-        found = _discover(self._paths)
         before = self.generation
-        self._set(found.registries, found.records)
-        self.discovery = found
+        self.discovery = _discover(self._paths)
+        self._set(self.discovery.registries, self.discovery.records)
         self.prepared.clear()
-        self._tell_watchers()
+        self._clear_watchers()
         self._refreshed += before + 1
         self._serial = next(_serials)  # apart from the Contexts that `with_pins` made
 
     @property
     def failures(self) -> tuple[PluginFailure, ...]:
-        """The plugins that are kept out, each with its reason and traceback."""
+        """The plugins that are quarantined, each with its reason and traceback."""
         return self.report.failures
 
     @property
@@ -161,12 +149,10 @@ PassRegistry, OptionRegistry
         return self._chosen_options
 
     def plan_key(self, n_threads: int | None = None) -> tuple[Any, ...]:
-        """Return what of the Context decides a plan: itself, threads, options and pins.
+        """Return the part of the key of a plan that the Context decides.
 
-        Parameters
-        ----------
-        n_threads : int, optional
-            How many threads the plan may use; by default `opwright.get_num_threads`.
+        That is the Context itself, threads, options and pins. `n_threads` is how many threads the
+        plan may use, by default `opwright.get_num_threads`.
         """
         count = threads.get_num_threads() if n_threads is None else n_threads
         options = tuple(self._chosen_options.items())
@@ -175,15 +161,15 @@ PassRegistry, OptionRegistry
     def pin(self, op_type: str, library: str) -> contextlib.AbstractContextManager[None]:
         """Choose the library whose kernels compute an operator, whatever their priority.
 
-        Takes effect at once, for every thread that uses this Context; as a context manager it
-        lasts until the end of the block. `with_pins` serves one thread alone.
+        Takes effect at once, for every thread that uses this Context. As a context manager it lasts
+        until the end of the block. `with_pins` is for one thread alone.
 
         Parameters
         ----------
         op_type : str
             An operator type: only this library's kernels are used for it, on every device, and it
             is an error where they do not fit. ``"*"``: the library's kernels come first for every
-            operator that has one, and others serve the rest.
+            operator that has one, and others are used for the rest.
         library : str
             ``"numpy"``, ``"onednn"``, a plugin's name.
 
@@ -193,30 +179,27 @@ PassRegistry, OptionRegistry
             Where the library provides no kernel for it.
         """
         self._check_pin(op_type, library)
+        return self._unpin_after(op_type, self._set_pin(op_type, library))
+
+    def _set_pin(self, op_type: str, library: str | None) -> str | None:
+        """Set or remove a pin, and return the library of the one before."""
         with self._pin_lock:
             before = self._pins.get(op_type)
-            self._pins = MappingProxyType({**self._pins, op_type: library})
-        self._tell_watchers()
-        return self._unpin_after(op_type, before)
+            pins = {key: value for key, value in self._pins.items() if key != op_type}
+            self._pins = MappingProxyType(pins if library is None else {**pins, op_type: library})
+        self._clear_watchers()
+        return before
 
     @contextlib.contextmanager
     def _unpin_after(self, op_type: str, before: str | None) -> Iterator[None]:
         try:
             yield
         finally:
-            with self._pin_lock:
-                pins = {key: value for key, value in self._pins.items() if key != op_type}
-                if before is not None:
-                    pins[op_type] = before
-                self._pins = MappingProxyType(pins)
-            self._tell_watchers()
+            self._set_pin(op_type, before)
 
     def unpin(self, op_type: str) -> None:
-        """Take back the pin of one operator type or of ``"*"``; nothing happens where none is."""
-        with self._pin_lock:
-            pins = {key: value for key, value in self._pins.items() if key != op_type}
-            self._pins = MappingProxyType(pins)
-        self._tell_watchers()
+        """Remove the pin of one operator type or of ``"*"``, where there is one."""
+        self._set_pin(op_type, None)
 
     def watch(self, watcher: Watcher) -> None:
         """Have ``watcher.clear()`` called when other kernels may be chosen; held weakly."""
@@ -229,9 +212,9 @@ PassRegistry, OptionRegistry
             for key, prepared in list(self.prepared.items()):
                 if getattr(prepared, "n_threads", 1) > 1:
                     self.prepared.pop(key, None)
-        self._tell_watchers()
+        self._clear_watchers()
 
-    def _tell_watchers(self) -> None:
+    def _clear_watchers(self) -> None:
         for watcher in list(self._watchers):
             watcher.clear()
 
@@ -264,12 +247,7 @@ PassRegistry, OptionRegistry
         return self._twin(self._pins, self.options.check("Context.with_options", options))
 
     def _twin(self, pins: Mapping[str, str], options: Mapping[str, Any]) -> Context:
-        twin = Context(
-            Registries(
-                self.ops, self.kernels, self.devices, self.passes, self.report, self.options
-            ),
-            self.records,
-        )
+        twin = Context(self._registries, self.records)
         twin._paths, twin.discovery = self._paths, self.discovery
         twin._serial, twin._refreshed = self._serial, self._refreshed
         twin.prepared = self.prepared
@@ -296,7 +274,7 @@ def _discover(paths: Sequence[str] | None) -> Discovery:
     if _discovering.get():
         raise PluginError(
             "discovery: a plugin needed the registries while they were being filled; a hook module "
-            "must only name things: import what uses operators when it is first used"
+            "must only name things: import modules that use operators at first use"
         )
     token = _discovering.set(True)
     try:
@@ -326,10 +304,10 @@ def _make_default() -> Context:
     # No lock while hook modules are imported: a thread that imports one of them, and needs the
     # Context for it, would wait for this thread, and this one for its import lock. Two threads
     # that come here at once both look, and the first one's Context stays.
-    made = Context.discover()
+    context = Context.discover()
     with _default_lock:
         if _default is None:
-            _default = made
+            _default = context
         return _default
 
 

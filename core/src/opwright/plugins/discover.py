@@ -1,4 +1,4 @@
-"""The whole way from the path to the registries, as the default Context goes it."""
+"""Discovers installed plugins and fills the registries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from opwright.registry.import_notes import ImportNotes
 
 
 class Settings(NamedTuple):
-    """What the environment says about plugins.
+    """The environment variables about plugins.
 
     Attributes
     ----------
@@ -48,11 +48,8 @@ class Settings(NamedTuple):
     def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         """Read the environment variables; an empty one counts as unset.
 
-        Raises
-        ------
-        SettingError
-            For a value of OPWRIGHT_STRICT or OPWRIGHT_CHECKED that is neither 0 nor 1, and for
-            a time limit that is no positive number.
+        SettingError for a switch that is neither 0 nor 1, and for a time limit that is no positive
+        number.
         """
         env = os.environ if environ is None else environ
         return Settings(
@@ -88,18 +85,10 @@ def _read_switch(name: str, environ: Mapping[str, str]) -> bool:
 
 
 class Discovery(NamedTuple):
-    """What was found.
+    """The result of `discover`.
 
-    Attributes
-    ----------
-    registries : Registries
-        Filled, with the report of what failed.
-    records : tuple of PluginRecord
-        Every plugin that loaded, those included that then clashed with another one.
-    index_path : str or None
-        Where the index is.
-    index_state : str
-        ``"read"``, ``"written"``, or what kept it from being so.
+    `registries` are filled and hold the report of failures; `records` are all plugins that loaded,
+    those that clashed included. `index_state` is ``"read"``, ``"written"``, or what prevented it.
     """
 
     registries: Registries
@@ -120,7 +109,7 @@ def discover(
     paths : sequence of str, optional
         Where to look; by default ``sys.path``.
     settings : Settings, optional
-        By default what the environment says.
+        By default those of the environment.
     core_version : str
         Version of opwright; indexes of another one are not read.
 
@@ -150,10 +139,7 @@ def discover(
 def select_allowed(sources: list[Source], names: tuple[str, ...] | None) -> list[Source]:
     """Return the sources whose plugin is named; all of them for None.
 
-    Raises
-    ------
-    SettingError
-        For a name that no installed plugin has.
+    SettingError for a name that no installed plugin has.
     """
     if names is None:
         return sources
@@ -173,20 +159,20 @@ def _load_missing(
     strict: bool,
     notes: ImportNotes | None,
 ) -> tuple[list[PluginRecord], list[PluginFailure]]:
-    """Take from the index what it has, and load the rest; sorted as `scan` sorts."""
+    """Return the records of all sources, from the index or loaded, and the failures; sorted."""
     missing = [source for source in sources if index.key_of(source) not in known]
     loaded, failures = load_all(missing, strict, notes)
-    found = [known[key] for key in map(index.key_of, sources) if key in known]
+    records = [known[key] for key in map(index.key_of, sources) if key in known]
     if not loaded:
-        return found, failures
-    return sorted([*found, *loaded], key=lambda record: sort_key(record.source)), failures
+        return records, failures
+    return sorted([*records, *loaded], key=lambda record: sort_key(record.source)), failures
 
 
 def _update(known: index.IndexFile, records: list[PluginRecord]) -> str:
-    """Write the index if something in it is new; return its state."""
+    """Write the index where a record is new; return its state."""
     fresh = {index.key_of(r.source): r for r in records if not r.from_index and r.files}
     if not fresh or known.path is None:
         return known.state
-    # Plugins that OPWRIGHT_PLUGINS leaves out this time keep their place.
+    # Records of plugins that OPWRIGHT_PLUGINS disables this time are kept.
     state = index.write(known.path, {**known.records, **fresh}.values())
     return f"{known.state}; {state}" if known.state.startswith(("corrupt", "unreadable")) else state

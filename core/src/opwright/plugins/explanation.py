@@ -1,4 +1,4 @@
-"""Why a kernel was chosen: every candidate of an operator, accepted or rejected, and the reason."""
+"""Explains why a kernel is chosen: every candidate, accepted or rejected, with the reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLUMNS = ("", "library", "device", "dtype", "priority", "package", "verdict", 
 
 
 class Candidate(NamedTuple):
-    """One kernel of the operator, and what speaks for or against it.
+    """One kernel of the operator, and whether it is used.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Candidate(NamedTuple):
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the kernel may serve."""
+        """Whether the kernel may be used."""
         return self.rank > 0
 
     def to_json(self) -> dict[str, Any]:
@@ -62,15 +62,15 @@ class Explanation:
     Attributes
     ----------
     op_type, device : str
-        What was asked.
+        The operator type and the device type that were explained.
     dtype : str or None
         None: any.
     candidates : list of Candidate
         The accepted ones in the order in which they are tried, then the rejected ones.
     notes : list of str
-        The pin that applies, plugins that failed to load or cannot say whether they refuse.
+        The pin that applies, and plugins that failed to load or cannot say whether they refuse.
     otherwise : str
-        What happens where no kernel serves and none is needed; empty where that is an error.
+        What happens where no kernel fits and none is needed; empty where that is an error.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Explanation:
 
     @property
     def chosen(self) -> KernelEntry | None:
-        """The kernel that serves, or None where none does."""
+        """The kernel that is used, or None where none fits."""
         return next((c.entry for c in self.candidates if c.verdict == "chosen"), None)
 
     def to_json(self) -> dict[str, Any]:
@@ -138,24 +138,24 @@ def explain(
     context: Context | None = None,
     refusals: Iterable[tuple[KernelEntry, str]] = (),
 ) -> Explanation:
-    """List every kernel of an operator and say which one serves, and why the others do not.
+    """List every kernel of an operator, and say which one is used and why the others are not.
 
-    Kernels that fit the device and dtype are imported, for one that cannot be is no candidate; and
-    one whose plugin says that it would refuse on this machine is none.
+    Kernels that fit the device and dtype are imported, because one that cannot be imported is
+    rejected. A kernel is rejected too where its plugin says that it would refuse on this machine.
 
     Parameters
     ----------
     op_type : str
         Operator type.
     device : str
-        Device type; a number behind it, as in ``"cuda:1"``, changes nothing.
+        Device type; a number after it, as in ``"cuda:1"``, changes nothing.
     dtype : str, numpy.dtype or type, optional
         Dtype that selects the kernel; by default any.
     context : Context, optional
         By default the current one.
     refusals : iterable of (KernelEntry, str)
-        What refused when a plan was prepared, and why: a kernel refuses certain shapes or
-        attributes, which this function is not told.
+        Kernels that refused when a plan was prepared, and why: a kernel may refuse certain shapes
+        or attributes, which this function does not know.
 
     Returns
     -------
@@ -181,10 +181,12 @@ def explain(
     refused = {entry.key: f"refused: {reason}" for entry, reason in refusals}
     accepted: list[Candidate] = []
     rejected: list[Candidate] = []
-    said = Refusals(context.options.fill(context.chosen_options))
+    answers = Refusals(context.options.fill(context.chosen_options))
     for entry in _ordered(context, op_type):
         reason = _reject(context, entry, device, name) or refused.get(entry.key)
-        reason = reason or _foresee(entry, said)
+        if reason is None:
+            refusal = answers.find(entry.find_refusal, entry.package)
+            reason = None if refusal is None else WOULD_REFUSE + refusal
         if reason is not None:
             rejected.append(Candidate(entry, 0, "rejected", reason))
             continue
@@ -193,12 +195,12 @@ def explain(
         rank = 1 + len(rivals)
         waiting = "tried if those above refuse" if rank > 1 else ""
         accepted.append(Candidate(entry, rank, "accepted" if rank > 1 else "chosen", waiting))
-    candidates, notes = accepted + rejected, [*_notes(context, op_type), *said.faults]
+    candidates, notes = accepted + rejected, [*_notes(context, op_type), *answers.faults]
     return Explanation(op_type, device, name, candidates, notes, _without_kernel(definition))
 
 
 def _without_kernel(definition: OpDefinition) -> str:
-    """Return how an operator is run where no kernel serves; empty where that is an error."""
+    """Return how an operator is run where no kernel fits; empty where that is an error."""
     if definition.body is not None:
         return "a composite, run as the simpler operators of its body"
     if definition.control is not None:
@@ -207,14 +209,14 @@ def _without_kernel(definition: OpDefinition) -> str:
 
 
 def _ordered(context: Context, op_type: str) -> list[KernelEntry]:
-    """Every kernel of the operator, in the order in which `candidates` would try them."""
+    """Return every kernel of the operator, in the order in which `candidates` would try them."""
     entries = context.kernels.sort(context.kernels.entries(op_type))
     preferred = context.pins.get(op_type) or context.pins.get(ANY)
     return sorted(entries, key=lambda entry: preferred not in {None, entry.library})
 
 
 def _reject(context: Context, entry: KernelEntry, device: str, dtype: str | None) -> str | None:
-    """Return why a kernel does not serve, or None where it does."""
+    """Return why a kernel is not used, or None where it may be."""
     if entry.device not in {device, ANY}:
         return f"is for the device {entry.device}"
     if dtype is not None and entry.dtype not in {dtype, ANY}:
@@ -227,12 +229,6 @@ def _reject(context: Context, entry: KernelEntry, device: str, dtype: str | None
     except OpwrightError as error:
         return f"failed to load: {error}"
     return None
-
-
-def _foresee(entry: KernelEntry, said: Refusals) -> str | None:
-    """Return that a kernel would refuse on this machine and why, None where it would not."""
-    reason = said.find(entry.find_refusal, entry.package)
-    return None if reason is None else WOULD_REFUSE + reason
 
 
 def _notes(context: Context, op_type: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import pluggy
 
@@ -20,18 +20,6 @@ from opwright.registry import (
 from opwright.registry import registrations as make
 from opwright.registry.rules import check_op_type, check_target
 
-GROUP: Final = "opwright.plugins"
-"""The entry-point group of plugins."""
-
-HOOKS: Final = (
-    "opwright_ops",
-    "opwright_kernels",
-    "opwright_devices",
-    "opwright_passes",
-    "opwright_options",
-)
-"""The names of all hooks, in the order in which they are called."""
-
 hookspec: Final = pluggy.HookspecMarker("opwright")
 """Marks the specification of a hook; opwright's own are in this module."""
 
@@ -43,7 +31,7 @@ _Registration = TypeVar("_Registration")
 
 
 class _Registrar(Generic[_Registration]):
-    """Collects what one plugin adds; nothing of it counts before every hook has returned."""
+    """Collects what one plugin adds; it takes effect after every hook has returned."""
 
     def __init__(self, package: Package) -> None:
         self.package = package
@@ -52,7 +40,7 @@ class _Registrar(Generic[_Registration]):
         self._is_open = True
 
     def close(self) -> None:
-        """Refuse what comes after the hook has returned."""
+        """Refuse additions from now on: the hook has returned."""
         self._is_open = False
 
     def _check_open(self, who: str) -> None:
@@ -63,7 +51,7 @@ class _Registrar(Generic[_Registration]):
             )
 
     def _enter(self, registration: _Registration, names: Sequence[str]) -> None:
-        """Note a registration under its names, none of which may have been noted before."""
+        """Add a registration under its names, each of which must be new."""
         for name in names:
             if name in self._taken:
                 raise RegistrationError(
@@ -89,10 +77,10 @@ class OpRegistrar(_Registrar[OpRegistration]):
             ``"module:attribute"`` of what ``OpMaker.build`` returned, or the library that has the
             operator: its path in the package, ``"opwright_acme/libacme.so"``.
         hidden : bool
-            Left out of listings: a helper of gradients.
+            Whether listings omit it, as a helper of gradients.
         aliases : list of str
-            Names that other frameworks have for it. Nobody can call it by them: they only make the
-            error for such a name say ``did you mean``.
+            Names that other frameworks have for it. It cannot be called by them: the error for such
+            a name asks ``did you mean``.
 
         Raises
         ------
@@ -138,29 +126,28 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
             ``"module:attribute"`` of a function of the operator's slots and attributes, or of a
             class with ``prepare``; or the library that has a kernel of this key: its path in the
             package, ``"opwright_acme/libacme.so"``. `may_reuse`, `capturable`, `deterministic` and
-            `strided` are then said by the library, and an error here.
+            `strided` are then declared by the library, and an error here.
         library : str, optional
-            Whose implementation it is; by default the plugin's name.
+            The library that implements it; by default the plugin's name.
         priority : int
             0 to 99, the highest is tried first: 0 for references, 50 for a plugin's usual one.
         may_reuse : list of (str, str)
             Pairs (output slot, input slot): the output may lie where that input lies.
         capturable : bool
-            May be recorded in a device graph: the kernel only enqueues work on the current stream,
-            and what it computes on the host need not be done again in later runs.
+            Whether it may be recorded in a device graph: it only enqueues work on the current
+            stream, and what it computes on the host need not be repeated in later runs.
         deterministic : bool
-            Gives equal bits for equal inputs.
+            Whether equal inputs give equal bits.
         strided : bool
-            Takes inputs that are not compact row-major.
+            Whether it takes inputs that are not compact row-major.
         prefers : mapping of str to value, optional
-            Attribute values with which the kernel is at its best, ``{"data_format": "NHWC"}``: a
-            hint for passes, which may bring the operator into that form. The kernel is chosen as
-            if it were not there.
+            Attribute values with which the kernel is fastest, ``{"data_format": "NHWC"}``: a hint
+            for passes, which may rewrite the operator that way. It does not influence which kernel
+            is chosen.
         find_refusal : str, optional
-            ``"module:attribute"`` of a function without arguments, or of ``options``, that says why
-            the kernel would refuse on this machine, whatever it is asked to compute, or returns
-            None: an optional library that is not installed. Only commands that show kernels call
-            it.
+            ``"module:attribute"`` of a function without arguments, or of ``options``. It returns
+            why the kernel would refuse everything on this machine, such as an optional library that
+            is not installed, or None. Only commands that show kernels call it.
 
         Raises
         ------
@@ -227,7 +214,7 @@ class PassRegistrar(_Registrar[PassRegistration]):
         Parameters
         ----------
         name : str
-            By which it is switched; one name for all plugins.
+            The name that switches it on and off; unique among all plugins.
         phase : str
             When it runs: canonicalize, fuse, layout or memory.
         function : str
@@ -270,6 +257,19 @@ class OptionRegistrar(_Registrar[OptionRegistration]):
         self._enter(registration, [registration.name])
 
 
+REGISTRARS: Final[Mapping[str, type[_Registrar[Any]]]] = {
+    "opwright_ops": OpRegistrar,
+    "opwright_kernels": KernelRegistrar,
+    "opwright_devices": DeviceRegistrar,
+    "opwright_passes": PassRegistrar,
+    "opwright_options": OptionRegistrar,
+}
+"""The name of each hook to its registrar, in the order in which hooks are called."""
+
+HOOKS: Final = tuple(REGISTRARS)
+"""The names of all hooks, in the order in which they are called."""
+
+
 @hookspec
 def opwright_ops(registry: OpRegistrar) -> None:
     """Name the operators that the plugin provides."""
@@ -292,4 +292,4 @@ def opwright_passes(registry: PassRegistrar) -> None:
 
 @hookspec
 def opwright_options(registry: OptionRegistrar) -> None:
-    """Declare what users may choose for a plan, and the plugin's kernels read in ``prepare``."""
+    """Declare options that users choose for a plan and the plugin's kernels read in ``prepare``."""

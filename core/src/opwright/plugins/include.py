@@ -1,4 +1,4 @@
-"""Where the C headers are."""
+"""Finds the C headers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pathlib import Path
 
 
 def get_include() -> str:
-    """Return the folder to give to a C or C++ compiler as ``-I``: it holds ``opwright/abi.h``.
+    """Return the folder for ``-I`` of a C or C++ compiler: it holds ``opwright/abi.h``.
 
     Raises
     ------
     FileNotFoundError
-        If the headers are neither in the installed package nor in the source tree.
+        Where the headers are neither in the installed package nor in the source tree.
     """
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "include", package.parents[1] / "include"):

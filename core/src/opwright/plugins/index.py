@@ -1,8 +1,9 @@
-"""The index: what the plugins registered, in a file, so that later processes import none of them.
+"""Keeps the registrations of plugins in a file, so that later processes import no plugin.
 
-One file for each set of installed plugins, so that environments that share a cache folder do not
-overwrite each other. It is written under a temporary name and renamed, hence whole or absent; two
-first processes write the same. A file that is stale, corrupt or cannot be written costs time only.
+There is one file for each set of installed plugins, so that environments that share a cache folder
+do not overwrite each other. It is written under a temporary name and renamed, so it is complete or
+absent; two first processes write the same. A file that is stale, corrupt or cannot be written costs
+time only.
 
 The records are written by marshal, as byte code is, and read by the version of Python that wrote
 them: with 100 plugins that takes a quarter of the time of JSON. Nothing in them is run.
@@ -32,17 +33,11 @@ _KEPT_FILES: Final = 32
 
 
 class IndexFile(NamedTuple):
-    """Where the index is, and what it said.
+    """The index and its content.
 
-    Attributes
-    ----------
-    path : str or None
-        None where there is no folder for it.
-    records : dict of str to PluginRecord
-        By `key_of`; those whose plugin is unchanged.
-    state : str
-        For `opwright doctor`: ``"read"``, ``"read in part"``, ``"absent"``,
-        ``"unreadable: <why>"``, ``"corrupt: <why>"``.
+    `path` is None where there is no folder for it. `records`, by `key_of`, are those whose plugin
+    is unchanged. `state`, for `opwright doctor`, is ``"read"``, ``"read in part"``, ``"absent"``,
+    ``"unreadable: <why>"`` or ``"corrupt: <why>"``.
     """
 
     path: str | None
@@ -80,12 +75,12 @@ def index_path(folder: str, sources: Iterable[Source], core_version: str) -> str
 
 
 def key_of(source: Source) -> str:
-    """Return by what a plugin is found in the index."""
+    """Return the key of a plugin in the index."""
     return f"{source.distribution}:{source.name}={source.target}"
 
 
 def read(path: str | None, sources: Iterable[Source]) -> IndexFile:
-    """Return the records in the file that still hold for these plugins."""
+    """Return the records in the file that are still valid for these plugins."""
     if path is None:
         return IndexFile(None, {}, "off: there is no cache folder")
     try:
@@ -97,9 +92,9 @@ def read(path: str | None, sources: Iterable[Source]) -> IndexFile:
         return IndexFile(path, {}, f"unreadable: {error}")
     except (ValueError, TypeError, EOFError) as error:
         return IndexFile(path, {}, f"corrupt: {type(error).__name__}: {error}")
-    wanted = {key_of(source): source for source in sources}
-    fresh = {key: record for key, record in records.items() if _holds(record, wanted.get(key))}
-    return IndexFile(path, fresh, "read" if len(fresh) == len(wanted) else "read in part")
+    installed = {key_of(source): source for source in sources}
+    fresh = {key: r for key, r in records.items() if _is_valid(r, installed.get(key))}
+    return IndexFile(path, fresh, "read" if len(fresh) == len(installed) else "read in part")
 
 
 def _parse(data: bytes) -> dict[str, PluginRecord]:
@@ -114,7 +109,7 @@ def _make_head(body: bytes) -> bytes:
     return f"opwright {FORMAT} {zlib.crc32(body):08x}".encode()
 
 
-def _holds(record: PluginRecord, source: Source | None) -> bool:
+def _is_valid(record: PluginRecord, source: Source | None) -> bool:
     if record.source != source:
         return False
     return all(stat_file(file.path) == file for file in record.files)
@@ -144,7 +139,7 @@ def write(path: str, records: Iterable[PluginRecord]) -> str:
 
 
 def _remove_oldest(folder: str) -> None:
-    """Keep the folder small: every environment that ever was left a file in it."""
+    """Keep the folder small: every environment that ever existed left a file in it."""
     names = [name for name in os.listdir(folder) if name.startswith("plugins-")]
     if len(names) <= _KEPT_FILES:
         return

@@ -28,19 +28,13 @@ _CLOCK_GAP_NS = 20_000_000
 
 
 def load(source: Source) -> PluginRecord:
-    """Import the hook module of a plugin and run its hooks.
-
-    Raises
-    ------
-    Exception
-        Whatever the plugin raises; RegistrationError or PluginError for a broken rule.
-    """
+    """Import the hook module of a plugin and run its hooks; raise whatever the plugin raises."""
     if not is_name(source.name):
         raise PluginError(
             f"{source.name}: name of an entry point must be lower_snake, for it is written in "
             f"operator types, got {source.name!r}; rename it"
         )
-    importlib.import_module("opwright.plugins.hooks")  # what is core's own cost, not the plugin's
+    importlib.import_module("opwright.plugins.hooks")  # its time is the core's, not the plugin's
     began_ns = time.time_ns()
     began = time.perf_counter()
     before = set(sys.modules)
@@ -48,27 +42,16 @@ def load(source: Source) -> PluginRecord:
     additions = _run_hooks(plugin, package_of(source))
     load_ms = (time.perf_counter() - began) * 1e3
     files = _watch(source.target.partition(":")[0], before, began_ns)
-    return PluginRecord(source, *additions, files, round(load_ms, 3))
+    return PluginRecord(source, *additions)._replace(files=files, load_ms=round(load_ms, 3))
 
 
 def load_all(
     sources: Iterable[Source], strict: bool = False, notes: ImportNotes | None = None
 ) -> tuple[list[PluginRecord], list[PluginFailure]]:
-    """Load plugins one by one; what fails is returned beside what works.
+    """Load plugins one by one; return the records of those that work and the failures of others.
 
-    Parameters
-    ----------
-    sources : iterable of Source
-        The plugins.
-    strict : bool
-        Raise at the first failure.
-    notes : ImportNotes, optional
-        Where is noted which hook module is being imported; what has ended processes is left out.
-
-    Raises
-    ------
-    PluginError
-        When `strict`, with the plugin's own error as its cause.
+    `notes` records which hook module is being imported; one that has ended processes is skipped.
+    With `strict`, PluginError for the first failure, with the plugin's own error as its cause.
     """
     records: list[PluginRecord] = []
     failures: list[PluginFailure] = []
@@ -89,7 +72,7 @@ def load_all(
 
 
 def _describe_interrupted(package: Package) -> str:
-    """Return what helps where a plugin takes so long that someone interrupts it."""
+    """Return a note for a plugin that takes so long that someone interrupts it."""
     return (
         f"plugin {package.plugin!r} of {package.label} was being loaded; to see what it does: "
         "opwright doctor; to leave it out: name the others in OPWRIGHT_PLUGINS"
@@ -97,7 +80,7 @@ def _describe_interrupted(package: Package) -> str:
 
 
 def describe_failure(package: Package, error: BaseException) -> PluginFailure:
-    """Return what is to be said about a plugin that raised `error`."""
+    """Return the failure of a plugin that raised `error`."""
     text = str(error).strip().removeprefix(f"{package.plugin}: ")
     is_rule = isinstance(error, RegistrationError | PluginError)
     name = "" if is_rule else type(error).__name__ + (": " if text else "")
@@ -122,7 +105,7 @@ def _trace_plugin(error: BaseException) -> str:
 
 
 def is_machinery(path: str) -> bool:
-    """Tell whether a file belongs to what loads plugins: discovery, importlib or pluggy."""
+    """Tell whether a file belongs to the code that loads plugins: ours, importlib or pluggy."""
     folder = path.replace("\\", "/").rpartition("/")[0]
     return path.startswith("<frozen importlib") or folder.endswith(
         ("/opwright/plugins", "/importlib", "/pluggy")
@@ -146,7 +129,7 @@ def _import_plugin(target: str) -> object:
     return plugin
 
 
-def _run_hooks(plugin: Any, package: Package) -> tuple[Any, Any, Any, Any, Any]:
+def _run_hooks(plugin: Any, package: Package) -> tuple[Any, ...]:
     """Return what was registered: operators, kernels, devices, passes and options."""
     import pluggy  # with the hooks 2-4 ms, which a process that finds the index full saves
 
@@ -160,26 +143,13 @@ def _run_hooks(plugin: Any, package: Package) -> tuple[Any, Any, Any, Any, Any]:
     except pluggy.PluginValidationError as error:
         raise PluginError(_describe_invalid(error)) from error
     additions = []
-    for name, registrar_type in zip(hooks.HOOKS, _registrars(), strict=True):
+    for name, registrar_type in hooks.REGISTRARS.items():
         registrar = registrar_type(package)
         _check_parameter(manager, name, package)
         getattr(manager.hook, name)(registry=registrar)
         registrar.close()
         additions.append(tuple(registrar.additions))
-    ops, kernels, devices, passes, options = additions
-    return ops, kernels, devices, passes, options
-
-
-def _registrars() -> tuple[Any, ...]:
-    from opwright.plugins import hooks
-
-    return (
-        hooks.OpRegistrar,
-        hooks.KernelRegistrar,
-        hooks.DeviceRegistrar,
-        hooks.PassRegistrar,
-        hooks.OptionRegistrar,
-    )
+    return tuple(additions)
 
 
 def _check_known(manager: Any, known: tuple[str, ...], package: Package) -> None:
@@ -200,7 +170,7 @@ def _check_known(manager: Any, known: tuple[str, ...], package: Package) -> None
 
 
 def _check_parameter(manager: Any, name: str, package: Package) -> None:
-    # pluggy lets a hook leave out what it does not need; without a registry it can add nothing.
+    # pluggy lets a hook omit parameters; without a registry it can add nothing.
     for hook in getattr(manager.hook, name).get_hookimpls():
         if "registry" not in hook.argnames:
             raise PluginError(
@@ -212,20 +182,20 @@ def _check_parameter(manager: Any, name: str, package: Package) -> None:
 def _describe_invalid(error: BaseException) -> str:
     """Return pluggy's several lines about a hook of a wrong signature as one."""
     text = " ".join(str(error).split())
-    found = re.search(r"hookimpl definition: ((\w+)\(.*?\)) ", text)
-    if found is None:
+    match = re.search(r"hookimpl definition: ((\w+)\(.*?\)) ", text)
+    if match is None:
         return f"hook with a wrong signature: {text}"
-    return f"hook with a wrong signature, got {found[1]}; write def {found[2]}(registry)"
+    return f"hook with a wrong signature, got {match[1]}; write def {match[2]}(registry)"
 
 
 def _watch(module: str, before: set[str], began_ns: int) -> tuple[WatchedFile, ...]:
-    """Return the files that the registrations may depend on, as they are.
+    """Return the files that the registrations may depend on, with their times and sizes.
 
     These are the hook module, the packages around it, and what these imported of their own
     distribution. Empty where a file has no time, or changed while it was read.
     """
     top = module.partition(".")[0]
-    # A module that was there before tells nothing of what it imported: then all of the package.
+    # What a module imported that was loaded before is unknown: then all of the package counts.
     known: set[str] = set() if module in before else before
     names = {n for n in sys.modules if n.split(".", 1)[0] == top and n not in known}
     parts = module.split(".")

@@ -1,4 +1,4 @@
-"""Merges the records of plugins into registries: each enters whole, or is quarantined whole."""
+"""Merges the records of plugins into registries; a plugin that clashes is quarantined."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opwright.registry.import_notes import ImportNotes
 
 
 class Registries(NamedTuple):
-    """What a Context holds."""
+    """The registries of a Context, and the report that their errors quote."""
 
     ops: OpRegistry
     kernels: KernelRegistry
@@ -45,18 +45,10 @@ def merge(
     disabled: Iterable[Package] = (),
     notes: ImportNotes | None = None,
 ) -> Registries:
-    """Return registries filled from records, in their order: of two that clash the first stays.
+    """Return registries filled from sorted records; of two plugins that clash the first stays.
 
-    Parameters
-    ----------
-    records : iterable of PluginRecord
-        Plugins that loaded, sorted.
-    failures : iterable of PluginFailure
-        Plugins that did not; those that clash are added to them.
-    disabled : iterable of Package
-        Plugins that OPWRIGHT_PLUGINS leaves out.
-    notes : ImportNotes, optional
-        Where is noted what is imported later, while it is.
+    `failures` are plugins that did not load, to which those that clash are added. OPWRIGHT_PLUGINS
+    disables `disabled`. `notes` records later imports while they last.
     """
     registries = make_registries(PluginReport(notes=notes))
     loaded: list[Package] = []
@@ -89,7 +81,7 @@ def _enter(record: PluginRecord, registries: Registries) -> None:
 def _find_clash(
     record: PluginRecord, registries: Registries, loaded: list[Package]
 ) -> PluginFailure | None:
-    """Return the failure of a plugin that provides what another one has provided, or None."""
+    """Return the failure of a plugin that provides what another one provides, or None."""
     package = record.package
     for what, owner in _clashes(record, registries, loaded):
         reason = f"{what} twice, by {owner.label} and {package.label}"

@@ -1,4 +1,4 @@
-"""What is known of one plugin once its hooks have run: plain data, to and from the index."""
+"""The registrations of one plugin after its hooks have run: plain data, to and from the index."""
 
 from __future__ import annotations
 
@@ -17,15 +17,7 @@ from opwright.registry import (
 
 
 class WatchedFile(NamedTuple):
-    """A file that a plugin's hooks were read from, as it was then.
-
-    Attributes
-    ----------
-    path : str
-    mtime_ns : int
-        Time of change.
-    size_bytes : int
-    """
+    """A file that a plugin's registrations depend on, as it was when the hooks ran."""
 
     path: str
     mtime_ns: int
@@ -38,11 +30,12 @@ class PluginRecord(NamedTuple):
     Attributes
     ----------
     source : Source
-        Where it was found.
+        The entry point of the plugin.
     ops, kernels, devices, passes, options : tuple
         Its registrations, in the order of its hooks.
     files : tuple of WatchedFile
-        What must be unchanged for the record to hold; empty: it holds for this process only.
+        Files that must be unchanged for the record to be valid; empty: it is valid in this process
+        only.
     load_ms : float
         How long importing its hook module and running its hooks took.
     from_index : bool
@@ -61,7 +54,7 @@ class PluginRecord(NamedTuple):
 
     @property
     def package(self) -> Package:
-        """Who this is."""
+        """The package of the plugin."""
         return package_of(self.source)
 
     def to_plain(self) -> tuple[Any, ...]:

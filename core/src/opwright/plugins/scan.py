@@ -24,7 +24,7 @@ _FIRST: Final = ("opwright-std", "opwright-cpu", "opwright-cuda", "opwright-nn")
 
 
 class Source(NamedTuple):
-    """One entry point of the group: a plugin that is installed, and has not been looked into.
+    """One entry point of the group: a plugin that is installed, and not imported.
 
     Attributes
     ----------
@@ -33,9 +33,9 @@ class Source(NamedTuple):
     target : str
         ``"module"`` or ``"module:attribute"``.
     distribution, version : str
-        Who provides it: ``"opwright-acme"``, ``"1.0"``.
+        The distribution that provides it: ``"opwright-acme"``, ``"1.0"``.
     location : str
-        Folder of its metadata, or what stands for it.
+        Folder of its metadata, or a text in its place.
     stamp : int
         Time of change of ``entry_points.txt`` in ns, so that a new install is noticed; 0 where
         there is none.
@@ -49,8 +49,8 @@ class Source(NamedTuple):
     stamp: int
 
 
-class _Found(NamedTuple):
-    """A distribution seen on the path, before its files are opened."""
+class _Distribution(NamedTuple):
+    """A distribution on the path whose files have not been opened."""
 
     name: str
     version: str
@@ -62,6 +62,8 @@ def scan(
 ) -> list[Source]:
     """Return the plugins on a path, opwright's own first, then by distribution and name.
 
+    Nothing is imported, and no module of a plugin is run.
+
     Parameters
     ----------
     paths : sequence of str, optional
@@ -69,21 +71,16 @@ def scan(
         on the path counts, as for imports.
     finders : iterable, optional
         Import finders that may know further distributions; by default ``sys.meta_path``.
-
-    Returns
-    -------
-    list of Source
-        Nothing is imported, and no module of a plugin is run.
     """
     seen: set[str] = set()
     sources: list[Source] = []
     for path in sys.path if paths is None else paths:
         folder = path or os.curdir
-        found = _list_distributions(folder)
-        if found is None:
+        listed = _list_distributions(folder)
+        if listed is None:
             sources += _scan_slowly(_zip_distributions(folder), seen)
             continue
-        for item in found:
+        for item in listed:
             if item.name not in seen:
                 seen.add(item.name)
                 sources += _read_sources(item)
@@ -94,7 +91,7 @@ def scan(
 
 
 def sort_key(source: Source) -> tuple[int, str, str]:
-    """Return by what plugins are ordered: opwright's own first, then distribution and name."""
+    """Return the sort key of a plugin: opwright's own first, then distribution and name."""
     name = source.distribution
     rank = _FIRST.index(name) if name in _FIRST else len(_FIRST)
     return rank, name, source.name
@@ -105,7 +102,7 @@ def normalize(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
 
 
-def _list_distributions(folder: str) -> list[_Found] | None:
+def _list_distributions(folder: str) -> list[_Distribution] | None:
     """Return the distributions whose metadata lies in a folder; None where it is no folder."""
     try:
         with os.scandir(folder) as entries:
@@ -114,23 +111,23 @@ def _list_distributions(folder: str) -> list[_Found] | None:
         return None
     except OSError:  # missing, or not ours to read: nothing can be imported from there either
         return []
-    found: dict[str, _Found] = {}
+    by_name: dict[str, _Distribution] = {}
     for name in names:
         if name.startswith("~"):  # what pip left of an uninstalled distribution
             continue
         item = _parse_name(folder, name)
-        other = found.get(item.name)
+        other = by_name.get(item.name)
         # Metadata of an older version that a broken uninstall left behind is older in time too.
         if other is None or _mtime(item.location) > _mtime(other.location):
-            found[item.name] = item
-    return list(found.values())
+            by_name[item.name] = item
+    return list(by_name.values())
 
 
-def _parse_name(folder: str, file_name: str) -> _Found:
+def _parse_name(folder: str, file_name: str) -> _Distribution:
     stem = file_name.rpartition(".")[0]
     name, _, rest = stem.partition("-")
     version = rest.partition("-")[0]  # an egg-info may go on with "-py3.11"
-    return _Found(normalize(name), version, os.path.join(folder, file_name))  # noqa: PTH118 - hot
+    return _Distribution(normalize(name), version, os.path.join(folder, file_name))  # noqa: PTH118 - hot
 
 
 def _mtime(path: str) -> int:
@@ -140,7 +137,7 @@ def _mtime(path: str) -> int:
         return 0
 
 
-def _read_sources(item: _Found) -> list[Source]:
+def _read_sources(item: _Distribution) -> list[Source]:
     try:  # a file object would take three times as long, and there are hundreds of these
         file = os.open(f"{item.location}/entry_points.txt", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:  # most distributions have no entry points
@@ -174,7 +171,7 @@ def parse_entry_points(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _read_version(location: str) -> str:
-    """Return the version out of the metadata, for folders that have none in their name."""
+    """Return the version in the metadata, for folders without one in their name."""
     for file_name in ("METADATA", "PKG-INFO"):
         try:
             with open(f"{location}/{file_name}", encoding="utf-8", errors="replace") as file:
@@ -197,14 +194,13 @@ def _zip_distributions(path: str) -> Iterable[Distribution]:
 def _custom_distributions(finder: object) -> Iterable[Distribution]:
     module = getattr(finder, "__module__", "")
     if module.startswith(("importlib.", "_frozen_importlib", "importlib_metadata")):
-        return ()  # they look where `scan` has looked
+        return ()  # they search what `scan` has searched
     find = getattr(finder, "find_distributions", None)
     if find is None:
         return ()
     from importlib.metadata import DistributionFinder
 
-    found: Iterable[Distribution] = find(DistributionFinder.Context())
-    return found
+    return find(DistributionFinder.Context())  # type: ignore[no-any-return]
 
 
 def _scan_slowly(distributions: Iterable[Distribution], seen: set[str]) -> Iterator[Source]:

@@ -1,4 +1,4 @@
-"""Tables of text with straight columns, as the command line and `explain` print them."""
+"""Tables of text with aligned columns, for the command line and `explain`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ def align(
     Parameters
     ----------
     rows : iterable of sequence of str
-        Rows of one length, the title among them.
+        Rows of one length, the title included.
     right : collection of int
-        Columns of numbers, set to the right.
+        Columns of numbers, which are aligned to the right.
     indent : str
-        What each line begins with.
+        The beginning of each line.
     """
     table = list(rows)
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]

@@ -1,9 +1,8 @@
-"""How many threads a kernel may use: a setting of the process, because its cores are.
+"""How many threads a kernel may use: a setting of the process, because its cores are shared.
 
-Whether results may depend on that number is one, too, where a plan does not say otherwise. It is
-one of the few globals of opwright on purpose. Caches of plans and kernels are notified of every
-change (`watch`), and of a fork: thread libraries do not survive one, so a child runs with one
-thread.
+Whether results may depend on that number is a setting too, for plans that do not choose. Both are
+globals on purpose. Caches of plans and kernels are notified of every change (`watch`), and of a
+fork: thread libraries do not survive a fork, so a child runs with one thread.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from opwright import _runtime
 from opwright.errors import SettingError
 
 VARIABLE: Final = "OPWRIGHT_NUM_THREADS"
-"""Environment variable that gives the count a process begins with."""
+"""Environment variable with the count at the start of a process."""
 
 MAX_THREADS: Final = 1024
 """More than any machine has cores for: a larger number is a mistake."""
 
 DETERMINISTIC_VARIABLE: Final = "OPWRIGHT_DETERMINISTIC"
-"""Environment variable that makes plans deterministic which do not say themselves."""
+"""Environment variable that makes plans deterministic that do not choose."""
 
 DETERMINISTIC_THREADS: Final = 8
 """The number that kernels of a deterministic plan are prepared for, on every machine. The host runs
@@ -36,9 +35,10 @@ class ThreadWatcher(Protocol):
     """A cache of plans or kernels that were made for a number of threads; held weakly."""
 
     def threads_changed(self, forked: bool) -> None:
-        """Forget what no longer holds; with `forked` in a child, where locks may be held by none.
+        """Forget what is no longer valid; with `forked` in a child process.
 
-        Must not wait for a lock that existed before the fork: the thread that held it is gone.
+        A child must not wait for a lock that existed before the fork: the thread that held it is
+        gone.
         """
 
 
@@ -51,8 +51,9 @@ _watchers: weakref.WeakSet[ThreadWatcher] = weakref.WeakSet()
 def get_num_threads() -> int:
     """Return how many threads kernels may use.
 
-    What `set_num_threads` gave last; else the environment variable OPWRIGHT_NUM_THREADS; else the
-    number of CPUs that this process may use. Always 1 in a process that was made by a fork.
+    That is the last value of `set_num_threads`, or else the environment variable
+    OPWRIGHT_NUM_THREADS, or else the number of CPUs that this process may use. Always 1 in a
+    process made by a fork.
 
     Raises
     ------
@@ -67,14 +68,10 @@ def get_num_threads() -> int:
 
 
 def is_deterministic() -> bool:
-    """Return whether plans that do not say themselves give the same bits for any thread count.
+    """Return whether plans that do not choose give the same bits for any number of threads.
 
-    That is what the environment variable OPWRIGHT_DETERMINISTIC says at first need; by default not.
-
-    Raises
-    ------
-    SettingError
-        Where OPWRIGHT_DETERMINISTIC is neither 0 nor 1.
+    OPWRIGHT_DETERMINISTIC decides at first use, by default not; SettingError where it is neither 0
+    nor 1.
     """
     global _is_deterministic  # noqa: PLW0603 - the setting itself
     if _is_deterministic is None:
@@ -84,14 +81,14 @@ def is_deterministic() -> bool:
 
 def count_for_plan(deterministic: bool) -> int:
     """Return the number of threads that the kernels of a plan are prepared for."""
-    count = get_num_threads()  # also where another one is wanted: it sets the host's limit
+    count = get_num_threads()  # always, because it sets the host's limit
     return DETERMINISTIC_THREADS if deterministic else count
 
 
 def set_num_threads(n_threads: SupportsIndex) -> None:
     """Let kernels use this many threads, in every Context, from the next call on.
 
-    Plans are made anew; results may differ in the last bits where a kernel adds in another order.
+    Plans are made anew. Results may differ in the last bits where a kernel adds in another order.
 
     Parameters
     ----------
@@ -101,9 +98,9 @@ def set_num_threads(n_threads: SupportsIndex) -> None:
     Raises
     ------
     SettingError
-        For another value; for more than 1 in a process that was made by a fork.
+        For another value; for more than 1 in a process made by a fork.
     """
-    count = _checked(n_threads)
+    count = _check(n_threads)
     if _is_forked and count > 1:
         raise SettingError(
             f"set_num_threads: must be 1 in a process made by a fork, got {count}: thread "
@@ -114,11 +111,11 @@ def set_num_threads(n_threads: SupportsIndex) -> None:
     _n_threads = count
     _runtime.limit_threads(count)
     if changed:
-        _tell(forked=False)
+        _notify(forked=False)
 
 
 def count_from_environment(environ: Mapping[str, str]) -> int:
-    """Return the count that an environment gives, by default that of the CPUs at hand."""
+    """Return the count in an environment, by default the number of usable CPUs."""
     text = environ.get(VARIABLE, "").strip()
     if not text:
         return min(len(os.sched_getaffinity(0)), MAX_THREADS)
@@ -131,7 +128,7 @@ def count_from_environment(environ: Mapping[str, str]) -> int:
 
 
 def determinism_from_environment(environ: Mapping[str, str]) -> bool:
-    """Return what an environment says of determinism; nothing, or an empty text: not."""
+    """Return whether an environment asks for determinism; by default not."""
     text = environ.get(DETERMINISTIC_VARIABLE, "").strip()
     if text not in {"", "0", "1"}:
         raise SettingError(
@@ -146,7 +143,7 @@ def watch(watcher: ThreadWatcher) -> None:
     _watchers.add(watcher)
 
 
-def _checked(n_threads: SupportsIndex) -> int:
+def _check(n_threads: SupportsIndex) -> int:
     try:
         count = -1 if isinstance(n_threads, bool) else operator.index(n_threads)
     except TypeError:
@@ -159,7 +156,7 @@ def _checked(n_threads: SupportsIndex) -> int:
     )
 
 
-def _tell(forked: bool) -> None:
+def _notify(forked: bool) -> None:
     for watcher in list(_watchers):
         watcher.threads_changed(forked)
 
@@ -168,7 +165,7 @@ def _after_fork() -> None:
     global _n_threads, _is_forked
     _n_threads, _is_forked = 1, True
     _runtime.limit_threads(1)
-    _tell(forked=True)
+    _notify(forked=True)
 
 
 os.register_at_fork(after_in_child=_after_fork)
