@@ -1,8 +1,8 @@
-"""Lowering: from operators and metas to a plan in which everything is decided.
+"""Lowering: from operators and metas to a plan of the runtime.
 
-``build_graph`` infers shapes and turns names into values, ``passes`` rewrites, ``select`` chooses
-and prepares kernels, ``finish`` completes what they put off, ``memory`` lays out, ``plan`` hands it
-to the runtime.
+``build_graph`` infers shapes and turns names into values, ``passes`` rewrites the graph, ``select``
+chooses and prepares kernels, ``finish`` completes what they defer, ``memory`` assigns memory, and
+``plan`` builds the plan.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from opwright.lowering.kernels.finish import finish_kernels
 from opwright.lowering.kernels.select import select_kernels
 from opwright.lowering.layout.memory import plan_memory
 from opwright.lowering.layout.placement import Placement
-from opwright.lowering.layout.plan import LoweredPlan, assemble
+from opwright.lowering.layout.plan import LoweredPlan, PlanAssembler
 from opwright.lowering.lock import Lock
 from opwright.lowering.passes import remove_dead_ops, run_passes
 from opwright.lowering.request import Fetches, Given, LowerRequest, OpRange, Persistables, Target
@@ -47,7 +47,7 @@ def lower(request: LowerRequest) -> LoweredPlan:
         registered; nothing has been run or changed then.
     """
     was_enabled = gc.isenabled()
-    gc.disable()  # a plan makes many long-lived objects: collections would rescan them all
+    gc.disable()  # a plan has many long-lived objects: each collection would scan them again
     try:
         graph = GraphBuilder(request, lower).build()
         built = graph.ops
@@ -58,7 +58,7 @@ def lower(request: LowerRequest) -> LoweredPlan:
         finish_kernels(graph)
         hoist_constants(graph)
         device = open_device(request.target.device, request.target.context)
-        plan = assemble(graph, request, plan_memory(graph, device))
+        plan = PlanAssembler(graph, request, plan_memory(graph, device)).build()
         _forget_writers(built)
         return plan
     finally:
@@ -67,10 +67,7 @@ def lower(request: LowerRequest) -> LoweredPlan:
 
 
 def _forget_writers(ops: Iterable[LoweredOp]) -> None:
-    """Remove the references from values to their operators, which are not needed any more.
-
-    Such cycles would wait for the garbage collector; without them all memory is freed at once.
-    """
+    """Remove the references from values to operators: cycles would wait for the collector."""
     for op in ops:
         for values in op.outputs:
             for value in values:

@@ -1,4 +1,4 @@
-"""The error of a step that failed: which operator, on what, by whose kernel, and what was done."""
+"""The error of a step that failed: names its operator, kernel and values, and what had run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opwright.lowering.graph.values import LoweredOp, Role, Value
 
 
 class StepErrors:
-    """Makes the exception for a failed step; the runtime asks it, so it must not hold the plan."""
+    """Makes the exception for a failed step; the runtime calls it, so it must not hold the plan."""
 
     __slots__ = ("_device", "_ops")
 
@@ -19,7 +19,7 @@ class StepErrors:
 
     @property
     def ops(self) -> Sequence[LoweredOp]:
-        """The operators of the plan, by position; a step's ``op_index`` is one of these."""
+        """The operators of the plan; a step's ``op_index`` is a position in it."""
         return self._ops
 
     def fail(self, position: int, message: str, cause: BaseException | None) -> BaseException:
@@ -28,23 +28,21 @@ class StepErrors:
             return KernelError(f"plan: {message}")
         op = self._ops[position]
         if isinstance(cause, OpwrightError) and op.children:
-            return cause  # the body has already said which of its operators failed
-        what = f"failed in its kernel{_kernel(op)}"
-        return self._error(op, what, message, cause, self._written_before(position))
+            return cause  # the error of the body names the operator in it that failed
+        return self._error(op, "its kernel", message, cause, self._written_before(position))
 
     def fail_bind(self, position: int, message: str, cause: BaseException | None) -> BaseException:
         """Return the exception for a kernel that could not be bound to the plan's memory."""
-        op = self._ops[position]
-        what = f"failed in the bind of its kernel{_kernel(op)}"
-        return self._error(op, what, message, cause, "; no operator of its plan has run")
+        done = "; no operator of its plan has run"
+        return self._error(self._ops[position], "the bind of its kernel", message, cause, done)
 
     def _error(
-        self, op: LoweredOp, what: str, message: str, cause: BaseException | None, done: str
+        self, op: LoweredOp, place: str, message: str, cause: BaseException | None, done: str
     ) -> OpwrightError:
         reason = f"{type(cause).__name__}: {cause}" if cause is not None else message
         text = (
-            f"{op.type}[{op.device or self._device}]: operator {op.index} {what}, "
-            f"got {reason}; {_values(op)}{done}"
+            f"{op.type}[{op.device or self._device}]: operator {op.index} failed in "
+            f"{place}{_kernel(op)}, got {reason}; {_values(op)}{done}"
         )
         error = (OutOfMemoryError if isinstance(cause, MemoryError) else KernelError)(text)
         error.__cause__ = cause

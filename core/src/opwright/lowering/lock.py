@@ -1,4 +1,4 @@
-"""Lock: the kernels and passes of a plan, by package and version, and plans that hold to them."""
+"""Lock: the kernels and passes of a plan, by package and version, which later plans must use."""
 
 from __future__ import annotations
 
@@ -39,27 +39,25 @@ class LockedPass(NamedTuple):
 
 
 class Choices:
-    """What was chosen for all plans of one callable, their bodies and what follows them included.
+    """What was chosen for all plans of one callable, also for bodies and continuations.
 
-    Passes ask for kernels, and rewrite by the answer: a kernel counts although a later pass
-    replaces its operator.
+    A kernel counts even if a pass replaces its operator later: whether there is a kernel decides
+    what passes do.
 
     Attributes
     ----------
     kernels : dict of KernelEntry to bool
-        Each kernel, and whether a pin of another library put it behind that.
+        Each kernel, and whether a pin prefers another library.
     passes : dict of PassEntry to None
         The passes that ran, in order.
     """
-
-    __slots__ = ("kernels", "passes")
 
     def __init__(self) -> None:
         self.kernels: dict[KernelEntry, bool] = {}
         self.passes: dict[PassEntry, None] = {}
 
     def add_kernel(self, entry: KernelEntry, context: Context) -> None:
-        """Note a kernel that was chosen under the pins of a Context."""
+        """Add a kernel that was chosen with the pins of a Context."""
         self.kernels[entry] = context.pins.get(ANY) not in {None, entry.library}
 
 
@@ -67,7 +65,7 @@ class Choices:
 class Lock:
     """Which kernel of which package and version serves each operator, and which passes run.
 
-    `Network.lock` makes one, ``Network.compile(lock=...)`` holds to one.
+    `Network.lock` returns one, ``Network.compile(lock=...)`` uses one.
 
     Attributes
     ----------
@@ -86,25 +84,25 @@ class Lock:
     @staticmethod
     def of(target: Target) -> Lock:
         """Return the lock of everything that was chosen for a target."""
-        chosen = dict(target.choices.kernels)
+        kernels = dict(target.choices.kernels)
         ordered = sorted(
-            KernelRegistry.sort(chosen), key=lambda entry: (entry.op_type, chosen[entry])
+            KernelRegistry.sort(kernels), key=lambda entry: (entry.op_type, kernels[entry])
         )
         passes = tuple(map(_lock_pass, list(target.choices.passes)))
         return Lock(target.device.kind, tuple(map(_lock_kernel, ordered)), passes)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Lock:
-        """Return the lock in a file; nothing in it is run.
+        """Return the lock in a file; no code in it is run.
 
         Raises
         ------
         FileMissingError
-            Where there is no such file.
+            If there is no such file.
         FormatError
-            Where it is too large, damaged, foreign or of a newer format.
+            If it is too large, damaged, foreign or of a newer format.
         """
-        from opwright.lowering.lock_file import read_lock  # and json with it
+        from opwright.lowering.lock_file import read_lock  # imports json
 
         return read_lock(os.fspath(path))
 
@@ -114,9 +112,11 @@ class Lock:
         Raises
         ------
         FileTakenError
-            Where the file exists and is no lock.
+            If the file exists and is no lock.
+        FileMissingError
+            If its folder does not exist.
         OSError
-            Where it cannot be written; an old file is unchanged.
+            If it cannot be written; an old file is unchanged.
         """
         from opwright.lowering.lock_file import write_lock
 
@@ -136,33 +136,32 @@ class Lock:
         return (package.distribution, package.version) in self._packages
 
     def select(self, candidates: Iterable[KernelEntry]) -> tuple[KernelEntry, ...]:
-        """Return the locked ones of some candidates, in the order of the lock."""
-        rows = ((self._positions.get(_lock_kernel(entry)), entry) for entry in candidates)
-        found = [(position, entry) for position, entry in rows if position is not None]
-        return tuple(entry for _, entry in sorted(found, key=lambda pair: pair[0]))
+        """Return the candidates that are locked, in the order of the lock."""
+        rows = [(self._positions.get(_lock_kernel(entry), -1), entry) for entry in candidates]
+        return tuple(e for position, e in sorted(rows, key=lambda row: row[0]) if position >= 0)
 
     def check(self, context: Context, device: str) -> None:
-        """Raise LockError where what is installed differs, with every difference."""
+        """Raise LockError if what is installed differs, with every difference."""
         differences = []
         if device != self.device:
             differences.append(f"device: locked {self.device}, found {device}")
-        lacking: list[LockedKernel | LockedPass] = []
+        missing: list[LockedKernel | LockedPass] = []
         for row in self.kernels:
             entries = context.kernels.entries(row.operator)
             installed = next((_lock_kernel(e) for e in entries if tuple(e.key) == row[:4]), None)
             if installed != row:
-                lacking.append(row)
-                found = "none" if installed is None else _label(installed)
-                differences.append(f"{_key(row)}: locked {_label(row)}, found {found}")
+                missing.append(row)
+                label = "none" if installed is None else _label(installed)
+                differences.append(f"{_key(row)}: locked {_label(row)}, found {label}")
         for locked in self.passes:
             entry = context.passes.find(locked.name)
             if entry is None or _lock_pass(entry) != locked:
-                lacking.append(locked)
-                found = "none" if entry is None else entry.package.label
-                label = f"{locked.package} {locked.version}"
-                differences.append(f"pass {locked.name}: locked {label}, found {found}")
+                missing.append(locked)
+                label = "none" if entry is None else entry.package.label
+                version = f"{locked.package} {locked.version}"
+                differences.append(f"pass {locked.name}: locked {version}, found {label}")
         if differences:
-            raise make_lock_error(differences, lacking, context)
+            raise make_lock_error(differences, missing, context)
 
 
 def describe_unserved(
@@ -175,8 +174,8 @@ def describe_unserved(
     """Return how an operator differs from the lock: its kernels refuse, or it has none there."""
     texts = [f"locked {_label(_lock_kernel(entry))} {reason}" for entry, reason in refusals]
     locked = "; ".join(texts) or "locked none"
-    found = " or ".join(_label(_lock_kernel(entry)) for entry in candidates)
-    return f"{key_text(op_type, device, dtype)}: {locked}, found {found}"
+    installed = " or ".join(_label(_lock_kernel(entry)) for entry in candidates)
+    return f"{key_text(op_type, device, dtype)}: {locked}, found {installed}"
 
 
 def _lock_kernel(entry: KernelEntry) -> LockedKernel:
@@ -196,14 +195,14 @@ def _label(row: LockedKernel) -> str:
 
 
 def make_lock_error(
-    differences: Iterable[str], lacking: Sequence[LockedKernel | LockedPass], context: Context
+    differences: Iterable[str], missing: Sequence[LockedKernel | LockedPass], context: Context
 ) -> LockError:
     """Return the error with every difference, each once, and the ways out."""
     listed = list(dict.fromkeys(differences))
     lines = [f"lock: kernels and passes must be the locked ones, got {len(listed)} that differ"]
     lines += [f"  {line}" for line in listed]
     lines += [f"  {line}" for line in context.report.lines()]
-    if lacking:
-        wanted = dict.fromkeys(f"{row.package}=={row.version}" for row in lacking)
-        lines.append(f"  to get what is locked: pip install {' '.join(wanted)}")
+    if missing:
+        packages = dict.fromkeys(f"{row.package}=={row.version}" for row in missing)
+        lines.append(f"  to get what is locked: pip install {' '.join(packages)}")
     return LockError("\n".join([*lines, f"  {_WAY_OUT}"]))

@@ -1,6 +1,6 @@
-"""The file of a `Lock`: JSON with a line for each kernel and pass, whole or absent on the disk.
+"""Reads and writes the file of a `Lock`: JSON with a line for each kernel and pass.
 
-It may come from anyone, as a program may: its size is bounded, and each name in it is safe in a
+It may come from anyone, like a program: its size is bounded, and each name in it is safe in a
 message and in a command for pip.
 """
 
@@ -24,17 +24,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_*][A-Za-z0-9_.*+!-]{0,127}")
 
 
 def write_lock(name: str, lock: Lock) -> None:
-    """Write a lock beside its place and rename it; only a lock is replaced.
-
-    Raises
-    ------
-    FileTakenError
-        Where the file exists and is no lock.
-    FileMissingError
-        Where its folder does not exist.
-    OSError
-        Where it cannot be written; an old file is unchanged.
-    """
+    """Write a temporary file and rename it; only a lock is replaced. See `Lock.save`."""
     path = Path(name)
     if path.exists():
         try:
@@ -66,15 +56,7 @@ def _format(rows: Iterable[LockedKernel | LockedPass]) -> str:
 
 
 def read_lock(name: str) -> Lock:
-    """Return the lock in a file.
-
-    Raises
-    ------
-    FileMissingError
-        Where there is no such file.
-    FormatError
-        Where it is too large, damaged, foreign or of a newer format.
-    """
+    """Return the lock in a file; see `Lock.load`."""
     path = Path(name)
     try:
         with open_regular(path, follow=True) as handle:

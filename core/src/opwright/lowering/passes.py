@@ -1,8 +1,7 @@
-"""The pipeline of passes: functions from plugins that rewrite a `Graph`, phase by phase."""
+"""Runs the passes, functions from plugins that rewrite a `Graph`, and removes dead operators."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from opwright.describe.names import hint
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
     """Run the passes of ``phases`` that the target allows, each over the whole graph.
 
-    After a pass that changed the list of operators the graph is verified, with OPWRIGHT_STRICT=1
+    The graph is verified after a pass that changed the list of operators, with OPWRIGHT_STRICT=1
     after every pass: a graph that lost a value is an error here, not a wrong number later.
 
     Raises
@@ -58,7 +57,7 @@ def _run_pass(entry: PassEntry, graph: Graph, lasting: dict[Buffer, Value], stri
     except Exception as error:
         raise PluginError(
             f"pass {entry.name!r} of {entry.package.label} failed: "
-            f"{type(error).__name__}: {error}; {_switch_off(entry)}"
+            f"{type(error).__name__}: {error}; leave it out with passes=['-{entry.name}']"
         ) from error
     if graph.ops == before and not strict:
         return False
@@ -69,67 +68,59 @@ def _run_pass(entry: PassEntry, graph: Graph, lasting: dict[Buffer, Value], stri
     if fault is not None:
         raise PluginError(
             f"pass {entry.name!r} of {entry.package.label} must leave a graph that can run, got "
-            f"one where {fault}; {_switch_off(entry)}"
+            f"one where {fault}; leave it out with passes=['-{entry.name}']"
         )
     return True
 
 
 def _find_unserved(graph: Graph) -> str | None:
-    """Name an operator without a kernel, where kernels have been chosen already."""
+    """Return the fault of an operator that a pass made after kernels were chosen, or None."""
     for op in graph.ops:
         if op.entry is None and not op.is_copy and not op.children:
             return f"{op.type} has no kernel, for graph.has_kernel was not asked"
     return None
 
 
-def _switch_off(entry: PassEntry) -> str:
-    return f"leave it out with passes=['-{entry.name}']"
-
-
 def _allowed(target: Target) -> frozenset[str] | None:
-    """The names of the passes to run; None for all."""
+    """Return the names of the passes to run; None for all."""
     given = target.passes
     if given is None:
         return None
     known = target.context.passes.names()
-    left_out = [name[1:] for name in given if name.startswith("-")]
-    if left_out and len(left_out) < len(given):
+    excluded = [name[1:] for name in given if name.startswith("-")]
+    if excluded and len(excluded) < len(given):
         raise PluginError(
             f"passes: must name the only passes to run, or those to leave out, got {list(given)}; "
             "give one or the other"
         )
-    _check_names(left_out or given, known)
-    return frozenset(known) - frozenset(left_out) if left_out else frozenset(given)
-
-
-def _check_names(names: Sequence[str], known: tuple[str, ...]) -> None:
-    for name in names:
+    for name in excluded or given:
         if name not in known:
             raise PluginError(f"passes: unknown pass, got {name!r}{hint(name, known)}")
+    return frozenset(known) - frozenset(excluded) if excluded else frozenset(given)
 
 
 def remove_dead_ops(graph: Graph) -> None:
-    """Remove operators whose results are unused; what writes the scope stays."""
+    """Remove operators whose results are unused; those that write the scope stay."""
     if graph.keep_all:
         return
-    wanted: set[Value] = {value.source or value for value, _ in graph.sinks}
-    wanted.update([value.source or value for value in graph.keeps])
+    needed: set[Value] = {value.source or value for value, _ in graph.sinks}
+    needed.update([value.source or value for value in graph.keeps])
     kept: list[LoweredOp] = []
     for op in reversed(graph.ops):
         writes = op.writes()
-        if wanted.isdisjoint(writes) and not _has_effect(op, writes):
+        if needed.isdisjoint(writes) and not _has_effect(op, writes):
             continue
         kept.append(op)
         for values in op.data_slots():
             for value in values:
-                wanted.add(value.source or value)
+                needed.add(value.source or value)
     kept.reverse()
     graph.ops = kept
     graph.forget_uses()
 
 
 def _has_effect(op: LoweredOp, writes: list[Value]) -> bool:
-    """Whether an operator writes memory that outlives the plan, or does more than to write."""
+    """Whether an operator does more than write memory of the plan."""
     for value in writes:
         external = value.buffer.external
         if external is not None and external.role is Role.PERSISTABLE:

@@ -1,4 +1,4 @@
-"""Prepares one kernel for given metas, outside of any network: for tools that run it alone."""
+"""Prepares one kernel for given metas, without a network, for tools that run it alone."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opwright.lowering.failure import StepErrors
-from opwright.lowering.graph.values import LoweredOp, new_value
+from opwright.lowering.graph.values import LoweredOp, Value, new_value
 from opwright.lowering.kernels.prepare import prepare_kernel
 from opwright.lowering.request import Target
 from opwright.plugins.threads import is_deterministic
-from opwright.registry import ANY, HOST_DEVICE, DeviceName
+from opwright.registry import ANY, HOST_DEVICE, DeviceName, KernelEntry
 from opwright.registry.prepare_context import Refuse
 
 if TYPE_CHECKING:
     from opwright._runtime import Prepared
     from opwright.describe.meta import Meta
+    from opwright.describe.op_proto import VarProto
     from opwright.plugins.context import Context
-    from opwright.registry import KernelEntry
 
     SlotMetas = Sequence[Sequence[Meta]]
 
 
 class PreparedKernel(NamedTuple):
-    """A kernel made ready for one operator.
+    """A kernel that is prepared for one operator.
 
     Attributes
     ----------
     prepared : Prepared
         What a step of a plan runs.
     errors : StepErrors
-        What the plan is built with: it makes the error of a step that fails.
+        Makes the error of a step that fails; a plan is built with it.
     """
 
     prepared: Prepared
@@ -49,7 +49,7 @@ def prepare_one(
     options: tuple[tuple[str, Any], ...] | None = None,
     deterministic: bool | None = None,
 ) -> PreparedKernel:
-    """Make a kernel ready for an operator of these metas and attributes.
+    """Prepare a kernel for an operator of these metas and attributes.
 
     Parameters
     ----------
@@ -61,37 +61,28 @@ def prepare_one(
     context : Context
         Where operator and device are registered.
     device : str, optional
-        Device type to run on; by default the kernel's, the host for one of any device.
+        Device type; by default that of the kernel, the host for a kernel of any device.
     n_threads : int
-        How many threads the kernel may use; 0 for those of the process.
+        How many threads the kernel may use; 0 for the number of the process.
     packable : tuple of int
         Flat inputs that the kernel may pack.
     options : tuple of (str, value), optional
         Those that differ from their defaults; by default those of the context.
     deterministic : bool, optional
-        Whether results must not depend on the number of threads; by default what the environment
-        says.
+        Whether results must not depend on the number of threads; by default
+        OPWRIGHT_DETERMINISTIC decides.
 
     Raises
     ------
     Refuse
-        Where the kernel refuses, with its reason.
+        If the kernel refuses, with its reason.
     OpwrightError
-        Where ``prepare`` fails.
+        If ``prepare`` fails.
     """
     kind = device or (HOST_DEVICE if entry.device == ANY else entry.device)
     definition = context.ops.get(entry.op_type)
-    inputs, outputs = (
-        tuple(
-            tuple(new_value(slot.name, meta) for meta in listed)
-            for slot, listed in zip(slots, side, strict=True)
-        )
-        for slots, side in zip(
-            (definition.proto.inputs, definition.proto.outputs), metas, strict=True
-        )
-    )
-    op = LoweredOp(definition, inputs, dict(attrs), 0)
-    op.outputs = outputs
+    op = LoweredOp(definition, _new_values(definition.proto.inputs, metas[0]), dict(attrs), 0)
+    op.outputs = _new_values(definition.proto.outputs, metas[1])
     op.entry = entry
     target = Target(
         context,
@@ -104,3 +95,8 @@ def prepare_one(
     if isinstance(prepared, Refuse):
         raise prepared
     return PreparedKernel(prepared, StepErrors([op], kind))
+
+
+def _new_values(slots: Sequence[VarProto], metas: SlotMetas) -> tuple[tuple[Value, ...], ...]:
+    pairs = zip(slots, metas, strict=True)
+    return tuple(tuple(new_value(slot.name, meta) for meta in listed) for slot, listed in pairs)

@@ -1,29 +1,26 @@
-"""What is asked of `lower`: operators, what they are given, what is kept, and where they run."""
+"""The request for a plan: operators, their given values, persistables, fetches and the target."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opwright.describe.meta import Meta
 from opwright.lowering.graph.values import External, Role
 from opwright.lowering.lock import Choices, Lock
+from opwright.plugins.context import Context
 from opwright.plugins.threads import count_for_plan, is_deterministic
-from opwright.registry import HOST, HOST_DEVICE, DeviceName
-
-if TYPE_CHECKING:
-    from opwright.plugins.context import Context
-    from opwright.program import Operator, Program
-    from opwright.registry import KernelEntry
+from opwright.program import Operator, Program
+from opwright.registry import HOST, HOST_DEVICE, DeviceName, KernelEntry
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where and how a plan runs: what decides the choice and the preparation of its kernels.
+    """Where and how a plan runs, which decides its kernels.
 
-    Two are equal where the user's choices are equal. Context and number of threads do not count:
-    they are in `Context.plan_key`.
+    Two are equal if the choices of the user are. Context and number of threads do not count: they
+    are in `Context.plan_key`.
 
     Attributes
     ----------
@@ -33,17 +30,17 @@ class Target:
     fallback : str or None
         "cpu" allows an operator without a kernel to run on the host.
     takes_fallback : bool
-        Whether the caller could give a fallback: the error for a missing kernel then says so.
+        Whether the caller has a fallback argument, for the error for a missing kernel.
     passes : tuple of str or None
-        Names of the passes to run, or of those to leave out, as ``"-name"``; None runs all.
+        Names of the passes to run, or of those to exclude, as ``"-name"``; None runs all.
     options : tuple of (str, value) or None
         The options that differ from their defaults, sorted; by default those of the context.
     deterministic : bool
-        Results must not depend on the number of threads: kernels that say that two runs may differ
-        are left out. By default what the environment says.
+        Whether results must not depend on the number of threads, which excludes kernels that
+        declare that two runs may differ. By default OPWRIGHT_DETERMINISTIC decides.
     n_threads : int
         Threads that kernels are prepared for; by default (0) as `deterministic` requires, the
-        fixed number or those of the process. A short plan takes one.
+        fixed number or that of the process. A short plan takes one.
     lock : Lock or None
         The only kernels that may be chosen; `passes` are then its passes.
     choices : Choices
@@ -69,28 +66,28 @@ class Target:
 
     def candidates(self, op_type: str, device: str, dtype: str) -> tuple[KernelEntry, ...]:
         """Return the kernels that fit and that the lock allows, best first."""
-        found = self.context.candidates(op_type, device, dtype)
-        return found if self.lock is None else self.lock.select(found)
+        entries = self.context.candidates(op_type, device, dtype)
+        return entries if self.lock is None else self.lock.select(entries)
 
     @property
     def host(self) -> str | None:
-        """The host where the plan runs elsewhere; None, its own device, where it runs there."""
+        """The host as a device of the plan; None, the plan's own device, if it runs there."""
         return None if self.device.is_host else HOST_DEVICE
 
 
 @dataclass(frozen=True, slots=True)
 class OpRange:
-    """Operators that follow one another in a network or block.
+    """Consecutive operators of a network or block.
 
     Attributes
     ----------
     ops : sequence of Operator
     program : Program or None
-        Whose blocks and seed they refer to.
+        With the blocks and the seed of the operators.
     first_index : int
         Index of the first one in its network, for messages.
     advances_step : bool
-        ``@step`` is raised behind the last one although none of them reads it.
+        Whether to raise ``@step`` after the last one even if none of them reads it.
     """
 
     ops: Sequence[Operator]
@@ -106,7 +103,7 @@ class OpRange:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Values that a caller hands over: feeds, or what a body captures from its outer block.
+    """Values from the caller: feeds, or the variables that a body captures.
 
     Attributes
     ----------
@@ -114,10 +111,10 @@ class Given:
     role : Role
         FEED for a network, CAPTURED for a body or the rest of a cut graph.
     on_device : frozenset of str
-        Feeds that lie on the plan's device; the others come from the host.
+        Feeds on the plan's device; the others come from the host.
     copied : bool
-        Feeds on the device are copied into the plan's memory first, so that what follows can be
-        recorded as a graph once; otherwise kernels read them where they lie.
+        Whether feeds on the device are copied into the plan's memory, so that the device can
+        record what follows as a graph; else kernels read them directly.
     """
 
     metas: Mapping[str, Meta] = field(default_factory=dict)
@@ -126,12 +123,12 @@ class Given:
     copied: bool = True
 
     def external(self, name: str, host: str | None) -> External:
-        """Return the memory of a value: captured ones are at hand, feeds where they came from."""
+        """Return the memory of a value."""
         from_host = self.role is Role.FEED and name not in self.on_device
         return External(self.role, name, self.metas[name], host if from_host else None)
 
     def copies(self, external: External) -> bool:
-        """Whether a value is copied into the plan's memory before anything else is done."""
+        """Whether a value is copied into the plan's memory first."""
         return external.device is not None or (self.copied and self.is_device_feed(external))
 
     def is_device_feed(self, external: External | None) -> bool:
@@ -143,16 +140,16 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Persistables:
-    """What a plan finds in the scope, and leaves there.
+    """The variables of the scope that a plan reads and writes.
 
     Attributes
     ----------
     metas : mapping of str to Meta
-        What the scope holds of the names that the operators read or write there.
+        Those that exist, of the names that the operators read or write there.
     lasting : frozenset of str
-        Names that live on in the scope when an operator writes them.
+        Names that are written to the scope.
     keep_all : bool
-        Every name that an operator writes does (``Network.run``).
+        Whether every written name is written to the scope (``Network.run``).
     stores : sequence of str
         Given names that are copied into the scope first.
     """
@@ -165,21 +162,21 @@ class Persistables:
 
 @dataclass(frozen=True, slots=True)
 class Fetches:
-    """Values that a caller wants.
+    """The results of a plan.
 
     Attributes
     ----------
     names : sequence of str
-        Names whose last value is wanted, in order; one may stand twice.
+        Names whose last value is fetched, in order; a name may occur twice.
     role : Role or None
         FETCH for a network, CAPTURED for a branch, which writes into the outer plan; None for the
-        body of a loop, whose results stay its own until the next turn has read them.
+        body of a loop, which keeps its results until the next turn has read them.
     on_device : bool
-        They stay on the device, for the runtime to hand out as tensors.
+        They stay on the device; the runtime returns them as tensors.
     stacked : sequence of str
-        Of the body of a loop: what each turn writes into arrays of the outer plan, beside `names`.
+        Of the body of a loop: what each turn also writes into arrays of the outer plan.
     carried : sequence of str
-        Of the body of a loop: the given values that it must have memory for, read or not.
+        Of the body of a loop: the given values that need memory, even if it does not read them.
     """
 
     names: Sequence[str] = ()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from opwright.describe.completion import Attrs, Names, Slots, Wanted, complete_operator
 from opwright.describe.control import Loop
 from opwright.describe.meta import Meta, format_shape, shapes_match
-from opwright.describe.op_proto import AttrType, AttrValue
+from opwright.describe.op_proto import AttrType, AttrValue, OpProto, VarProto
 from opwright.describe.vocabulary import STEP_SLOT, STREAM_ATTR
 from opwright.errors import DtypeError, ProgramError, ShapeError, SlotError
 from opwright.program.adapting import adapted
@@ -27,7 +27,6 @@ from opwright.program.variable import DEFAULT_DTYPE, Variable
 
 if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition
-    from opwright.describe.op_proto import OpProto, VarProto
     from opwright.program.block import Block
 
 Inferred = tuple[tuple[int, ...] | None, str]

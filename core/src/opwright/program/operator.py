@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 from opwright.describe.completion import Attrs, Slots, complete_operator
 from opwright.describe.current import current_operators
 from opwright.describe.names import hint_argument
-from opwright.describe.op_proto import AttrType
+from opwright.describe.op_proto import AttrType, AttrValue, OpProto, VarProto
 from opwright.errors import ProgramError, SlotError
 from opwright.program.text import format_operator
 from opwright.program.variable import Variable
 
 if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition
-    from opwright.describe.op_proto import AttrValue, OpProto, VarProto
     from opwright.program.block import Block
     from opwright.registry import OpRegistry
 

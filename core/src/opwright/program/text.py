@@ -6,12 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from opwright.describe.names import printable
-from opwright.describe.op_proto import AttrType
+from opwright.describe.op_proto import AttrType, VarProto
 from opwright.describe.vocabulary import SEED_ATTR, STEP, STEP_SLOT, STREAM_ATTR
 from opwright.program.variable import Variable
 
 if TYPE_CHECKING:
-    from opwright.describe.op_proto import VarProto
     from opwright.program.block import Block
     from opwright.program.operator import Operator
     from opwright.program.program import Program

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from opwright._runtime import Device, Scope
 from opwright.describe import vocabulary
 from opwright.describe.meta import Meta
-
-if TYPE_CHECKING:
-    from opwright._runtime import Device, Scope
-    from opwright.program import Block, Operator
+from opwright.program import Block, Operator
 
 
 def names_read_first(ops: Iterable[Operator]) -> tuple[str, ...]:

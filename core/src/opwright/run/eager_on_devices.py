@@ -6,22 +6,20 @@ Such a call goes through Python each time: to start work on a device costs more.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from opwright import _runtime
+from opwright.describe.op_proto import OpProto
 from opwright.device.feeds import meta_of
 from opwright.device.incoming import HOST_KINDS, describe_place, find_place, is_array, read_tensor
 from opwright.device.opening import find_device_name, open_device
 from opwright.device.outgoing import from_numpy_like
 from opwright.errors import DeviceNotFoundError, SlotError
+from opwright.lowering import LoweredPlan
 from opwright.lowering.graph.signature import attrs_key
+from opwright.plugins.context import Context
 from opwright.registry import DeviceName
 from opwright.run.plan_cache import PlanCache
-
-if TYPE_CHECKING:
-    from opwright.describe.op_proto import OpProto
-    from opwright.lowering import LoweredPlan
-    from opwright.plugins.context import Context
 
 MAX_PLANS = 256
 """Plans kept for an operator, as many as the runtime keeps for arrays on the host."""

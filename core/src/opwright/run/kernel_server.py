@@ -114,7 +114,7 @@ class Kernels:
             else:
                 feeds[name] = array
         outputs = network.run(**feeds)
-        self._memory.reset(end)
+        self._memory.end = end
         described = [(array.shape, canonical_dtype(array.dtype)) for array in outputs]
         listed = [(self._memory.add(*meta), *meta) for meta in described]
         for array, output in zip(outputs, listed, strict=True):

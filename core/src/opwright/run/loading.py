@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from opwright._runtime import CompiledNetwork, Scope
 from opwright.describe.arguments import suggest_arguments
 from opwright.errors import ProgramError
 from opwright.program import default_scope
@@ -13,9 +14,6 @@ from opwright.program.files import LoadedProgram
 from opwright.program.files import load as load_files
 from opwright.run.bindings import names_read_first
 from opwright.run.network import Network
-
-if TYPE_CHECKING:
-    from opwright._runtime import CompiledNetwork, Scope
 
 
 @suggest_arguments

@@ -5,12 +5,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
+from opwright.lowering import LoweredPlan
 from opwright.plugins import threads
-
-if TYPE_CHECKING:
-    from opwright.lowering import LoweredPlan
 
 MAX_PLANS = 64
 """Enough for every batch length of a data set that is padded to multiples of 8 or 16."""

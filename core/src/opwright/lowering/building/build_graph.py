@@ -1,15 +1,14 @@
-"""From operators over names to a `Graph` of values: shapes inferred, composites opened.
+"""Builds a `Graph` of values from operators over names, and infers all shapes.
 
-What happens here and nowhere else: names become values, an aliased output shares its input's
-buffer (a feed is copied first), a composite without a kernel is replaced by its body, the seed of
-the program reaches its random operators, and the graph is cut after an operator whose output shape
-depends on values.
+Names become values, an aliased output shares the buffer of its input (a feed is copied first), a
+composite without a kernel is replaced by its body, random operators get the seed of the program,
+and the graph is cut after an operator whose output shape depends on values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from opwright.describe import vocabulary
@@ -39,7 +38,7 @@ from opwright.registry import HOST_DEVICE
 if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition
     from opwright.lowering.building.control import Lower
-    from opwright.lowering.request import LowerRequest
+    from opwright.lowering.request import LowerRequest, OpRange
     from opwright.program import Operator
 
 Names = Mapping[str, Sequence[str]]
@@ -48,9 +47,9 @@ Names = Mapping[str, Sequence[str]]
 class GraphBuilder:
     """Builds one graph.
 
-    ``env`` holds the current value of each name; ``inner_names`` those that bodies of composites
-    made up, which belong to no program and are never kept in the scope; ``lower`` lowers bodies,
-    and what follows a dynamic operator.
+    ``env`` has the current value of each name; ``inner_names`` are those in bodies of composites,
+    which belong to no program and are never kept in the scope; ``lower`` lowers bodies, and what
+    follows a dynamic operator.
     """
 
     def __init__(self, request: LowerRequest, lower: Lower) -> None:
@@ -66,7 +65,7 @@ class GraphBuilder:
         self._keep_all = request.persistables.keep_all
         self._persistables: dict[str, Buffer] = {}
         self._has_constants = self.graph.device == HOST_DEVICE and not self._keep_all
-        self._advance = request.code.advances_step
+        self.advances_step = request.code.advances_step
 
     def build(self) -> Graph:
         """Return the graph of the whole request."""
@@ -100,7 +99,7 @@ class GraphBuilder:
         attrs: Mapping[str, Any],
         index: int,
     ) -> LoweredOp | None:
-        """Append one operator, or the body of a composite (then None)."""
+        """Append one operator and return it, or append the body of a composite."""
         names: list[Sequence[str]] = []
         counts: list[int] = []
         for slot in definition.output_index:
@@ -125,7 +124,7 @@ class GraphBuilder:
         return op
 
     def free_name(self, name: str) -> str:
-        """Return a name like this one for a value of a body, which stands for no other value."""
+        """Return a name like this one for a value of a body, which no other value has."""
         free = self._unique.make(name, self._is_taken) if self._is_taken(name) else name
         self.inner_names.add(free)
         return free
@@ -135,17 +134,17 @@ class GraphBuilder:
         return given or name in self.inner_names or name in self.graph.written_names
 
     def _values(self, definition: OpDefinition, inputs: Names) -> tuple[tuple[Value, ...], ...]:
-        """The values that the names of each input slot stand for."""
+        """Return the values of the names in each input slot."""
         env = self.env
-        found: list[tuple[Value, ...]] = []
+        slots: list[tuple[Value, ...]] = []
         try:
             for slot in definition.input_index:
                 names = inputs.get(slot, ())
                 if len(names) == 1:  # nearly always: no inner loop for it
-                    found.append((env[names[0]],))
+                    slots.append((env[names[0]],))
                 else:
-                    found.append(tuple([env[name] for name in names]))
-            return tuple(found)
+                    slots.append(tuple([env[name] for name in names]))
+            return tuple(slots)
         except KeyError:  # rare: the first read of a persistable, or an error
             for slot in definition.input_index:
                 for name in inputs.get(slot, ()):
@@ -179,7 +178,7 @@ class GraphBuilder:
             mark_constants(op)
 
     def _own_inputs(self, op: LoweredOp, slot: int) -> tuple[Value, ...]:
-        """The values of an input slot that the operator overwrites: given ones are copied first."""
+        """Return the values of an input slot that is overwritten; given ones are copied first."""
         owned = []
         for value in op.inputs[slot]:
             external = value.buffer.external
@@ -204,7 +203,7 @@ class GraphBuilder:
         self.env[name] = value
 
     def _read_persistable(self, name: str, op_type: str, slot: str) -> Value:
-        """The value of a name that nothing before it gave or wrote: the scope's."""
+        """Return the value in the scope of a name that is neither given nor written."""
         meta = self.request.persistables.metas.get(name)
         if meta is None:
             raise ProgramError(
@@ -218,11 +217,11 @@ class GraphBuilder:
         self._persistables[name] = value.buffer
         self.env[name] = value
         if name == vocabulary.STEP:
-            self._advance = True
+            self.advances_step = True
         return value
 
     def _write(self, name: str, meta: Meta, size: int, op: LoweredOp | None = None) -> Value:
-        """A new value for ``name``: in the scope where the name lives on, else in the arena."""
+        """Return a new value for ``name``: in the scope if it is kept there, else in the plan."""
         if size == 0 and -1 in meta.shape:
             value = Value(name, meta, Buffer(0), op)
             value.buffer.dynamic = True
@@ -244,15 +243,14 @@ class GraphBuilder:
         return Value(name, meta, buffer, op)
 
     def _seed(self, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Seed 0 stands for the program's own."""
         program = self.request.code.program
         if attrs.get("seed") or program is None:
             return attrs
-        return {**attrs, "seed": program.seed}
+        return {**attrs, "seed": program.seed}  # seed 0 stands for that of the program
 
     def _advance_step(self, index: int) -> None:
-        """Raise ``@step`` by one, with operators, so that it works on every device."""
-        if not self._advance or vocabulary.STEP in self.request.given.metas:
+        """Raise ``@step`` by one, with operators, which every device can run."""
+        if not self.advances_step or vocabulary.STEP in self.request.given.metas:
             return
         ops = self.request.target.context.ops
         one = f"{vocabulary.STEP}/one"
@@ -300,9 +298,10 @@ class GraphBuilder:
                 f"{dynamic.type}: its output shape depends on values, which the body of a "
                 "loop cannot have; move it out of the body, or into a cond within it"
             )
-        found = tuple(value for value in dynamic.writes() if value.buffer.dynamic)
+        values = tuple(value for value in dynamic.writes() if value.buffer.dynamic)
         needed = dict.fromkeys(request.fetches.names)
-        for op in request.code.ops[position:]:
+        rest = request.code.ops[position:]
+        for op in rest:
             for names in op.inputs.values():
                 needed.update(dict.fromkeys(names))
         crossing = {
@@ -310,17 +309,17 @@ class GraphBuilder:
             for name in needed
             if name in self.env and name not in self._persistables
         }
-        crossing.update((value.name, value) for value in found)
+        crossing.update((value.name, value) for value in values)
         if request.fetches.role is Role.CAPTURED:
-            ops = request.code.ops[position:]
-            crossing.update(self._cross_results(dynamic, ops))
+            crossing.update(self._cross_results(dynamic, rest))
         self.graph.keeps = list(crossing.values())
-        self.graph.continuation = Continuation(
-            found, crossing, _Rest(self, found, crossing, position)
-        )
+        code = request.code.after(position, self.advances_step)
+        scope = self._persistable_metas()
+        resolve = _Rest(request, self.lower, code, scope, values, tuple(crossing.items()))
+        self.graph.continuation = Continuation(values, crossing, resolve)
 
     def _cross_results(self, dynamic: LoweredOp, rest: Sequence[Operator]) -> dict[str, Value]:
-        """Hand on the memory of a branch's results, which lie in the outer plan."""
+        """Pass on the memory of a branch's results, which belongs to the outer plan."""
         metas = {name: value.meta for name, value in self.env.items()}
         infer_metas(self.request.code.program, rest, metas)
         results = {}
@@ -337,13 +336,8 @@ class GraphBuilder:
         self.graph.fetches = list(results.values())
         return results
 
-    @property
-    def advances_step(self) -> bool:
-        """Whether an operator so far reads ``@step``."""
-        return self._advance
-
-    def persistable_metas(self) -> dict[str, Meta]:
-        """What the scope holds once the operators so far have run."""
+    def _persistable_metas(self) -> dict[str, Meta]:
+        """Return the metas in the scope after the operators so far have run."""
         metas = dict(self.request.persistables.metas)
         for name, buffer in self._persistables.items():
             if buffer.external is not None:
@@ -352,48 +346,27 @@ class GraphBuilder:
 
 
 def result_name(position: int) -> str:
-    """The name of the memory of a result that a body gives to its outer plan."""
+    """Return the name of the memory of a result that a body gives to its outer plan."""
     return f"@result {position}"
 
 
+@dataclass(frozen=True, slots=True)
 class _Rest:
-    """Lowers what follows a dynamic operator, for the shapes that it found."""
+    """Lowers the operators after a dynamic one, for the shapes that it has computed."""
 
-    __slots__ = (
-        "_advances_step",
-        "_crossing",
-        "_found",
-        "_lower",
-        "_persistables",
-        "_position",
-        "_request",
-    )
-
-    def __init__(
-        self,
-        builder: GraphBuilder,
-        found: tuple[Value, ...],
-        crossing: dict[str, Value],
-        position: int,
-    ) -> None:
-        self._request = builder.request
-        self._lower = builder.lower
-        self._advances_step = builder.advances_step
-        self._persistables = builder.persistable_metas()
-        self._found = found
-        self._crossing = crossing
-        self._position = position
+    request: LowerRequest
+    lower: Lower
+    code: OpRange
+    scope_metas: dict[str, Meta]
+    dynamic: tuple[Value, ...]
+    crossing: tuple[tuple[str, Value], ...]
 
     def __call__(self, shapes: tuple[tuple[int, ...], ...]) -> Any:
-        request = self._request
-        results = range(len(request.fetches.names))
-        kept_out = set(map(result_name, results))
-        crossing = self._crossing.items()
-        given = {name: value.meta for name, value in crossing if name not in kept_out}
-        for value, shape in zip(self._found, shapes, strict=True):
+        request, kept = self.request, self.request.persistables
+        results = set(map(result_name, range(len(request.fetches.names))))
+        given = {name: value.meta for name, value in self.crossing if name not in results}
+        for value, shape in zip(self.dynamic, shapes, strict=True):
             given[value.name] = Meta(tuple(shape), value.meta.dtype)
-        kept = request.persistables
-        stores = [v.name for v in self._found if kept.keep_all or v.name in kept.lasting]
-        kept = replace(kept, metas=self._persistables, stores=stores)
-        code = request.code.after(self._position, self._advances_step)
-        return self._lower(request.rest(code, given, kept)).plan
+        stores = [v.name for v in self.dynamic if kept.keep_all or v.name in kept.lasting]
+        kept = replace(kept, metas=self.scope_metas, stores=stores)
+        return self.lower(request.rest(self.code, given, kept)).plan

@@ -1,9 +1,10 @@
-"""Control flow: the bodies of an operator become child plans, its captured variables bindings."""
+"""Lowers control flow: the bodies of an operator become plans, bound to captured values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from opwright.describe.control import Branch, Control, Loop, names_in
 from opwright.describe.meta import Meta, numel
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     """`opwright.lowering.lower`: a body is lowered like any network."""
 
 SlotMetas = tuple[tuple[Meta, ...], ...]
+LowerBlock: TypeAlias = "Callable[[str, Mapping[str, Meta], Fetches], LoweredPlan]"
+"""`_lower_block` for one operator: from a block attribute, given metas and results."""
 
 
 def lower_control(
@@ -28,19 +31,20 @@ def lower_control(
 ) -> SlotMetas:
     """Lower the bodies of ``op`` into ``op.children`` and return the metas of its outputs.
 
-    ``counts`` holds how many variables each output slot has; ``lower`` lowers a body.
+    ``counts`` is the number of variables in each output slot; ``lower`` lowers a body.
     """
     n_outputs = counts[op.definition.output_index[control.outputs]]
+    lower_block = partial(_lower_block, op, control, request, lower)
     if isinstance(control, Loop):
-        check_counts(op, control, counts)
-        return _lower_loop(op, control, counts, request, lower)
+        _check_counts(op, control, counts)
+        return _lower_loop(op, control, counts, lower_block)
     for _, names_attr in control.blocks:
         _check_count(op, names_attr, n_outputs, control.outputs)
-    return _lower_branch(op, control, request, lower)
+    return _lower_branch(op, control, lower_block)
 
 
-def check_counts(op: LoweredOp, control: Loop, counts: Sequence[int]) -> None:
-    """A loop carries as many variables in as out, through the body, each with a name of its own."""
+def _check_counts(op: LoweredOp, control: Loop, counts: Sequence[int]) -> None:
+    """Refuse a loop with different numbers of variables on its way, or with one name twice."""
     n_outputs = counts[op.definition.output_index[control.outputs]]
     for attr in (control.block_inputs, control.block_outputs):
         _check_count(op, attr, n_outputs, control.outputs)
@@ -72,15 +76,13 @@ def _check_count(op: LoweredOp, attr: str, n_outputs: int, slot: str) -> None:
         )
 
 
-def _lower_branch(op: LoweredOp, control: Branch, request: LowerRequest, lower: Lower) -> SlotMetas:
+def _lower_branch(op: LoweredOp, control: Branch, lower_block: LowerBlock) -> SlotMetas:
     _check_condition(op, control.condition)
-    captured = _slot(op, control.captured)
     bodies = []
     for block_attr, names_attr in control.blocks:
-        fetches = Fetches(op.attrs[names_attr], Role.CAPTURED)
-        plan = _lower_block(op, block_attr, captured, {}, fetches, request, lower)
+        plan = lower_block(block_attr, {}, Fetches(op.attrs[names_attr], Role.CAPTURED))
         bodies.append(plan)
-        op.children += (Child(plan, _capture(captured, plan)),)
+        op.children += (Child(plan, _capture(op.input(control.captured), plan)),)
     first = bodies[0].fetch_metas
     for (block_attr, _), body in zip(control.blocks, bodies, strict=True):
         if body.fetch_metas != first:
@@ -89,11 +91,11 @@ def _lower_branch(op: LoweredOp, control: Branch, request: LowerRequest, lower: 
                 f"{_joined(first)} from {control.blocks[0][0]} and {_joined(body.fetch_metas)} "
                 f"from {block_attr}; pad or cast one of them"
             )
-    return _as_slots(op, control.outputs, first)
+    return tuple(first if slot == control.outputs else () for slot in op.definition.output_index)
 
 
 def _lower_loop(
-    op: LoweredOp, control: Loop, counts: Sequence[int], request: LowerRequest, lower: Lower
+    op: LoweredOp, control: Loop, counts: Sequence[int], lower_block: LowerBlock
 ) -> SlotMetas:
     if control.condition is not None:
         _check_condition(op, control.condition)
@@ -104,7 +106,7 @@ def _lower_loop(
     arrays: list[Meta] = []
     bodies = []
     for part in segments.cut(n_turns):
-        body = _lower_turn(op, control, stacked, segments, part, request, lower)
+        body = _lower_turn(op, control, stacked, segments, part, lower_block)
         added = body.fetch_metas[len(body.fetch_metas) - len(stacked) :]
         joined = [
             segments.join(op, *pair, part, n_turns) for pair in zip(stacked, added, strict=True)
@@ -120,13 +122,13 @@ def _lower_loop(
     for child, (part, _) in zip(op.children, bodies, strict=True):
         pairs = zip(stacked, arrays, strict=True)
         child.skipped = tuple(segments.skip(name, array, part) for name, array in pairs)
-    found = {control.outputs: metas}
+    outputs = {control.outputs: metas}
     if control.turns_taken is not None and counts[op.definition.output_index[control.turns_taken]]:
-        found[control.turns_taken] = (Meta((1,), "int64"),)
+        outputs[control.turns_taken] = (Meta((1,), "int64"),)
     rest = iter(arrays)
     for slot, attr in control.stacks:
-        found[slot] = tuple([next(rest) for _ in op.attrs[attr]])
-    return tuple(found.get(slot, ()) for slot in op.definition.output_index)
+        outputs[slot] = tuple([next(rest) for _ in op.attrs[attr]])
+    return tuple(outputs.get(slot, ()) for slot in op.definition.output_index)
 
 
 def _lower_turn(
@@ -135,19 +137,19 @@ def _lower_turn(
     stacked: tuple[str, ...],
     segments: Segments,
     part: Part,
-    request: LowerRequest,
-    lower: Lower,
+    lower_block: LowerBlock,
 ) -> LoweredPlan:
-    """Return the body of a loop as a plan, which the turns of a part take."""
-    carried, captured = op.input(control.carried), op.input(control.captured)
+    """Return the plan of the body of a loop for the turns of a part."""
+    carried = op.input(control.carried)
     names = op.attrs[control.block_inputs]
     given = {name: value.meta for name, value in zip(names, carried, strict=True)}
     elements = names_in(op.attrs, control.block_elements)
     for name, value in zip(elements, op.input(control.sequences), strict=True):
         given[name] = segments.read(name, value.meta, part)
-    asked = (op.attrs[control.block_condition or ""],) if control.condition else ()
-    fetches = Fetches((*op.attrs[control.block_outputs], *asked), None, False, stacked, names)
-    body = _lower_block(op, control.block, captured, given, fetches, request, lower)
+    condition = (op.attrs[control.block_condition or ""],) if control.condition else ()
+    results = (*op.attrs[control.block_outputs], *condition)
+    fetches = Fetches(results, None, stacked=stacked, carried=names)
+    body = lower_block(control.block, given, fetches)
     metas = tuple(value.meta for value in carried)
     if body.fetch_metas[: len(metas)] != metas:
         raise ShapeError(
@@ -158,7 +160,7 @@ def _lower_turn(
 
 
 def _count_turns(op: LoweredOp, control: Loop, segments: Segments) -> int:
-    """How many turns a loop takes at most, as sequences or an attribute say; -1 for any number."""
+    """Return how many turns a loop takes at most; -1 for any number."""
     limit = op.attrs.get(control.max_iterations or "")
     pairs = zip(
         names_in(op.attrs, control.block_elements), op.input(control.sequences), strict=True
@@ -191,7 +193,7 @@ def _count_turns(op: LoweredOp, control: Loop, segments: Segments) -> int:
 def _bind_elements(
     op: LoweredOp, control: Loop, segments: Segments, bodies: Sequence[tuple[Part, LoweredPlan]]
 ) -> list[Child]:
-    """Leave the operator those sequences and captured values whose data a body reads."""
+    """Remove inputs whose data no body reads; return the children, bound to the others."""
     inputs, captured = list(op.inputs), op.input(control.captured)
     pairs: list[tuple[str, Value]] = []
     if control.sequences is not None:
@@ -219,12 +221,12 @@ def _bind_elements(
 
 def _lower_block(
     op: LoweredOp,
-    block_attr: str,
-    captured: Sequence[Value],
-    given: dict[str, Meta],
-    fetches: Fetches,
+    control: Control,
     request: LowerRequest,
     lower: Lower,
+    block_attr: str,
+    given: Mapping[str, Meta],
+    fetches: Fetches,
 ) -> LoweredPlan:
     if request.code.program is None:
         raise ProgramError(
@@ -232,12 +234,12 @@ def _lower_block(
             "own; run the block that holds it"
         )
     block = request.code.program.blocks[op.attrs[block_attr]]
-    metas = {value.name: value.meta for value in captured} | given
-    return lower(request.body(tuple(block.ops), metas, fetches))
+    metas = {value.name: value.meta for value in op.input(control.captured)}
+    return lower(request.body(tuple(block.ops), {**metas, **given}, fetches))
 
 
 def _capture(captured: Sequence[Value], plan: LoweredPlan) -> tuple[tuple[Value, int], ...]:
-    """Bind the outer values that the body really reads."""
+    """Bind the outer values that the body reads."""
     return tuple(
         (value, plan.given_externals[value.name])
         for value in captured
@@ -246,18 +248,9 @@ def _capture(captured: Sequence[Value], plan: LoweredPlan) -> tuple[tuple[Value,
 
 
 def _check_condition(op: LoweredOp, slot: str) -> None:
-    meta = _slot(op, slot)[0].meta
+    meta = op.input(slot)[0].meta
     if meta.dtype != "bool" or numel(meta.shape) != 1:
         raise ShapeError(f"{op.type}: {slot} must be one bool, got {meta}")
-
-
-def _slot(op: LoweredOp, name: str) -> tuple[Value, ...]:
-    return op.inputs[op.definition.input_index[name]]
-
-
-def _as_slots(op: LoweredOp, slot: str, metas: tuple[Meta, ...]) -> SlotMetas:
-    position = op.definition.output_index[slot]
-    return tuple(metas if i == position else () for i in range(len(op.definition.proto.outputs)))
 
 
 def _joined(metas: Sequence[Meta]) -> str:
@@ -265,7 +258,7 @@ def _joined(metas: Sequence[Meta]) -> str:
 
 
 def infer_metas(program: Program | None, ops: Sequence[Operator], metas: dict[str, Meta]) -> None:
-    """Add to `metas` what operators write, as far as it follows from the shapes before a run."""
+    """Add to `metas` those outputs of operators whose shapes can be inferred before a run."""
     for op in ops:
         names = [op.inputs.get(slot.name, ()) for slot in op.definition.proto.inputs]
         if not all(name in metas for slot in names for name in slot):
@@ -274,5 +267,5 @@ def infer_metas(program: Program | None, ops: Sequence[Operator], metas: dict[st
         outputs = [op.outputs.get(slot.name, ()) for slot in op.definition.proto.outputs]
         blocks = None if program is None else program.global_block().block_metas
         counts = tuple(map(len, outputs))
-        for slot, found in zip(outputs, op.definition.infer(given, op.attrs, counts, blocks)):
-            metas.update(zip(slot, found, strict=False))
+        for slot, inferred in zip(outputs, op.definition.infer(given, op.attrs, counts, blocks)):
+            metas.update(zip(slot, inferred, strict=False))

@@ -1,4 +1,4 @@
-"""Composites without a kernel: their bodies are written in their place."""
+"""Replaces composites without a kernel by their bodies."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def open_composite(
     outputs: Names,
     before: Mapping[str, Value | None],
 ) -> None:
-    """Append what the body of ``op`` writes to the builder's graph.
+    """Append the operators of the body of ``op`` to the builder's graph.
 
-    ``before`` are the values that the names of the outputs had: the body may write a variable that
-    it also reads.
+    ``before`` are the earlier values of the names of the outputs: the body may write a variable
+    that it also reads.
     """
     env = builder.env
     promised = {name: env.pop(name) for name in before}
@@ -37,7 +37,7 @@ def open_composite(
 
 
 class _GraphEmitter(BodyEmitter):
-    """Writes the operators of a body straight into the graph; there is no block."""
+    """Writes the operators of a body into the graph, which has no block."""
 
     def __init__(
         self,
@@ -52,22 +52,18 @@ class _GraphEmitter(BodyEmitter):
         self._index = op.index
 
     def find_definition(self, type: str) -> OpDefinition:
-        """Return the definition of an operator type of the request's Context."""
         return definition_of(type, self._builder.request.target.context.ops)
 
     def find_meta(self, name: str) -> Meta | None:
-        """Return the meta of a value, or of one that the body has yet to write."""
         value = self._builder.env.get(name)
         return self._promised[name] if value is None else value.meta
 
     def free_name(self, name: str) -> str:
-        """Return a name that no operator writes and no value has."""
         return self._builder.free_name(name)
 
     def add(
         self, definition: OpDefinition, inputs: Slots, outputs: Slots, attrs: dict[str, AttrValue]
     ) -> None:
-        """Append an operator to the graph."""
         self._builder.append(definition, inputs, outputs, attrs, self._index)
         for names in outputs.values():
             for name in names:

@@ -1,4 +1,4 @@
-"""What a turn of a loop reads and adds: an element, or a segment of several."""
+"""Cuts the arrays of a loop into what one turn reads and adds: an element, or a segment."""
 
 from __future__ import annotations
 
@@ -12,47 +12,27 @@ from opwright.lowering.graph.values import LoweredOp
 
 
 class Part(NamedTuple):
-    """Turns that one plan of the body takes, since their segments are as long as each other.
+    """Turns with segments of one length, which one plan of the body runs."""
 
-    Attributes
-    ----------
-    first : int
-        How many turns lie before them in the arrays.
-    n_turns : int
-        -1 for any number.
-    rows : int
-        How many elements a segment has.
-    """
-
-    first: int
-    n_turns: int
-    rows: int
+    first: int  # how many turns are before them in the arrays
+    n_turns: int  # -1 for any number
+    rows: int  # how many elements a segment has
 
 
 class Segments(NamedTuple):
-    """How a loop cuts its arrays.
+    """How a loop cuts its arrays."""
 
-    Attributes
-    ----------
-    names : frozenset of str
-        The variables of the body that are segments; the others are elements.
-    rows : int
-        How many elements a segment has, but for the last one; 0 for a loop without segments.
-    n_elements : int
-        How many there are in all.
-    """
-
-    names: frozenset[str]
-    rows: int
+    names: frozenset[str]  # the variables of the body that are segments; the others are elements
+    rows: int  # how many elements a segment but the last one has; 0 for a loop without segments
     n_elements: int
 
     @property
     def n_turns(self) -> int:
-        """How many segments there are."""
+        """The number of segments."""
         return -(-self.n_elements // self.rows)
 
     def cut(self, n_turns: int) -> list[Part]:
-        """Return the parts of a loop of so many turns, the last one of the rest."""
+        """Return the parts of a loop with this number of turns; the last one may be shorter."""
         if self.rows == 0:
             return [Part(0, n_turns, 0)]
         whole, rest = divmod(self.n_elements, self.rows)
@@ -60,12 +40,12 @@ class Segments(NamedTuple):
         return [*parts, Part(whole, 1, rest)] if rest else parts
 
     def read(self, name: str, array: Meta, part: Part) -> Meta:
-        """Return what a turn reads of an array."""
+        """Return the meta of what a turn reads of an array."""
         rows = (part.rows,) if name in self.names else ()
         return Meta((*rows, *array.shape[1:]), array.dtype)
 
     def join(self, op: LoweredOp, name: str, added: Meta, part: Part, n_turns: int) -> Meta:
-        """Return the array of what all turns add."""
+        """Return the meta of the array of what all turns add."""
         if name not in self.names:
             return Meta((n_turns, *added.shape), added.dtype)
         if added.shape[:1] != (part.rows,):
@@ -76,19 +56,13 @@ class Segments(NamedTuple):
         return Meta((self.n_elements, *added.shape[1:]), added.dtype)
 
     def skip(self, name: str, array: Meta, part: Part) -> int:
-        """Return how many bytes of an array lie before what the first turn of a part works on."""
+        """Return how many bytes of an array are before what the first turn of a part reads."""
         rows = part.first * (self.rows if name in self.names else 1)
         return size_bytes(Meta((rows, *array.shape[1:]), array.dtype))
 
 
 def find_segments(op: LoweredOp, control: Loop) -> Segments:
-    """Return how an operator cuts its arrays.
-
-    Raises
-    ------
-    ShapeError
-        Where the sequences that are read in segments have no common length along axis 0.
-    """
+    """Return how an operator cuts its arrays; ShapeError if their lengths along axis 0 differ."""
     rows = op.attrs.get(control.segment or "")
     if rows is None:
         return Segments(frozenset(), 0, 0)

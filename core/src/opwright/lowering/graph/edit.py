@@ -1,8 +1,9 @@
-"""Changes of a graph: each is checked when it is asked for, all are applied in one sweep."""
+"""Changes of a graph: each is checked when a pass requests it, all are applied together."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from opwright.errors import PluginError
@@ -17,15 +18,14 @@ if TYPE_CHECKING:
 
 
 class Edit:
-    """Changes that a pass collects: `fuse` and `bypass` say whether one can be made.
+    """Changes that a pass collects: `fuse` and `bypass` return whether one is allowed.
 
-    Both look at the graph as it was before the first change, and refuse what another change of
-    this edit might have made wrong. `apply` makes all changes; a new edit sees the result.
+    Both look at the graph before the first change, and refuse what may conflict with another
+    change of this edit. `apply` makes all changes; a new edit sees the result.
     """
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._known: Uses | None = None
         self._at: dict[LoweredOp, Sequence[LoweredOp]] = {}
         self._gone: set[LoweredOp] = set()
         self._lost: set[Value] = set()
@@ -35,12 +35,9 @@ class Edit:
         self._moved: set[Buffer] = set()
         self._directions: set[int] = set()
 
-    @property
-    def _uses(self) -> Uses:
-        """Looked up when the first change is asked for: many passes find nothing to change."""
-        if self._known is None:
-            self._known = self._graph.uses()
-        return self._known
+    @cached_property
+    def _uses(self) -> Uses:  # at the first request: many passes find nothing to change
+        return self._graph.uses()
 
     def fuse(
         self, ops: Sequence[LoweredOp], new: Sequence[LoweredOp], at: LoweredOp | None = None
@@ -54,20 +51,20 @@ class Edit:
         new : sequence of LoweredOp
             The replacements, in order; empty to remove operators whose results are unused.
         at : LoweredOp, optional
-            One of ``ops``, where the new ones stand; default: the last of them.
+            One of ``ops``, whose place the new ones take; default: the last of them.
 
         Returns
         -------
         bool
-            False, and nothing is changed, where another operator or the caller of the plan needs
-            a value that would get lost, where a value would be read too early or too late, where
-            an earlier change of this edit has taken one of ``ops``, or where a kernel is pinned
-            for one of them that the new ones do not come from, or the one of its type among them.
+            False, and nothing changes, if another operator or the caller of the plan needs a value
+            that would be lost, if a value would be read too early or too late, if an earlier
+            change of this edit has removed one of ``ops``, or if a kernel is pinned for one of
+            them, and the new ones (or the one of its type among them) have other kernels.
 
         Raises
         ------
         PluginError
-            Where ``ops`` are none of the graph's, or ``at`` is none of them.
+            If ``ops`` are not in the graph, or ``at`` is none of them.
         """
         position = self._uses.position
         old = set(ops)
@@ -87,39 +84,38 @@ class Edit:
             return False
         if any(op.has_effect and op is not at for op in ops):
             return False
-        made = {value for op in new for value in op.writes()}
-        written = {value for op in ops for values in op.outputs for value in values}
-        lost = written - made
+        written = {value for op in new for value in op.writes()}
+        lost = {value for op in ops for values in op.outputs for value in values} - written
         if not (
             self._can_lose(lost, old)
             and self._can_read(new, here, places)
-            and self._can_write(made, here, places)
+            and self._can_write(written, here, places)
             and self._keeps_pins(ops, new)
         ):
             return False
-        self._take(ops, new, at, lost, directions)
-        self._moved.update(v.buffer for v in made if self._uses.written_at.get(v, here) != here)
+        self._accept(ops, new, at, lost, directions)
+        self._moved.update(v.buffer for v in written if self._uses.written_at.get(v, here) != here)
         return True
 
     def bypass(self, op: LoweredOp, *sources: Value) -> bool:
-        """Take out an operator; its readers read ``sources`` instead, one for each output.
+        """Remove an operator; its readers read ``sources`` instead, one for each output.
 
         Parameters
         ----------
         op : LoweredOp
         *sources : Value
-            What holds the same data as the outputs, with equal shapes and dtypes.
+            Values with the same data as the outputs, of equal shapes and dtypes.
 
         Returns
         -------
         bool
-            False, and nothing is changed, where the output is visible outside or written in
-            place, or where a reader comes after the source was overwritten.
+            False, and nothing changes, if the output is visible outside or written in place, or
+            if a reader comes after the source was overwritten.
 
         Raises
         ------
         PluginError
-            Where ``op`` is none of the graph's, or a source does not fit.
+            If ``op`` is not in the graph, or a source does not fit.
         """
         outputs = op.writes()
         if op not in self._uses.position or [v.meta for v in outputs] != [v.meta for v in sources]:
@@ -138,7 +134,7 @@ class Edit:
         return True
 
     def current(self, value: Value) -> Value:
-        """Return what is read for a value after the bypasses so far: mostly the value itself."""
+        """Return what replaces a value after the bypasses so far: mostly the value itself."""
         while value in self._stand_in:
             value = self._stand_in[value]
         return value
@@ -164,7 +160,7 @@ class Edit:
         self._graph.forget_uses()
         return True
 
-    def _take(
+    def _accept(
         self,
         ops: Sequence[LoweredOp],
         new: Sequence[LoweredOp],
@@ -184,7 +180,7 @@ class Edit:
                 self._pinned.add(value.source or value)
 
     def _keeps_order(self, directions: set[int]) -> bool:
-        """Moves to the back do not disturb each other, nor do moves to the front; a mix may."""
+        """Whether all moves go to the back, or all to the front: a mix may conflict."""
         return not directions or len(directions | self._directions) == 1 or not self._directions
 
     def _can_lose(self, lost: set[Value], ops: set[LoweredOp]) -> bool:
@@ -195,20 +191,20 @@ class Edit:
         return all(stays_within(value, ops) for value in lost)
 
     def _can_read(self, new: Sequence[LoweredOp], here: int, places: Collection[int]) -> bool:
-        """Whether what the new operators read is there, before their place."""
-        made: set[Value] = set()
+        """Whether the values that the new operators read exist at their place."""
+        written: set[Value] = set()
         for op in new:
             for value in op.data_reads():
                 read = self.current(value)
                 own = read.source or read
-                if own in made:
+                if own in written:
                     continue
-                if own in self._lost or not self._is_there(own, here, places):
+                if own in self._lost or not self._exists(own, here, places):
                     return False
-            made.update(op.writes())
+            written.update(op.writes())
         return True
 
-    def _is_there(self, value: Value, here: int, places: Collection[int]) -> bool:
+    def _exists(self, value: Value, here: int, places: Collection[int]) -> bool:
         begin = self._uses.written_at.get(value, OUTSIDE)
         if begin in places or value.buffer in self._moved:
             return False
@@ -216,10 +212,10 @@ class Edit:
             return False
         return self._uses.holds(value, here, places)
 
-    def _can_write(self, made: set[Value], here: int, places: Collection[int]) -> bool:
-        """Whether no other operator stands between a write's old place and its new one."""
+    def _can_write(self, written: set[Value], here: int, places: Collection[int]) -> bool:
+        """Whether no operator between the old and the new place of a write uses its memory."""
         uses = self._uses
-        for value in made:
+        for value in written:
             old = uses.written_at.get(value, here)
             if old == here:
                 continue
@@ -233,17 +229,17 @@ class Edit:
         return True
 
     def _keeps_pins(self, ops: Sequence[LoweredOp], new: Sequence[LoweredOp]) -> bool:
-        """A kernel that is pinned by its operator's type runs, or another one of its library.
+        """Whether the pin of an operator's type still has its library, among the new operators.
 
-        Where one of the new operators is of that type, it is the one that the pin is for.
+        If one of them is of that type, the pin is for that one.
         """
         pins = self._graph.target.context.pins
         if not pins:
             return True
         for op in ops:
-            wanted = pins.get(op.type, pins.get(ANY))
-            heirs = [made for made in new if made.type == op.type] or new
-            if wanted is not None and not all(self._is_of(made, wanted) for made in heirs):
+            library = pins.get(op.type, pins.get(ANY))
+            heirs = [heir for heir in new if heir.type == op.type] or new
+            if library is not None and not all(self._is_of(heir, library) for heir in heirs):
                 return False
         return True
 
@@ -268,7 +264,7 @@ class Edit:
         )
 
     def _redirect(self, op: LoweredOp) -> None:
-        """Let an operator read what replaces its inputs."""
+        """Replace the inputs of an operator by their stand-ins."""
         if any(self._reads_anew(value) for values in op.inputs for value in values):
             op.inputs = tuple([tuple(map(self._read_instead, values)) for values in op.inputs])
             for child in op.children:
@@ -286,7 +282,7 @@ class Edit:
 
 
 def _writes_over(op: LoweredOp, value: Value) -> bool:
-    """Whether an operator writes an output where the value lies."""
+    """Whether an operator writes an output in place of the value."""
     return any(
         value in (read, read.source)
         for _, slot in op.definition.alias_slots

@@ -1,7 +1,7 @@
-"""The lowered form that passes rewrite: operators over values in the order of the program.
+"""The graph that passes rewrite: operators over values in the order of the program.
 
-A pass keeps the order of reads and writes of every buffer. How a pass is written:
-`opwright.rewriting`.
+A pass keeps the order of reads and writes of every buffer. `opwright.rewriting` shows how to write
+one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class KernelChooser(Protocol):
-    """Chooses kernels; `opwright.lowering.kernels.select` does, which is a room above."""
+    """Chooses kernels: `opwright.lowering.kernels.select`, a room above."""
 
     def find_kernel(self, op: LoweredOp, graph: Graph, /) -> bool:
         """Choose a kernel for an operator; False where no kernel accepts it."""
@@ -62,10 +62,10 @@ class Graph:
         Names that the network's operators write, persistable or not.
     feeds : dict of str to Value
     sinks : list of (Value, External)
-        Values that must lie in given memory when the plan ends: fetches, outputs of a body.
+        Values that must be in given memory when the plan ends: fetches, outputs of a body.
     keeps : list of Value
-        Values that must outlive the plan's last operator: a continuation reads them, or the next
-        turn of a loop.
+        Values that are needed after the last operator, by a continuation or the next turn of a
+        loop.
     fetches : list of Value
         The fetched values in order, once sinks are placed.
     signatures : dict
@@ -75,33 +75,10 @@ class Graph:
     keep_all : bool
         True for ``Network.run``: nothing may be removed.
     n_threads : int
-        How many threads the chosen kernels use: one count for all of them.
+        How many threads each of the chosen kernels uses.
     unfinished : dict of Prepared to Unfinished
-        Kernels that put off a part of their ``prepare`` until the end of lowering.
+        Kernels that defer a part of their ``prepare`` to the end of lowering.
     """
-
-    __slots__ = (
-        "_by_type",
-        "_kernels",
-        "_uses",
-        "continuation",
-        "device",
-        "feeds",
-        "fetches",
-        "is_body",
-        "keep_all",
-        "keeps",
-        "n_constant",
-        "n_threads",
-        "ops",
-        "prepare_s",
-        "program",
-        "signatures",
-        "sinks",
-        "target",
-        "unfinished",
-        "written_names",
-    )
 
     def __init__(
         self, request: LowerRequest, written_names: frozenset[str], kernels: KernelChooser
@@ -132,19 +109,19 @@ class Graph:
         return self.target.context.ops.find(op_type)
 
     def of_type(self, *types: str) -> list[LoweredOp]:
-        """Return the operators of these types, in order: cheap where there are none."""
+        """Return the operators of these types, in order: quickly if there are none."""
         if self._by_type is None:
             self._by_type = {}
             for op in self.ops:
                 self._by_type.setdefault(op.type, []).append(op)
-        found = [ops for ops in map(self._by_type.get, set(types)) if ops]
-        if len(found) < 2:
-            return list(found[0]) if found else []
-        wanted = frozenset(types)
-        return [op for op in self.ops if op.type in wanted]
+        lists = [ops for ops in map(self._by_type.get, set(types)) if ops]
+        if len(lists) < 2:
+            return list(lists[0]) if lists else []
+        requested = frozenset(types)
+        return [op for op in self.ops if op.type in requested]
 
     def value(self, name: str, meta: Meta) -> Value:
-        """Return a new value in memory of its own; ``name`` serves messages only."""
+        """Return a new value in its own memory; ``name`` is for messages."""
         return new_value(name, meta)
 
     def view(self, source: Value, meta: Meta) -> Value:
@@ -172,54 +149,53 @@ class Graph:
         ----------
         operator : OpDefinition or str
         inputs, outputs : mapping of str to Value or sequence of Value
-            By slot; absent slots are left out. Outputs may be values that other operators write
-            so far: so a fetch or a persistable keeps its contents.
+            By slot, without absent ones. Outputs may be values that other operators write now: a
+            fetch or a persistable so keeps its value.
         attrs : mapping, optional
-            Missing ones are filled with their defaults.
+            Others have their defaults.
         like : LoweredOp
             The operator of the program that errors name.
 
         Raises
         ------
         OpwrightError
-            Where operator, slots, attributes, dtypes or shapes are wrong, or an output that must
-            lie in the memory of an input does not.
+            If operator, slots, attributes, dtypes or shapes are wrong, or an output that must
+            share the memory of an input does not.
         """
         return make_op(self, operator, inputs, outputs, attrs or {}, like)
 
     def is_served(self, op_type: str) -> bool:
-        """Whether the plan's device has kernels of an operator, for any dtype: cheap to ask."""
+        """Whether the plan's device has kernels of an operator, for any dtype; a quick check."""
         kernels, lock = self.target.context.kernels, self.target.lock
-        if lock is not None:  # what was installed since then must not change the answer
+        if lock is not None:  # packages that were installed later must not change the answer
             known = [entry for entry in kernels.entries(op_type) if lock.includes(entry.package)]
             return any(entry.device in {self.device, ANY} for entry in known)
         devices = kernels.devices_of(op_type)
         return self.device in devices or ANY in devices
 
     def has_kernel(self, op: LoweredOp) -> bool:
-        """Whether the plan's device has a kernel that accepts ``op``; it is chosen then."""
+        """Choose a kernel of the plan's device for ``op``; return whether one accepts it."""
         return self._kernels.find_kernel(op, self)
 
     def has_preferring_kernel(self, op: LoweredOp, attr: str) -> bool:
-        """Whether the kernel that `has_kernel` would choose prefers what an attribute of ``op`` is.
+        """Choose the kernel of `has_kernel` if it prefers the value of an attribute of ``op``.
 
-        It is chosen then. What else it prefers must be so, too. No kernel is prepared behind the
-        last one that prefers it, see `opwright.kernel.KernelEntry.prefers`: where none does, none
-        at all.
+        Return whether it does; its other preferences must hold, too. Kernels after the last one
+        with this preference (`opwright.kernel.KernelEntry.prefers`) are not prepared.
         """
         return self._kernels.find_preferring_kernel(op, attr, self)
 
     def uses(self) -> Uses:
-        """Return who reads and writes what, as the graph is now; kept until it changes."""
+        """Return the readers and writers in the current graph; cached until it changes."""
         if self._uses is None:
             self._uses = Uses(self)
         return self._uses
 
     def edit(self) -> Edit:
-        """Return a collection of changes, each checked when it is asked for, applied at once."""
+        """Return an `Edit`, which collects changes and applies them together."""
         return Edit(self)
 
     def forget_uses(self) -> None:
-        """Have `uses` and `of_type` look again, after ``ops`` was changed manually."""
+        """Clear the caches of `uses` and `of_type`, after ``ops`` was changed manually."""
         self._uses = None
         self._by_type = None

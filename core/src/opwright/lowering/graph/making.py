@@ -1,4 +1,4 @@
-"""Operators of a graph: what follows from their inputs, and those that passes make anew."""
+"""Infers the outputs of lowered operators, and makes new operators for passes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Slots = Mapping[str, Value | Sequence[Value]]
 
 
 def metas_of(slots: Sequence[Sequence[Value]]) -> SlotMetas:
-    """The metas of values, slot by slot."""
+    """Return the metas of values, slot by slot."""
     metas = []
-    for slot in slots:  # nearly every slot holds one value: no inner loop for it
+    for slot in slots:  # nearly every slot has one value: no inner loop for it
         metas.append((slot[0].meta,) if len(slot) == 1 else tuple([value.meta for value in slot]))
     return tuple(metas)
 
 
 def signature_of(op: LoweredOp) -> Signature:
-    """What follows from the operator's metas and attributes; made here for operators of passes."""
+    """Return the signature of an operator; those of passes get it here."""
     if op.signature is None:
         metas = metas_of(op.inputs), metas_of(op.outputs)
         op.signature = Signature(op.definition, *metas, op.attrs)
@@ -35,7 +35,7 @@ def signature_of(op: LoweredOp) -> Signature:
 
 
 def infer_op(graph: Graph, op: LoweredOp, counts: tuple[int, ...]) -> Signature:
-    """Infer the outputs; of equal operators, as in the layers of a deep network, only once."""
+    """Infer the outputs, only once for equal operators, as in the layers of a deep network."""
     metas = metas_of(op.inputs)
     key = (op.type, metas, counts, attrs_key(op.attrs))
     signature = graph.signatures.get(key)
@@ -58,14 +58,18 @@ def make_op(
     """See `Graph.make`."""
     definition = graph.target.context.ops.get(operator) if isinstance(operator, str) else operator
     proto = definition.proto
-    given, wanted = _list_values(inputs), _list_values(outputs)
-    _check_aliases(definition, given, wanted)
-    in_place = {slot.name: given.get(slot.aliases or "", ()) for slot in proto.outputs}
-    aliased = {proto.outputs[i].name for i, _ in definition.alias_slots}
-    named = {slot: in_place[slot] if slot in aliased else wanted[slot] for slot in wanted}
-    definition.check_slots(given, named)
+    given, written_slots = _list_values(inputs), _list_values(outputs)
+    _check_aliases(definition, given, written_slots)
+    in_place = {proto.outputs[i].name: proto.inputs[j].name for i, j in definition.alias_slots}
+    definition.check_slots(
+        given,
+        {
+            slot: given.get(in_place[slot], ()) if slot in in_place else values
+            for slot, values in written_slots.items()
+        },
+    )
     read = tuple([given.get(slot.name, ()) for slot in proto.inputs])
-    written = tuple([wanted.get(slot.name, ()) for slot in proto.outputs])
+    written = tuple([written_slots.get(slot.name, ()) for slot in proto.outputs])
     op = LoweredOp(definition, read, proto.fill_attrs(attrs), like.index)
     op.signature = infer_op(graph, op, tuple([len(values) for values in written]))
     for slot, values, metas in zip(proto.outputs, written, op.signature.outputs, strict=True):
@@ -86,10 +90,10 @@ def make_op(
 
 
 def view_value(source: Value, meta: Meta) -> Value:
-    """The data of ``source`` in another shape."""
-    held = source.meta
-    if meta.dtype != held.dtype or numel(meta.shape) != numel(held.shape) or -1 in meta.shape:
-        raise ShapeError(f"view: dtype and number of elements must stay {held}, got {meta}")
+    """Return the data of ``source`` in another shape."""
+    old = source.meta
+    if meta.dtype != old.dtype or numel(meta.shape) != numel(old.shape) or -1 in meta.shape:
+        raise ShapeError(f"view: dtype and number of elements must stay {old}, got {meta}")
     view = Value(source.name, meta, source.buffer)
     view.source = source.source or source
     view.is_constant = source.is_constant
@@ -108,7 +112,7 @@ def _check_aliases(
     inputs: Mapping[str, tuple[Value, ...]],
     outputs: Mapping[str, tuple[Value, ...]],
 ) -> None:
-    """An output that the operator writes in place must lie where the input lies."""
+    """Refuse an output that the operator writes in place and that is in other memory."""
     for out_slot, in_slot in definition.alias_slots:
         output = definition.proto.outputs[out_slot].name
         input = definition.proto.inputs[in_slot].name
@@ -122,7 +126,7 @@ def _check_aliases(
 
 
 def _check_known(op: LoweredOp, outputs: tuple[tuple[Meta, ...], ...]) -> None:
-    """Inputs are known here, so outputs must be, unless the operator says that values decide."""
+    """Refuse outputs of unknown shape, since inputs are known, unless values decide the shape."""
     if op.definition.proto.dynamic_output:
         return
     for slot, metas in zip(op.definition.proto.outputs, outputs, strict=True):

@@ -1,7 +1,7 @@
 """What equal operators share within one lowering: metas, sizes, and the kernel chosen for them.
 
 A deep network has few different operators. Inferring shapes, hashing attributes and choosing a
-kernel are done once for each signature; the operators themselves only point to it.
+kernel are done once for each signature; operators refer to it.
 """
 
 from __future__ import annotations
@@ -25,24 +25,17 @@ if TYPE_CHECKING:
 SlotMetas = tuple[tuple[Meta, ...], ...]
 
 MAX_BYTES: Final = MAX_DIM
-"""Of a value, and of all values that share one memory: the runtime counts in signed 64 bits."""
+"""Limit of a value, and of all values in one memory: the runtime counts in signed 64 bits."""
 
 MAX_RANK: Final = 64
-"""Of NumPy's arrays."""
+"""The limit of NumPy."""
 
 
 class Choice(NamedTuple):
     """A kernel that was chosen for a signature.
 
-    Attributes
-    ----------
-    entry : KernelEntry
-    prepared : Prepared
-    reuse : tuple of (int, int)
-        Positions of output and input slots of one value each that the kernel lets lie in one
-        memory, equal in size and dtype.
-    refusals : tuple of (KernelEntry, str)
-        What would have come first, and why it does not serve.
+    ``reuse`` are the positions of output and input slots, of one value each and equal in size and
+    dtype, that may share memory; ``refusals`` are better kernels, and why they cannot be used.
     """
 
     entry: KernelEntry
@@ -106,7 +99,7 @@ class Signature:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes that a run reads and writes; those of dynamic outputs are not known."""
+        """Bytes that a run reads and writes, without those of dynamic outputs."""
         if self._moved_bytes < 0:
             slots = zip(self.definition.proto.inputs, self.inputs, strict=True)
             read = sum(size_bytes(m) for slot, ms in slots if not slot.shape_only for m in ms)
@@ -114,25 +107,25 @@ class Signature:
         return self._moved_bytes
 
     def choose(self, entry: KernelEntry, prepared: Prepared, refusals: Refusals) -> Choice:
-        """Return the choice of a kernel, with what of its ``may_reuse`` fits these metas."""
+        """Return the choice of a kernel, with those of its ``may_reuse`` that fit these metas."""
         pairs = []
         for out_name, in_name in entry.may_reuse:
             out_slot = self.definition.output_index[out_name]
             in_slot = self.definition.input_index[in_name]
-            if self._fit(self.outputs[out_slot], self.inputs[in_slot]):
+            if _fit(self.outputs[out_slot], self.inputs[in_slot]):
                 pairs.append((out_slot, in_slot))
         return Choice(entry, prepared, tuple(pairs), refusals)
 
-    @staticmethod
-    def _fit(outputs: tuple[Meta, ...], inputs: tuple[Meta, ...]) -> bool:
-        if len(outputs) != 1 or len(inputs) != 1:
-            return False
-        out, source = outputs[0], inputs[0]
-        return out.dtype == source.dtype and size_bytes(out) == size_bytes(source)
+
+def _fit(outputs: tuple[Meta, ...], inputs: tuple[Meta, ...]) -> bool:
+    if len(outputs) != 1 or len(inputs) != 1:
+        return False
+    out, source = outputs[0], inputs[0]
+    return out.dtype == source.dtype and size_bytes(out) == size_bytes(source)
 
 
 def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Attributes as a key. The bits of floats go with a zero: 0.0 and -0.0 are equal."""
+    """Return attributes as a key. With a zero it has the bits of floats: 0.0 and -0.0 are equal."""
     if not attrs:
         return ()
     items = tuple(attrs.items())
@@ -144,7 +137,7 @@ def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _check_size(who: str, meta: Meta) -> None:
-    """Raise an error for what can be no array, NumPy's least of all; it counts a dim of 0 as 1."""
+    """Raise an error for a meta that NumPy cannot have, which counts a dim of 0 as 1."""
     if len(meta.shape) > MAX_RANK:
         raise ShapeError(f"{who} must have at most {MAX_RANK} dims, got {len(meta.shape)}")
     size = math.prod(max(dim, 1) for dim in meta.shape) * item_size(meta.dtype)
@@ -156,5 +149,5 @@ def _check_size(who: str, meta: Meta) -> None:
 
 
 def size_bytes(meta: Meta) -> int:
-    """Bytes of a value; 0 while a dimension is unknown."""
+    """Return the bytes of a value; 0 while a dimension is unknown."""
     return max(numel(meta.shape), 0) * item_size(meta.dtype)

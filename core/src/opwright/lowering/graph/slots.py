@@ -1,4 +1,4 @@
-"""What passes share: values by slot name, and operators made only where a kernel serves them."""
+"""Functions for passes: values by slot name, and operators that need a kernel."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from opwright.lowering.graph.values import LoweredOp, Value
 
 
 def input_of(op: LoweredOp, slot: str) -> Value | None:
-    """Return the one value of an input slot, None where it is absent or unknown to the operator."""
+    """Return the one value of an input slot, None if it is absent or unknown."""
     index = op.definition.input_index.get(slot)
     values = () if index is None else op.inputs[index]
     return values[0] if len(values) == 1 else None
 
 
 def output_of(op: LoweredOp, slot: str) -> Value | None:
-    """Return the one value of an output slot, None where it is absent or unknown."""
+    """Return the one value of an output slot, None if it is absent or unknown."""
     index = op.definition.output_index.get(slot)
     values = () if index is None else op.outputs[index]
     return values[0] if len(values) == 1 else None
 
 
 def other_input(op: LoweredOp, one: Value) -> Value | None:
-    """Return what an operator of ``x`` and ``y`` reads beside ``one``, None for twice the same."""
+    """Return the input beside ``one`` of an operator of ``x`` and ``y``, None if both are equal."""
     x, y = input_of(op, "x"), input_of(op, "y")
     if x is y:
         return None
@@ -47,14 +47,14 @@ def make_if_served(
     attrs: Mapping[str, Any],
     like: LoweredOp,
 ) -> LoweredOp | None:
-    """Return a new operator, None where it does not take these dtypes or no kernel accepts it.
+    """Return a new operator, None if it does not take these dtypes or no kernel accepts it.
 
     Slots that are None are absent.
     """
     given = {slot: value for slot, value in inputs.items() if value is not None}
     written = {slot: value for slot, value in outputs.items() if value is not None}
     try:
-        made = graph.make(op_type, given, written, attrs, like=like)
+        op = graph.make(op_type, given, written, attrs, like=like)
     except DtypeError:
         return None
-    return made if graph.has_kernel(made) else None
+    return op if graph.has_kernel(op) else None

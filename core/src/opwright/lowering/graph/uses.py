@@ -1,4 +1,4 @@
-"""Who reads and writes what in a graph, and at which positions: what passes ask before they act."""
+"""Finds the readers and writers of values and memory in a graph, with their positions."""
 
 from __future__ import annotations
 
@@ -16,34 +16,24 @@ OUTSIDE = -1
 
 
 class Uses:
-    """Reads and writes of one graph, as it was when this was made.
+    """Reads and writes of one graph, at the time when this was made.
 
-    Only reads of data count: an operator that wants a value's shape, or writes over it, does not
-    keep it alive.
+    Only reads of data count: an operator that reads only the shape of a value, or overwrites it,
+    does not keep it alive.
 
     Attributes
     ----------
     position : dict of LoweredOp to int
         Places in ``graph.ops``.
     written_at : dict of Value to int
-        Where a value is written; a value that is given from outside is left out.
+        Where a value is written; without values that are given from outside.
     """
-
-    __slots__ = (
-        "_first_write",
-        "_lasting",
-        "_readers",
-        "_reads",
-        "_rewrites",
-        "position",
-        "written_at",
-    )
 
     def __init__(self, graph: Graph) -> None:
         self.position: dict[LoweredOp, int] = {}
         self.written_at: dict[Value, int] = {}
         self._readers: dict[Value, list[LoweredOp]] = {}
-        self._reads: dict[Buffer, list[int]] | None = None  # made when first asked for
+        self._reads: dict[Buffer, list[int]] | None = None  # at the first request
         self._first_write: dict[Buffer, int] = {}
         self._rewrites: dict[Buffer, list[int]] = {}  # every write, where there are several
         self._lasting = {_own(value) for value, _ in graph.sinks}
@@ -74,18 +64,18 @@ class Uses:
                         rewrites.setdefault(buffer, [first_write[buffer]]).append(position)
 
     def _reads_of(self, buffer: Buffer) -> list[int]:
-        """Sorted positions at which memory is read."""
+        """Return the sorted positions at which memory is read."""
         if self._reads is None:
-            found: dict[Buffer, list[int]] = defaultdict(list)
+            reads: dict[Buffer, list[int]] = defaultdict(list)
             for value, readers in self._readers.items():
-                found[value.buffer] += map(self.position.__getitem__, readers)
-            for positions in found.values():
+                reads[value.buffer] += map(self.position.__getitem__, readers)
+            for positions in reads.values():
                 positions.sort()
-            self._reads = dict(found)
+            self._reads = dict(reads)
         return self._reads.get(buffer, [])
 
     def _writes_of(self, buffer: Buffer) -> Sequence[int]:
-        """Sorted positions at which memory is written."""
+        """Return the sorted positions at which memory is written."""
         if buffer in self._rewrites:
             return self._rewrites[buffer]
         return (self._first_write[buffer],) if buffer in self._first_write else ()
@@ -95,7 +85,7 @@ class Uses:
         return tuple(self._readers.get(value, ()))
 
     def is_visible(self, value: Value) -> bool:
-        """Whether a value is wanted beyond the operators: fetched, kept on, or left in the scope.
+        """Whether a value is used beyond the operators: fetched, kept, or left in the scope.
 
         A version of a persistable that is overwritten later is not.
         """
@@ -108,7 +98,7 @@ class Uses:
         return written == OUTSIDE or written == self._writes_of(value.buffer)[-1]
 
     def only_reader(self, value: Value) -> LoweredOp | None:
-        """Return the one operator that reads a value which is visible nowhere else, or None."""
+        """Return the only reader of a value that is not visible outside, else None."""
         readers = self._readers.get(value, ())
         if len(readers) != 1 or value.source is not None or self.is_visible(value):
             return None
@@ -130,7 +120,7 @@ class Uses:
         """Whether an operator can run where another one stands.
 
         It may cross no write of memory that it reads, and no read or write of memory that it
-        writes. What stands at ``to`` itself is not looked at: it is what `op` is merged into.
+        writes. The operator ``to`` itself does not count: `op` is merged into it.
         """
         low, high = sorted((self.position[op], self.position[to]))
         for value in op.data_reads():

@@ -1,14 +1,15 @@
-"""What the lowered form is made of: values over buffers, and operators over values.
+"""The parts of a lowered graph: buffers, values in buffers, and operators over values.
 
-Names of a program are mutable; here each write of a name makes a new `Value`. Two values that are
-one memory (``param`` and ``param_out``) share a `Buffer`.
+Names of a program are mutable; here each write of a name creates a new `Value`. Two values in the
+same memory (``param`` and ``param_out``) share a `Buffer`.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta
@@ -23,11 +24,11 @@ COPY: Final = OpDefinition(
     OpProto("@copy", "Copies.", (VarProto("x", "any"),), (VarProto("out", "like x"),), ()),
     infer_shape=lambda ctx: ctx.set_output("out", *ctx.input("x")),
 )
-"""The structural operator that copies a value into another buffer; the runtime itself runs it."""
+"""The operator that copies a value into another buffer; the runtime runs it without a kernel."""
 
 
 class Role(enum.IntEnum):
-    """Who gives the memory of an external buffer; the numbers are the runtime's."""
+    """Who provides the memory of an external buffer; the numbers are those of the runtime."""
 
     FEED = 0
     FETCH = 1
@@ -35,20 +36,16 @@ class Role(enum.IntEnum):
     CAPTURED = 3
 
 
+@dataclass(slots=True, eq=False)
 class External:
     """Memory that a plan does not own: of a feed, a fetch, a persistable or the outer plan."""
 
-    __slots__ = ("create", "device", "index", "meta", "name", "role")
-
-    def __init__(
-        self, role: Role, name: str, meta: Meta, device: str | None = None, create: bool = False
-    ) -> None:
-        self.role = role
-        self.name = name
-        self.meta = meta
-        self.device = device
-        self.create = create
-        self.index = -1
+    role: Role
+    name: str
+    meta: Meta
+    device: str | None = None
+    create: bool = False
+    index: int = -1
 
 
 class Buffer:
@@ -70,11 +67,11 @@ class Buffer:
 
     @property
     def is_owned(self) -> bool:
-        """Whether the plan gives the memory, at a place that is known before the run."""
+        """Whether the memory is the plan's own, at a place that is known before the run."""
         return self.external is None and not self.dynamic
 
     def root(self) -> Buffer:
-        """The buffer whose memory this one has taken over, itself otherwise."""
+        """Return the buffer whose memory this one reuses, by default itself."""
         buffer = self
         while buffer.shared_with is not None:
             buffer = buffer.shared_with
@@ -82,10 +79,10 @@ class Buffer:
 
 
 class Value:
-    """One version of one variable: written once, by ``op`` (None: given from outside).
+    """One version of one variable: written once, by ``op``, or given from outside (None).
 
-    ``source`` is None but for a view: there it is the value whose data this one shows in another
-    shape. Nobody writes a view. ``is_constant``: see `opwright.lowering.graph.constants`.
+    A view shows the data of another value, its ``source``, in another shape; no operator writes it.
+    ``is_constant``: see `opwright.lowering.graph.constants`.
     """
 
     __slots__ = ("buffer", "id", "is_constant", "meta", "name", "op", "shape_id", "source")
@@ -103,8 +100,9 @@ class Value:
         return f"{self.name} {self.meta.dtype}{list(self.meta.shape)}"
 
 
+@dataclass(slots=True, eq=False)
 class Child:
-    """The body of a control-flow operator: its plan, and which outer value is which external.
+    """The body of a control-flow operator: its plan, and the outer value of each external.
 
     Attributes
     ----------
@@ -122,31 +120,21 @@ class Child:
         Of a loop: the stacked outputs that are not read, which therefore have no memory.
     """
 
-    __slots__ = ("bindings", "elements", "n_turns", "plan", "skipped", "unread")
-
-    def __init__(
-        self,
-        plan: LoweredPlan,
-        bindings: tuple[tuple[Value, int], ...],
-        n_turns: int = -1,
-        elements: tuple[tuple[int, int], ...] = (),
-        skipped: tuple[int, ...] = (),
-    ) -> None:
-        self.plan = plan
-        self.bindings = bindings
-        self.n_turns = n_turns
-        self.elements = elements
-        self.skipped = skipped
-        self.unread: set[Value] = set()
+    plan: LoweredPlan
+    bindings: tuple[tuple[Value, int], ...]
+    n_turns: int = -1
+    elements: tuple[tuple[int, int], ...] = ()
+    skipped: tuple[int, ...] = ()
+    unread: set[Value] = field(default_factory=set)
 
 
 class LoweredOp:
     """One operator with values in place of names.
 
-    ``inputs`` and ``outputs`` hold a tuple of values for each slot, in the order of the OpProto;
-    an absent optional slot is an empty tuple. ``index`` is the operator's place in the network,
-    which errors name; ``origins`` the places of all that passes joined in it, empty where none did.
-    ``signature`` is shared by equal operators, so a pass that wants other attributes, shapes or
+    ``inputs`` and ``outputs`` have a tuple of values for each slot, in the order of the OpProto;
+    that of an absent optional slot is empty. ``index`` is the operator's place in the network, for
+    messages; ``origins`` are the places of the operators that passes have fused into it.
+    ``signature`` is shared by equal operators, so a pass that needs other attributes, shapes or
     dtypes makes a new operator.
     """
 
@@ -195,85 +183,77 @@ class LoweredOp:
         return f"{self.type}{self.inputs} -> {self.outputs}"
 
     def input(self, slot: str | None) -> tuple[Value, ...]:
-        """The values of an input slot; none for no slot."""
+        """Return the values of an input slot; none for no slot."""
         return () if slot is None else self.inputs[self.definition.input_index[slot]]
 
     def output(self, slot: str | None) -> tuple[Value, ...]:
-        """The values of an output slot; none for no slot."""
+        """Return the values of an output slot; none for no slot."""
         return () if slot is None else self.outputs[self.definition.output_index[slot]]
 
     @property
     def is_copy(self) -> bool:
-        """Whether this is the structural copy, which has no kernel."""
+        """Whether this is a copy, which has no kernel."""
         return self.definition is COPY
 
     @property
     def has_effect(self) -> bool:
-        """Whether it does more than to write its outputs, so that it runs in its place."""
+        """Whether it does more than write its outputs, so that it must not move."""
         return self.definition.effect or not any(self.outputs)
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the shape of an output depends on values, so that it is known only in the run."""
+        """Whether the shape of an output is known only in the run."""
         if not self.definition.proto.dynamic_output:
             return False
         return any(value.buffer.dynamic for value in self.writes())
 
     def data_slots(self) -> tuple[tuple[Value, ...], ...]:
-        """Input slots whose data the operator reads; shape-only ones are left out."""
+        """Return the input slots whose data the operator reads, without shape-only ones."""
         if not self.definition.any_shape_only:
             return self.inputs
         slots = zip(self.definition.proto.inputs, self.inputs, strict=True)
         return tuple([values for slot, values in slots if not slot.shape_only])
 
     def data_reads(self) -> list[Value]:
-        """Values whose data the operator reads; those of shape-only slots are left out."""
-        return flatten(self.data_slots())
+        """Return the values whose data the operator reads, without those of shape-only slots."""
+        return _flatten(self.data_slots())
 
     def writes(self) -> list[Value]:
-        """Every value that the operator writes."""
-        return flatten(self.outputs)
+        """Return every value that the operator writes."""
+        return _flatten(self.outputs)
 
 
-class Continuation:
-    """What follows an operator whose output shapes depend on values.
+class Continuation(NamedTuple):
+    """The operators after one whose output shapes depend on values.
 
-    ``resolve`` lowers the rest for the shapes found; it reads the values ``crossing`` by name.
+    ``resolve`` lowers them for the shapes of the values ``dynamic``; they read the values
+    ``crossing`` by name.
     """
 
-    __slots__ = ("crossing", "dynamic", "resolve")
-
-    def __init__(
-        self,
-        dynamic: tuple[Value, ...],
-        crossing: dict[str, Value],
-        resolve: Callable[[tuple[tuple[int, ...], ...]], Any],
-    ) -> None:
-        self.dynamic = dynamic
-        self.crossing = crossing
-        self.resolve = resolve
+    dynamic: tuple[Value, ...]
+    crossing: dict[str, Value]
+    resolve: Callable[[tuple[tuple[int, ...], ...]], Any]
 
 
-def flatten(slots: Iterable[Iterable[Value]]) -> list[Value]:
-    """The values of all slots."""
-    found: list[Value] = []
+def _flatten(slots: Iterable[Iterable[Value]]) -> list[Value]:
+    flat: list[Value] = []
     for values in slots:  # for one or two slots twice as fast as a comprehension or a chain
-        found += values
-    return found
+        flat += values
+    return flat
 
 
 def new_value(name: str, meta: Meta, op: LoweredOp | None = None) -> Value:
-    """A value in memory of the plan's own."""
+    """Return a value in memory of the plan."""
     return Value(name, meta, Buffer(size_bytes(meta)), op)
 
 
 def external_value(external: External) -> Value:
-    """A value that is given from outside."""
+    """Return a value that is given from outside."""
     return Value(external.name, external.meta, Buffer(size_bytes(external.meta), external))
 
 
 def copy_op(source: Value, target: Value, index: int) -> LoweredOp:
-    """The structural operator that copies ``source`` into the buffer of ``target``."""
+    """Return an operator that copies ``source`` into the buffer of ``target``."""
     op = LoweredOp(COPY, ((source,),), {}, index)
     op.outputs = ((target,),)
     target.op = op

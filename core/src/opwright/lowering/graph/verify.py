@@ -1,6 +1,6 @@
-"""What must hold of a graph after every pass: each read finds the value that it names.
+"""Verifies a graph after a pass: each read must find the value that it names.
 
-One sweep over the reads and writes of every buffer; it takes about a twentieth of the time in
+One pass over the reads and writes of every buffer, which takes about a twentieth of the time in
 which the same operators are lowered.
 """
 
@@ -18,7 +18,7 @@ Held = dict["Buffer", "Value"]
 
 
 def last_writes(graph: Graph) -> Held:
-    """Return what the scope's memory holds when the plan ends."""
+    """Return the values in the memory of the scope when the plan ends."""
     held: Held = {}
     for op in graph.ops:
         for values in op.outputs:
@@ -32,11 +32,7 @@ def last_writes(graph: Graph) -> Held:
 def find_violation(graph: Graph, lasting: Held) -> str | None:
     """Return what is wrong with a graph, or None.
 
-    Parameters
-    ----------
-    graph : Graph
-    lasting : dict of Buffer to Value
-        What `last_writes` gave before the pass: it must hold still.
+    `lasting` is what `last_writes` returned before the pass: it must still hold.
     """
     held: Held = {}
     for op in graph.ops:
@@ -65,8 +61,8 @@ def _captured_fault(op: LoweredOp, held: Held) -> str | None:
 
 
 def _final_fault(graph: Graph, held: Held, lasting: Held) -> str | None:
-    wanted = [value for value, _ in graph.sinks]
-    for value in [*wanted, *graph.keeps, *graph.fetches]:
+    sinks = [value for value, _ in graph.sinks]
+    for value in [*sinks, *graph.keeps, *graph.fetches]:
         found = held.get(value.buffer)
         if not _shows(value, found):
             return f"{value!r} is fetched, {_blame(found)}"
@@ -77,7 +73,7 @@ def _final_fault(graph: Graph, held: Held, lasting: Held) -> str | None:
 
 
 def _shows(value: Value, found: Value | None) -> bool:
-    """Whether memory that holds ``found`` (None: what was given) shows ``value``."""
+    """Whether ``value`` is in memory that has the value ``found`` (None: what was given)."""
     if found is not None:
         return found is value or found is value.source
     given = value.source or value

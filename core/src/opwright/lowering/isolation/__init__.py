@@ -1,6 +1,6 @@
-"""Kernels of the host that run in a process of their own, for plugins that a user names.
+"""Kernels of the host that run in a separate process, for plugins that a user names.
 
-`process` starts such a process and sends it requests, `memory` is shared with it, and `kernel` is
+`process` starts the process and sends it requests, `memory` is shared with it, and `kernel` is
 what a plan runs instead of an isolated kernel. The other side is `opwright.run.kernel_server`.
 """
 

@@ -1,70 +1,48 @@
-"""What a plan runs instead of an isolated kernel: it hands over inputs, and fetches outputs."""
+"""What a plan runs instead of an isolated kernel: it sends inputs and receives outputs."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from opwright import _runtime
 from opwright.describe.dtypes import canonical_dtype
 from opwright.errors import KernelError
+from opwright.lowering.graph.making import signature_of
 from opwright.lowering.isolation.process import KernelCall, KernelProcess
 from opwright.plugins.discover import Settings
 from opwright.registry.prepare_context import Refuse, Unsupported
 
 if TYPE_CHECKING:
-    from opwright.describe.meta import Meta
     from opwright.describe.op_proto import OpProto
+    from opwright.lowering.graph.values import LoweredOp
+    from opwright.lowering.request import Target
     from opwright.registry import KernelEntry
 
 _processes: Final[dict[str, tuple[object, KernelProcess]]] = {}
-"""One for each plugin, beside the time limit and the path that it was made for."""
+"""For each plugin: time limit and path for which a process was started, and the process."""
 
 
 def prepare_isolated(
-    entry: KernelEntry,
-    proto: OpProto,
-    metas: tuple[Sequence[Sequence[Meta]], Sequence[Sequence[Meta]]],
-    attrs: Mapping[str, Any],
-    packable: tuple[int, ...],
-    options: tuple[tuple[str, Any], ...],
-    *,
-    deterministic: bool,
+    entry: KernelEntry, op: LoweredOp, packable: tuple[int, ...], target: Target
 ) -> _runtime.Prepared | Refuse:
     """Return what runs a kernel in the process of its plugin, or the kernel's refusal.
-
-    Parameters
-    ----------
-    entry : KernelEntry
-    proto : OpProto
-        Of its operator.
-    metas : (inputs, outputs)
-        Slot by slot.
-    attrs : mapping
-        Those that are not absent.
-    packable : tuple of int
-        Flat inputs that the plan never writes.
-    options : tuple of (str, value)
-        Those that differ from their defaults.
-    deterministic : bool
-        Whether the plan's bits must not depend on the number of threads.
 
     Raises
     ------
     KernelError
-        Where ``prepare`` fails, ends the process, or does not return.
+        If ``prepare`` fails, ends the process, or does not return.
     """
-    inputs, outputs = metas
+    proto, signature = op.definition.proto, signature_of(op)
     call = KernelCall(
         tuple(entry.key),
         tuple(entry.package),
-        tuple(attrs.items()),
-        tuple(tuple((meta.shape, meta.dtype) for meta in slot) for slot in inputs),
-        tuple(map(len, outputs)),
+        tuple(op.attrs.items()),
+        tuple(tuple((meta.shape, meta.dtype) for meta in slot) for slot in signature.inputs),
+        tuple(map(len, signature.outputs)),
         packable if entry.takes_prepare else (),
-        options,
-        deterministic,
+        target.options or (),
+        target.deterministic,
     )
     kernel = IsolatedKernel(entry, proto, call)
     if entry.takes_prepare:
@@ -81,14 +59,9 @@ def prepare_isolated(
 
 
 class IsolatedKernel:
-    """A function of arrays, which another process computes.
+    """A function of arrays that another process computes.
 
-    Parameters
-    ----------
-    entry : KernelEntry
-    proto : OpProto
-    call : KernelCall
-        Of the shapes that it is prepared for; it takes any others too.
+    It is prepared for the shapes of `call`, and can be called with any others.
     """
 
     def __init__(self, entry: KernelEntry, proto: OpProto, call: KernelCall) -> None:
@@ -98,7 +71,7 @@ class IsolatedKernel:
         self._call = call
 
     def prepare(self) -> Refuse | None:
-        """Have the kernel prepared, and return its refusal, None where it does not refuse."""
+        """Prepare the kernel in its process; return its refusal, if it refuses."""
         process = _find_process(self._plugin)
         with process.lock:
             kind, value = process.ask(self._who, "prepare", self._call)
@@ -118,7 +91,7 @@ class IsolatedKernel:
         process = _find_process(self._plugin)
         with process.lock:
             memory = process.memory
-            memory.reset()
+            memory.end = 0
             places: list[int] = []
             for slot, arrays, described in zip(self._inputs, inputs, metas, strict=True):
                 for array, meta in zip(arrays, described, strict=True):
@@ -145,9 +118,9 @@ def _as_tuple(slot: Any) -> tuple[Any, ...]:
 
 def _find_process(plugin: str) -> KernelProcess:
     limit_s = Settings.from_environment().isolate_time_limit_s
-    wanted = (limit_s, tuple(sys.path))
-    made, process = _processes.get(plugin, (None, None))
-    if process is None or made != wanted:
+    key = (limit_s, tuple(sys.path))
+    old_key, process = _processes.get(plugin, (None, None))
+    if process is None or old_key != key:
         process = KernelProcess(limit_s)
-        _processes[plugin] = (wanted, process)  # the former one ends when its last request has
+        _processes[plugin] = (key, process)  # the old one ends after its last request
     return process

@@ -1,7 +1,7 @@
 """The process in which the kernels of one plugin run, started at its first request.
 
-It keeps prepared kernels. Where it has ended, the next request starts another one; every request is
-complete, so that this one needs nothing of the process before.
+It keeps prepared kernels. If it has ended, the next request starts a new one; every request is
+complete, so a new process needs no state of the old one.
 """
 
 from __future__ import annotations
@@ -28,59 +28,29 @@ _START_S: Final = 120.0
 """How long a process may take to import opwright and find its plugins."""
 
 _LOOK_S: Final = 0.25
-"""How often a process that does not answer is looked at."""
+"""How often to check whether a process that does not answer still runs."""
 
 Slots = tuple[tuple[tuple[tuple[int, ...], str], ...], ...]
 """Shape and dtype of each array of each slot."""
 
 
 class KernelCall(NamedTuple):
-    """A kernel, with the shapes, attributes and options that it is prepared for.
+    """A kernel, with the shapes, attributes and options that it is prepared for."""
 
-    Attributes
-    ----------
-    key : tuple of str
-        Its `KernelKey`.
-    package : tuple of str
-        The `Package` that provides it.
-    attrs : tuple of (str, value)
-        Those that are not absent.
-    inputs : tuple of tuple of (tuple of int, str)
-        Shape and dtype of each array, slot by slot.
-    counts : tuple of int
-        How many arrays each output slot has.
-    packable : tuple of int
-        Flat inputs that the plan never writes.
-    options : tuple of (str, value)
-        Those that differ from their defaults.
-    deterministic : bool
-        Whether its bits must not depend on the number of threads.
-    """
-
-    key: tuple[str, ...]
-    package: tuple[str, ...]
+    key: tuple[str, ...]  # its `KernelKey`
+    package: tuple[str, ...]  # the `Package` that provides it
     attrs: tuple[tuple[str, Any], ...]
     inputs: Slots
-    counts: tuple[int, ...]
-    packable: tuple[int, ...]
-    options: tuple[tuple[str, Any], ...]
+    counts: tuple[int, ...]  # how many arrays each output slot has
+    packable: tuple[int, ...]  # flat inputs that the plan never writes
+    options: tuple[tuple[str, Any], ...]  # those that differ from their defaults
     deterministic: bool
 
 
 class KernelProcess:
-    """A process for the kernels of one plugin; one request at a time.
+    """A process for the kernels of one plugin; one request at a time, of at most `time_limit_s`.
 
-    Parameters
-    ----------
-    time_limit_s : float
-        How long one request may take.
-
-    Attributes
-    ----------
-    lock : threading.Lock
-        To be held from writing the memory to reading it.
-    memory : SharedMemory
-        Of the process that runs now.
+    The caller holds ``lock`` from writing ``memory`` to reading it.
     """
 
     def __init__(self, time_limit_s: float) -> None:
@@ -99,7 +69,7 @@ class KernelProcess:
         Raises
         ------
         KernelError
-            Where the process ends instead, or is ended since it takes too long; `who` begins it.
+            If the process ends, or takes too long and is ended; the message begins with `who`.
         """
         connection = self._start()
         try:
@@ -143,7 +113,7 @@ class KernelProcess:
         )
 
     def _start(self) -> Connection:
-        if self._owner != os.getpid():  # a fork: the process is the parent's
+        if self._owner != os.getpid():  # after a fork: the process belongs to the parent
             self._process = self._connection = None
             self._owner = os.getpid()
             self.memory = SharedMemory()
@@ -158,7 +128,7 @@ class KernelProcess:
         return self._connection
 
     def close(self) -> None:
-        """End the process; the next request starts another one, with memory of its own."""
+        """End the process; the next request starts a new one, with new memory."""
         if self._end is not None:
             self._end()
         self._process = self._connection = self._end = None
@@ -168,7 +138,7 @@ class KernelProcess:
 
 def _end_process(process: subprocess.Popen[bytes], connection: Connection, owner: int) -> None:
     if owner != os.getpid():
-        return  # after a fork: it serves the parent
+        return  # after a fork: the process belongs to the parent
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -182,18 +152,13 @@ def _how_it_ended(code: int) -> str:
 
 
 def _start_process(connection: int, memory: int) -> subprocess.Popen[bytes]:
-    """Start the process in a group of its own: Ctrl-C reaches this one alone, which ends all."""
-    path = [entry or str(Path.cwd()) for entry in sys.path]
+    """Start the process in its own group, so that Ctrl-C reaches only this one, which ends it."""
+    path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
     command = [sys.executable, "-P", "-m", "opwright.run.kernel_server"]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path),
-        "OPWRIGHT_ISOLATE": "",
-    }
     return subprocess.Popen(
         [*command, str(connection), str(memory), str(os.getpid())],
         stdin=subprocess.DEVNULL,
-        env=environment,
+        env={**os.environ, "PYTHONPATH": path, "OPWRIGHT_ISOLATE": ""},
         pass_fds=(connection, memory),
         start_new_session=True,
     )

@@ -1,17 +1,16 @@
-"""What kernels put off in ``prepare``, such as compiling: done together, once a plan is complete.
+"""Completes what kernels defer in ``prepare``, such as compiling, at the end of lowering.
 
-A kernel that passes tried and left is not among them, so nothing is compiled that is not used.
+Kernels that passes tried and did not use are not completed, so nothing unused is compiled.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opwright.errors import KernelError
 from opwright.lowering.kernels.prepare import prepare_kernel
-from opwright.registry.prepare_context import Refuse
+from opwright.registry.prepare_context import Complete, Refuse
 
 if TYPE_CHECKING:
     from opwright._runtime import Prepared
@@ -19,48 +18,40 @@ if TYPE_CHECKING:
     from opwright.lowering.graph.values import LoweredOp
     from opwright.lowering.request import Target
     from opwright.registry import KernelEntry
-    from opwright.registry.prepare_context import Complete
 
 MAX_PREPARED = 4096
-"""Prepared kernels kept for later plans: those of the largest models, several times over."""
+"""Prepared kernels cached for later plans: several times as many as the largest models have."""
 
 
 class Unfinished(NamedTuple):
-    """A kernel whose ``prepare`` put something off, and how to call it again.
-
-    Attributes
-    ----------
-    entry : KernelEntry
-    key : tuple
-        Of the context's prepared kernels.
-    device : str
-    packable : tuple of int
-    target : Target
-    deferred : tuple of (callable, object)
-        What completes it, and what that is given.
-    """
+    """A kernel whose ``prepare`` deferred something, and the arguments to prepare it again."""
 
     entry: KernelEntry
-    key: tuple[Any, ...]
+    key: tuple[Any, ...]  # in the context's prepared kernels
     device: str
     packable: tuple[int, ...]
     target: Target
-    deferred: tuple[tuple[Complete, Any], ...]
+    deferred: tuple[tuple[Complete, Any], ...]  # functions with their arguments
 
 
 def finish_kernels(graph: Graph) -> None:
-    """Complete what the chosen kernels have put off, and prepare them again.
+    """Complete what the chosen kernels have deferred, and prepare them again.
 
     Raises
     ------
     OpwrightError
-        Where a kernel's ``prepare`` fails now; it names the operator.
+        If a kernel's ``prepare`` fails now; the message names the operator.
     """
     if not graph.unfinished:
         return
     begin = time.perf_counter()
     waiting = [op for op in graph.ops if op.prepared in graph.unfinished]
-    _complete(graph.unfinished[prepared] for prepared in {op.prepared: None for op in waiting})
+    groups: dict[Complete, list[Any]] = {}
+    for kernel in {op.prepared: None for op in waiting}:
+        for complete, work in graph.unfinished[kernel].deferred:
+            groups.setdefault(complete, []).append(work)
+    for complete, works in groups.items():
+        complete(works)
     finished: dict[Prepared, Prepared] = {}
     for op in waiting:
         prepared = finished.get(op.prepared)
@@ -72,22 +63,13 @@ def finish_kernels(graph: Graph) -> None:
     graph.prepare_s += time.perf_counter() - begin
 
 
-def _complete(unfinished: Iterable[Unfinished]) -> None:
-    groups: dict[Complete, list[Any]] = {}
-    for kernel in unfinished:
-        for complete, work in kernel.deferred:
-            groups.setdefault(complete, []).append(work)
-    for complete, works in groups.items():
-        complete(works)
-
-
 def _prepare_again(op: LoweredOp, kernel: Unfinished) -> Prepared:
     entry, key, device, packable, target, _ = kernel
-    kept = target.context.prepared
-    prepared = kept.get(key)  # another thread may have been faster
+    cache = target.context.prepared
+    prepared = cache.get(key)  # another thread may have been faster
     if prepared is None:
         prepared = prepare_kernel(entry, op, device, packable, target)
-        remember(kept, key, prepared)
+        remember(cache, key, prepared)
     before = op.prepared.workspace_bytes
     if isinstance(prepared, Refuse) or prepared.workspace_bytes != before:
         now = f"refused: {prepared.reason}" if isinstance(prepared, Refuse) else "other workspace"
@@ -98,8 +80,8 @@ def _prepare_again(op: LoweredOp, kernel: Unfinished) -> Prepared:
     return prepared
 
 
-def remember(kept: dict[Any, Any], key: Any, prepared: object) -> None:
-    """Keep a prepared kernel for later plans, and forget the oldest of too many."""
-    if len(kept) >= MAX_PREPARED:
-        kept.pop(next(iter(kept)), None)  # plans keep what they use
-    kept[key] = prepared
+def remember(cache: dict[Any, Any], key: Any, prepared: object) -> None:
+    """Cache a prepared kernel for later plans, and drop the oldest if there are too many."""
+    if len(cache) >= MAX_PREPARED:
+        cache.pop(next(iter(cache)), None)  # plans keep what they use
+    cache[key] = prepared

@@ -1,4 +1,4 @@
-"""A kernel made ready for one operator: a Python one or a compiled one, for any device."""
+"""Prepares a kernel for one operator: a Python or a compiled one, for any device."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
 from opwright.lowering.graph.making import signature_of
 from opwright.lowering.graph.values import LoweredOp
 from opwright.plugins.discover import Settings
-from opwright.registry import HOST_DEVICE
-from opwright.registry.prepare_context import DeviceCall, PrepareContext, Refuse, Unsupported
+from opwright.registry import HOST_DEVICE, KernelEntry
+from opwright.registry.prepare_context import (
+    Complete,
+    DeviceCall,
+    PrepareContext,
+    Refuse,
+    Unsupported,
+)
 
 if TYPE_CHECKING:
     from opwright.lowering.request import Target
-    from opwright.registry import KernelEntry
-    from opwright.registry.prepare_context import Complete
     from opwright.registry.python_layout import PythonLayout
 
 
@@ -29,7 +33,7 @@ def prepare_kernel(
     target: Target,
     deferred: list[tuple[Complete, Any]] | None = None,
 ) -> _runtime.Prepared | Refuse:
-    """Make a kernel ready for an operator's attributes and metas, or return its refusal.
+    """Prepare a kernel for an operator's attributes and metas, or return its refusal.
 
     Parameters
     ----------
@@ -41,16 +45,18 @@ def prepare_kernel(
         Flat arguments that the plan reads from the scope and never writes.
     target : Target
     deferred : list, optional
-        Takes what the kernel puts off until the end of lowering; what is returned then only says
-        what will be. Without it nothing can be put off.
+        The kernel adds what it defers to the end of lowering; the result then only describes the
+        kernel. Without it nothing can be deferred.
 
     Raises
     ------
     OpwrightError
-        Where prepare fails without refusing.
+        If prepare fails without refusing.
     """
     if device == HOST_DEVICE and entry.package.plugin in Settings.from_environment().isolated:
-        return _prepare_isolated(entry, op, packable, target)
+        from opwright.lowering.isolation import prepare_isolated  # imports take 10 ms
+
+        return prepare_isolated(entry, op, packable, target)
     if entry.is_native:
         return _prepare_native(entry, op, device, packable, target)
     if entry.layout is not None:
@@ -59,22 +65,21 @@ def prepare_kernel(
 
 
 def opened_device(device: str, target: Target) -> _runtime.Device | None:
-    """The runtime's device of an operator; None for the host."""
+    """Return the runtime's device of an operator; None for the host."""
     return None if device == HOST_DEVICE else open_device(target.device, target.context)
 
 
-def _lack_of_arrays(device: str, target: Target) -> str | None:
-    """Why Python kernels of an operator's device would get no arrays; None where they do."""
+def _find_lack_of_arrays(device: str, target: Target) -> str | None:
     return None if device == HOST_DEVICE else find_lack_of_arrays(target.device, target.context)
 
 
 def _attributes(op: LoweredOp) -> dict[str, Any]:
-    """Every attribute of an operator, None where absent."""
+    """Return every attribute of an operator, None for absent ones."""
     return {attr.name: op.attrs.get(attr.name) for attr in op.definition.proto.attrs}
 
 
 def _duplicable(op: LoweredOp) -> list[int]:
-    """The places of the slots that take lists."""
+    """Return the positions of the slots that take lists."""
     proto = op.definition.proto
     return [i for i, slot in enumerate((*proto.inputs, *proto.outputs)) if slot.duplicable]
 
@@ -82,10 +87,10 @@ def _duplicable(op: LoweredOp) -> list[int]:
 def _prepare_function(
     entry: KernelEntry, layout: PythonLayout, op: LoweredOp, device: str, target: Target
 ) -> _runtime.Prepared | Refuse:
-    """Make a Python function, which takes attributes beside arrays, ready for these attributes."""
-    lacking = _lack_of_arrays(device, target)
-    if lacking is not None:
-        return Refuse(lacking)
+    """Prepare a Python function, which takes attributes beside arrays."""
+    reason = _find_lack_of_arrays(device, target)
+    if reason is not None:
+        return Refuse(reason)
     attrs = _attributes(op)
     return _runtime.prepare_python(
         entry.load(),
@@ -106,7 +111,7 @@ def _prepare_class(
     target: Target,
     deferred: list[tuple[Complete, Any]] | None,
 ) -> _runtime.Prepared | Refuse:
-    """Call a Python kernel's ``prepare`` for these attributes and metas."""
+    """Call a Python kernel's ``prepare``."""
     proto = op.definition.proto
     metas = signature_of(op)
     inputs = {s.name: m for s, m in zip(proto.inputs, metas.inputs, strict=True)}
@@ -122,13 +127,15 @@ def _prepare_class(
         ready = entry.load().prepare(ctx)
         if isinstance(ready, DeviceCall):
             return _prepare_call(ready, op, device, target)
-        lacking = _lack_of_arrays(device, target)
-        if lacking is not None:
-            return Refuse(lacking)
+        reason = _find_lack_of_arrays(device, target)
+        if reason is not None:
+            return Refuse(reason)
         binds = hasattr(ready, "bind")
         layout = entry.check_prepared(ready.bind if binds else ready)
-    except Refuse as refusal:
-        return _without_traceback(refusal)  # it is kept, and would keep the plan
+    except Refuse as refusal:  # without its traceback: it is cached, and would keep the plan
+        if isinstance(refusal, Unsupported):
+            return Unsupported(refusal.lack)
+        return Refuse(refusal.reason)
     except Exception as error:
         raise _failed(entry, op, error, "call ctx.refuse(reason) to decline") from error
     packs = {flat: pack for flat, pack in _packs(op, ctx).items() if flat in packable}
@@ -149,7 +156,7 @@ def _prepare_call(
     call: DeviceCall, op: LoweredOp, device: str, target: Target
 ) -> _runtime.Prepared | Refuse:
     """Prepare the kernel of the device's library that a Python kernel calls."""
-    opened = open_device(target.device, target.context)  # first: its lack says more
+    opened = open_device(target.device, target.context)  # first: its error says more
     helper = find_helper(device, call.kernel, target.context)
     metas = signature_of(op)
     try:
@@ -163,7 +170,6 @@ def _prepare_call(
 def _prepare_native(
     entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], target: Target
 ) -> _runtime.Prepared | Refuse:
-    """Make a compiled kernel ready for these attributes and metas, or return its refusal."""
     signature = signature_of(op)
     try:
         prepared: _runtime.Prepared = entry.load().prepare(
@@ -182,38 +188,13 @@ def _prepare_native(
     return prepared
 
 
-def _prepare_isolated(
-    entry: KernelEntry, op: LoweredOp, packable: tuple[int, ...], target: Target
-) -> _runtime.Prepared | Refuse:
-    from opwright.lowering.isolation import prepare_isolated  # what starts processes takes 10 ms
-
-    signature = signature_of(op)
-    metas = (signature.inputs, signature.outputs)
-    options = target.options or ()
-    return prepare_isolated(
-        entry,
-        op.definition.proto,
-        metas,
-        op.attrs,
-        packable,
-        options,
-        deterministic=target.deterministic,
-    )
-
-
-def _without_traceback(refusal: Refuse) -> Refuse:
-    if isinstance(refusal, Unsupported):
-        return Unsupported(refusal.lack)
-    return Refuse(refusal.reason)
-
-
 def _refusal(error: _runtime.RefusedError) -> Refuse:
     kind = Unsupported if isinstance(error, _runtime.UnsupportedError) else Refuse
     return kind(str(error) or "gave no reason")
 
 
 def _failed(entry: KernelEntry, op: LoweredOp, error: Exception, way_out: str) -> OpwrightError:
-    """The error for a kernel whose prepare failed, of the class that it raised if that is ours."""
+    """Return the error for a failed prepare, of the class that it raised if that is ours."""
     ours = type(error).__module__ == OpwrightError.__module__
     kind = type(error) if isinstance(error, OpwrightError) and ours else KernelError
     if isinstance(error, MemoryError):
@@ -225,7 +206,7 @@ def _failed(entry: KernelEntry, op: LoweredOp, error: Exception, way_out: str) -
 
 
 def _packs(op: LoweredOp, ctx: PrepareContext) -> dict[int, Callable[[Any], object]]:
-    """The pack functions that the kernel asked for, by flat argument."""
+    """Return the pack functions of the kernel, by flat argument."""
     packs = {}
     flat = 0
     for slot, values in zip(op.definition.proto.inputs, op.inputs, strict=True):

@@ -1,28 +1,23 @@
-"""Kernels that turn out to be broken when they are needed: kept out, told, and passed over."""
+"""Skips and reports kernels that fail to load at first use."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
 
 from opwright.errors import PluginError, RegistrationError
+from opwright.plugins.context import Context
 from opwright.plugins.discover import Settings
-from opwright.registry import PluginFailure
+from opwright.registry import KernelEntry, PluginFailure
 from opwright.registry.advice import advise_command
-
-if TYPE_CHECKING:
-    from opwright.plugins.context import Context
-    from opwright.registry import KernelEntry
 
 
 def find_load_failure(entry: KernelEntry, context: Context) -> str | None:
-    """Return why a kernel cannot be loaded, None where it can.
+    """Return why a kernel cannot be loaded, None if it can.
 
     Discovery imports no kernel and opens no library, so a module that fails, or a library that is
-    missing, damaged or of another ABI, shows here. One rule serves both: the kernel is a rejected
-    candidate, the failure is reported like one of discovery, and the next candidate serves. The
-    first kernel of each module or library warns, for another than the one that was installed may
-    be slower.
+    missing, damaged or of another ABI, is found here. In both cases the kernel is skipped, the
+    failure is reported like one of discovery, and the next candidate is tried. The first kernel of
+    each module or library warns, since the next candidate may be slower.
 
     Raises
     ------
@@ -41,12 +36,8 @@ def find_load_failure(entry: KernelEntry, context: Context) -> str | None:
         if Settings.from_environment().strict:
             raise
         known = context.prepared[key] = f"failed to load: {error}"
-        _tell(entry, error, context)
+        advice = advise_command(error, entry.package)
+        failure = PluginFailure(entry.package, str(error), "", advice)
+        if context.report.quarantine(failure, entry.origin):
+            warnings.warn(f"{error}; the kernel is skipped", RuntimeWarning, stacklevel=1)
     return known
-
-
-def _tell(entry: KernelEntry, error: Exception, context: Context) -> None:
-    package = entry.package
-    failure = PluginFailure(package, str(error), "", advise_command(error, package))
-    if context.report.quarantine(failure, entry.origin):
-        warnings.warn(f"{error}; the kernel is passed over", RuntimeWarning, stacklevel=2)

@@ -1,8 +1,8 @@
-"""Kernel selection: candidates in order, each prepared or refused; the rest is an error that helps.
+"""Chooses the kernel of each operator: the first candidate that does not refuse.
 
-Prepared kernels are kept in the context by (kernel, attributes, metas, threads, options): making
-one may cost milliseconds, and equal layers need it once. All kernels of a plan use one number of
-threads: that of the process, or one where the plan turns out to be short.
+Prepared kernels are cached in the context by (kernel, attributes, metas, threads, options): to
+prepare one may take milliseconds, and equal layers need it once. All kernels of a plan use the same
+number of threads: that of the process, or one if the plan turns out to be short.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from opwright.errors import KernelNotFoundError, OutOfMemoryError
 from opwright.lowering.graph.constants import is_constant
@@ -31,17 +31,16 @@ from opwright.lowering.kernels.finish import Unfinished, remember
 from opwright.lowering.kernels.prepare import opened_device, prepare_kernel
 from opwright.lowering.kernels.quarantine import find_load_failure
 from opwright.lowering.lock import describe_unserved, make_lock_error
-from opwright.registry import HOST_DEVICE
+from opwright.registry import HOST_DEVICE, KernelEntry
 from opwright.registry.kernels import REFUSED
 from opwright.registry.prepare_context import Refuse
 
 if TYPE_CHECKING:
     from opwright._runtime import Prepared
     from opwright.lowering.request import Target
-    from opwright.registry import KernelEntry
 
 NOT_DETERMINISTIC: Final = f"{REFUSED}two runs may give other bits, and the plan is deterministic"
-"""Why a kernel that declares it does not serve a deterministic plan."""
+"""Why a kernel that declares it cannot be used in a deterministic plan."""
 
 
 def select_kernels(graph: Graph) -> None:
@@ -50,33 +49,31 @@ def select_kernels(graph: Graph) -> None:
     Raises
     ------
     KernelNotFoundError
-        Listing what is registered, what was refused and why, and what to install.
+        It lists the registered kernels, refusals with reasons, and what to install.
     LockError
-        Listing the operators that no locked kernel serves.
+        It lists the operators without a locked kernel.
     """
-    moved = False
+    falls_back = False
     unserved = []
     for op in graph.ops:
-        if not _needs_kernel(op) or op.entry is not None:
-            continue
-        if find_kernel(op, graph):
+        if not _needs_kernel(op) or op.entry is not None or find_kernel(op, graph):
             continue
         if graph.target.fallback and _may_fall_back(op, graph) and _find(op, HOST_DEVICE, graph):
             op.device = HOST_DEVICE
-            moved = True
+            falls_back = True
             continue
         unserved.append(_describe_unserved(op, graph))
     if unserved and graph.target.lock is not None:
         raise make_lock_error(unserved, (), graph.target.context)
     graph.n_threads = graph.target.n_threads
     if graph.n_threads > 1:
-        _serve_alone(graph)
-    if moved:
-        _copy_across(graph)
+        _use_one_thread_if_short(graph)
+    if falls_back:
+        _add_copies(graph)
 
 
 def _describe_unserved(op: LoweredOp, graph: Graph) -> str:
-    """Return how an operator differs from the lock; raise where no kernel serves without it."""
+    """Return how an operator differs from the lock; raise if it has no kernel without a lock."""
     target, dtype = graph.target, signature_of(op).dtype
     candidates = target.context.candidates(op.type, graph.device, dtype)
     if target.fallback and _may_fall_back(op, graph):
@@ -104,8 +101,8 @@ def _needs_kernel(op: LoweredOp) -> bool:
     return not op.is_copy and not op.children
 
 
-def _serve_alone(graph: Graph) -> None:
-    """Choose kernels for one thread where the plan is short, unless one of them refuses that."""
+def _use_one_thread_if_short(graph: Graph) -> None:
+    """Choose kernels for one thread if the plan is short, unless one of them refuses that."""
     host = [
         op for op in graph.ops if _needs_kernel(op) and (op.device or graph.device) == HOST_DEVICE
     ]
@@ -120,56 +117,54 @@ def _serve_alone(graph: Graph) -> None:
         choice = choices.get(key)
         if choice is None:
             if HOST_DEVICE in signature_of(op).choices:
-                continue  # its kernel knows nothing of threads
-            choice = _choose_for(op, signature_of(op), HOST_DEVICE, graph, single)
+                continue  # its kernel does not depend on the number of threads
+            choice = _choose_for(op, HOST_DEVICE, graph, single)
             if choice is None:
                 return
             choices[key] = choice
         changed.append((op, choice))
     for op, choice in changed:
-        _give(op, choice)
+        _set_kernel(op, choice)
     graph.n_threads = 1
 
 
 def _may_fall_back(op: LoweredOp, graph: Graph) -> bool:
-    """Whether the host can run the operator; what it resizes would be out of the device's reach."""
+    """Whether the host can run the operator: not if its output gets its size in the run."""
     return graph.device != HOST_DEVICE and not op.is_dynamic
 
 
 def find_kernel(op: LoweredOp, graph: Graph) -> bool:
-    """Give ``op`` the best kernel of the plan's device; return whether there is one."""
+    """Choose the best kernel of the plan's device for ``op``; return whether there is one."""
     return _find(op, graph.device, graph)
 
 
 def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph) -> bool:
-    """Give ``op`` the best kernel if that prefers its attribute; return whether it does."""
+    """Choose the best kernel for ``op`` if that prefers its attribute; return whether it does."""
     signature = signature_of(op)
     candidates = graph.target.candidates(op.type, graph.device, signature.dtype)
     suited = [i for i, entry in enumerate(candidates) if entry.suits(op.attrs, name)]
     if not suited:
         return False
     choice = signature.choices.get(graph.device)
-    if choice is None:  # those behind the last one that prefers it cannot make it true
-        worth_asking = candidates[: suited[-1] + 1]
-        choice = _choose_for(op, signature, graph.device, graph, graph.target, worth_asking)
+    if choice is None:  # candidates after the last one that prefers it need not be tried
+        choice = _choose_for(op, graph.device, graph, graph.target, candidates[: suited[-1] + 1])
     if choice is None or not choice.entry.suits(op.attrs, name):
         return False
-    _give(op, choice)
+    _set_kernel(op, choice)
     return True
 
 
 def _find(op: LoweredOp, device: str, graph: Graph) -> bool:
-    signature = signature_of(op)
-    choice = signature.choices.get(device)
+    choice = signature_of(op).choices.get(device)
     if choice is None:
-        choice = _choose_for(op, signature, device, graph, graph.target)
+        choice = _choose_for(op, device, graph, graph.target)
     if choice is None:
         return False
-    _give(op, choice)
+    _set_kernel(op, choice)
     return True
 
 
-def _give(op: LoweredOp, choice: Choice) -> None:
+def _set_kernel(op: LoweredOp, choice: Choice) -> None:
     op.entry, op.prepared, op.reuse, refusals = choice
     if refusals:
         op.refusals = (*op.refusals, *refusals)
@@ -179,91 +174,87 @@ def _give(op: LoweredOp, choice: Choice) -> None:
 
 def _choose_for(
     op: LoweredOp,
-    signature: Signature,
     device: str,
     graph: Graph,
     target: Target,
     candidates: Sequence[KernelEntry] | None = None,
 ) -> Choice | None:
-    """The choice for these threads and packable arguments, made once for equal operators.
+    """Return the choice for these threads and packable arguments, shared by equal operators.
 
-    `candidates` are the only ones to try, the first of those that there are.
+    `candidates`, if given, are the only kernels to try.
     """
-    packable = _packable(op, graph)
+    signature, packable = signature_of(op), _packable(op, graph)
     key = (device, target.n_threads, packable)
     choice = signature.choices.get(key)
     if choice is None:
         if candidates is None:
             candidates = target.candidates(op.type, device, signature.dtype)
-        choice, depends = _choose(op, signature, device, packable, graph, target, candidates)
+        search = _Search(op, signature, device, packable, graph, target)
+        choice, depends = _choose(search, candidates)
         if choice is not None:
             target.choices.add_kernel(choice.entry, target.context)
             signature.choices[key if depends else device] = choice
     return choice
 
 
-def _choose(
-    op: LoweredOp,
-    signature: Signature,
-    device: str,
-    packable: tuple[int, ...],
-    graph: Graph,
-    target: Target,
-    candidates: Sequence[KernelEntry],
-) -> tuple[Choice | None, bool]:
-    """The first kernel that does not refuse, and whether it depends on more than the signature."""
+class _Search(NamedTuple):
+    """An operator that needs a kernel, and everything that decides which."""
+
+    op: LoweredOp
+    signature: Signature
+    device: str
+    packable: tuple[int, ...]
+    graph: Graph
+    target: Target
+
+
+def _choose(search: _Search, candidates: Sequence[KernelEntry]) -> tuple[Choice | None, bool]:
+    """Return the first kernel that does not refuse, and whether more than the signature decides."""
+    target = search.target
     depends = False
-    lacking: OutOfMemoryError | None = None
+    shortage: OutOfMemoryError | None = None
     refusals: list[tuple[KernelEntry, str]] = []
     for entry in candidates:
-        reason = _find_reason(entry, target)
+        reason = _find_exclusion(entry, target)
         if reason is not None:
             refusals.append((entry, reason))
             continue
         depends = depends or entry.takes_prepare
-        key = _key_of(entry, signature, device, packable, target)
-        prepared = target.context.prepared.get(key)
-        if prepared is None:
-            try:
-                prepared = _prepare(entry, key, op, device, packable, graph, target)
-            except OutOfMemoryError as error:
-                if target.deterministic:  # another kernel would give other bits
-                    raise
-                lacking = error
-                continue
+        try:
+            prepared = _prepare(entry, search)
+        except OutOfMemoryError as error:
+            if target.deterministic:  # another kernel would compute other bits
+                raise
+            shortage = error
+            continue
         if isinstance(prepared, Refuse):
             refusals.append((entry, REFUSED + prepared.reason))
             continue
-        if lacking is not None:
-            text = f"{lacking}; {entry.library!r} serves this plan instead"
+        if shortage is not None:
+            text = f"{shortage}; {entry.library!r} serves this plan instead"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
-        return signature.choose(entry, prepared, tuple(refusals)), depends
-    if lacking is not None:
-        raise lacking
-    op.refusals = (*op.refusals, *refusals)
+        return search.signature.choose(entry, prepared, tuple(refusals)), depends
+    if shortage is not None:
+        raise shortage
+    search.op.refusals = (*search.op.refusals, *refusals)
     return None, depends
 
 
-def _find_reason(entry: KernelEntry, target: Target) -> str | None:
-    """Why a kernel is not even asked, None where it is."""
+def _find_exclusion(entry: KernelEntry, target: Target) -> str | None:
+    """Return why a kernel is excluded without preparing it, or None."""
     fault = find_load_failure(entry, target.context)
     if fault is None and target.deterministic and not entry.deterministic:
         return NOT_DETERMINISTIC
     return fault
 
 
-def _key_of(
-    entry: KernelEntry,
-    signature: Signature,
-    device: str,
-    packable: tuple[int, ...],
-    target: Target,
-) -> tuple[Any, ...]:
-    """All that the prepared kernel depends on."""
+def _key_of(entry: KernelEntry, search: _Search) -> tuple[Any, ...]:
+    """Return everything that the prepared kernel depends on."""
+    _, signature, device, packable, _, target = search
     key: tuple[Any, ...] = (entry, signature.attrs_key)  # a function is prepared for any shape
     if entry.takes_prepare:
         metas = (signature.inputs, signature.outputs)
-        # What belongs to one device may be in it, such as a module that was loaded there.
+        # It may have something of one device, such as a module that was loaded there.
         opened = opened_device(device, target)
         count = (target.n_threads, target.deterministic)
         return (*key, *metas, opened, packable, count, target.options)
@@ -272,16 +263,13 @@ def _key_of(
     return key
 
 
-def _prepare(
-    entry: KernelEntry,
-    key: tuple[Any, ...],
-    op: LoweredOp,
-    device: str,
-    packable: tuple[int, ...],
-    graph: Graph,
-    target: Target,
-) -> Prepared | Refuse:
-    """Prepare a kernel, and remember it or its refusal; a lack of memory is not remembered."""
+def _prepare(entry: KernelEntry, search: _Search) -> Prepared | Refuse:
+    """Return a prepared kernel or its refusal; both are cached, a lack of memory is not."""
+    op, _, device, packable, graph, target = search
+    key = _key_of(entry, search)
+    cached: Prepared | Refuse | None = target.context.prepared.get(key)
+    if cached is not None:
+        return cached
     begin = time.perf_counter()
     deferred: list[Any] = []
     prepared = prepare_kernel(entry, op, device, packable, target, deferred)
@@ -295,21 +283,24 @@ def _prepare(
 
 
 def _packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
-    """Flat arguments that the plan reads from the scope and never writes, or makes of those."""
-    found: tuple[int, ...] = ()
+    """Return the flat arguments that the plan reads from the scope and never writes.
+
+    What it computes once from such ones alone counts as well.
+    """
+    packable: tuple[int, ...] = ()
     flat = 0
     for values in op.inputs:
         for value in values:
             external = value.buffer.external
             if external is not None and external.role is Role.PERSISTABLE:
-                found += () if external.name in graph.written_names else (flat,)
+                packable += () if external.name in graph.written_names else (flat,)
             elif value.is_constant and not is_constant(op):  # those come before all packing
-                found += (flat,)
+                packable += (flat,)
             flat += 1
-    return found
+    return packable
 
 
-def _copy_across(graph: Graph) -> None:
+def _add_copies(graph: Graph) -> None:
     """Put copies around the operators that run on the host instead of the plan's device."""
     ops: list[LoweredOp] = []
     for op in graph.ops:
@@ -337,7 +328,7 @@ def _to_host(op: LoweredOp, ops: list[LoweredOp]) -> None:
 
 
 def _from_host(op: LoweredOp, ops: list[LoweredOp]) -> None:
-    """Let the operator write on the host, in place where it must, and copy to the device."""
+    """Let the operator write on the host, in place if it must, and copy to the device."""
     aliased = dict(op.definition.alias_slots)
     slots = []
     for position, values in enumerate(op.outputs):

@@ -1,15 +1,17 @@
-"""Where values lie: in-place reuse, and memory shared by values that never live together.
+"""Assigns memory: values reuse that of inputs, and share that of values that are not needed later.
 
 Buffers that a plan owns get a *slot*: the smallest free one that is large enough, else the largest
-free one, grown. On an addressable device the slots follow each other in one arena; elsewhere each
-is a buffer of its own, so that a device of opaque handles needs no pointer arithmetic. On a device
-that shares no memory every buffer is a slot of exactly its size, for a checker to watch its ends.
+free one, which grows. On an addressable device the slots follow each other in one arena; on others
+each is a separate buffer, so that a device with opaque handles needs no pointer arithmetic. On a
+device that shares no memory every buffer is a slot of exactly its size, so that a checker can watch
+its ends.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Mapping
+from itertools import accumulate
 
 from opwright import _runtime
 from opwright.describe.control import Loop
@@ -28,30 +30,23 @@ _N_LISTED = 3
 class MemoryLayout:
     """Slot sizes in bytes for each device type (None: the plan's own)."""
 
-    __slots__ = ("slots",)
-
     def __init__(self) -> None:
         self.slots: dict[str | None, list[int]] = {}
 
     def offsets(self, device: str | None) -> list[int]:
-        """Offset of each slot where all lie in one arena; the last entry is the arena's size."""
-        total = 0
-        offsets = []
-        for size in self.slots.get(device, ()):
-            offsets.append(total)
-            total += size
-        offsets.append(total)
-        return offsets
+        """Return the offset of each slot in one arena, and the size of the arena."""
+        return list(accumulate(self.slots.get(device, ()), initial=0))
 
 
 def plan_memory(graph: Graph, device: _runtime.Device) -> MemoryLayout:
-    """Give every owned buffer a slot; sets ``Buffer.slot`` and makes operators work in place.
+    """Assign a slot to every owned buffer, and let operators work in place.
 
     `device` is the plan's own.
     """
-    place_sinks(graph)
+    _place_sinks(graph)
     if not device.shares_memory:
-        _forbid_reuse(graph)
+        for op in graph.ops:
+            op.reuse = op.reuse if op.device else ()
     _separate_overwritten_inputs(graph)
     _drop_unread_stacks(graph)
     _find_lifetimes(graph)
@@ -65,7 +60,7 @@ def plan_memory(graph: Graph, device: _runtime.Device) -> MemoryLayout:
 
 
 def _check_size(graph: Graph, layout: MemoryLayout, device: str | None) -> None:
-    """Raise OutOfMemoryError, with the largest values, where no arena could hold all of them."""
+    """Raise OutOfMemoryError, with the largest values, if no arena can be as large as all."""
     total = layout.offsets(device)[-1]
     if total <= MAX_BYTES:
         return
@@ -83,14 +78,8 @@ def _check_size(graph: Graph, layout: MemoryLayout, device: str | None) -> None:
     )
 
 
-def _forbid_reuse(graph: Graph) -> None:
-    for op in graph.ops:
-        if op.device is None:
-            op.reuse = ()
-
-
-def place_sinks(graph: Graph) -> None:
-    """Let the last writer write a fetched value where it is wanted; copy where that cannot be."""
+def _place_sinks(graph: Graph) -> None:
+    """Let the last writer write a fetched value to its destination, or else copy it there."""
     end = graph.ops[-1].index if graph.ops else 0
     for value, external in graph.sinks:
         buffer = value.buffer
@@ -112,7 +101,7 @@ def place_sinks(graph: Graph) -> None:
 
 
 def _drop_unread_stacks(graph: Graph) -> None:
-    """Give no memory to stacks of loops that are not read, or whose shape alone is."""
+    """Assign no memory to stacks of loops of which at most the shape is read."""
     loops = [(op, op.definition.control) for op in graph.ops if op.children]
     if not loops:
         return
@@ -128,9 +117,9 @@ def _drop_unread_stacks(graph: Graph) -> None:
 
 
 def _separate_overwritten_inputs(graph: Graph) -> None:
-    """Write beside a persistable that the same operator reads, unless it may work in place.
+    """Let an operator write to other memory than a persistable that it reads, and copy the result.
 
-    Only a declared alias or the kernel's ``may_reuse`` allows one memory for both.
+    Only a declared alias or the kernel's ``may_reuse`` allows the same memory for both.
     """
     ops: list[LoweredOp] = []
     for op in graph.ops:
@@ -139,13 +128,13 @@ def _separate_overwritten_inputs(graph: Graph) -> None:
             continue
         for value in op.writes():
             if value.buffer.external is not None:
-                ops += _copies_behind(op)
+                ops += _separate_outputs(op)
                 break
     graph.ops = ops
 
 
-def _copies_behind(op: LoweredOp) -> list[LoweredOp]:
-    """Let ``op`` write beside what it must not overwrite; return the copies that it then needs."""
+def _separate_outputs(op: LoweredOp) -> list[LoweredOp]:
+    """Give outputs that must not overwrite inputs other memory; return the copies that follow."""
     copies = []
     allowed = _in_place_pairs(op)
     read = {value.buffer for value in op.data_reads()}
@@ -155,15 +144,15 @@ def _copies_behind(op: LoweredOp) -> list[LoweredOp]:
             buffer = value.buffer
             if buffer.external is None or buffer not in read or (slot, buffer) in allowed:
                 continue
-            beside = new_value(value.name, value.meta, op)
-            outputs[slot] = (*outputs[slot][:k], beside, *outputs[slot][k + 1 :])
-            copies.append(copy_op(beside, value, op.index))
+            separate = new_value(value.name, value.meta, op)
+            outputs[slot] = (*outputs[slot][:k], separate, *outputs[slot][k + 1 :])
+            copies.append(copy_op(separate, value, op.index))
     op.outputs = tuple(outputs)
     return copies
 
 
 def _in_place_pairs(op: LoweredOp) -> set[tuple[int, Buffer]]:
-    """(output slot, buffer) pairs for which writing over the input is allowed."""
+    """Return the (output slot, buffer) pairs for which the operator may overwrite the input."""
     pairs: set[tuple[int, Buffer]] = set()
     for out_slot, in_slot in op.definition.alias_slots:
         pairs.update((out_slot, value.buffer) for value in op.inputs[in_slot])
@@ -172,18 +161,17 @@ def _in_place_pairs(op: LoweredOp) -> set[tuple[int, Buffer]]:
 
 
 def _reusable(op: LoweredOp, dying_at: int | None = None) -> list[tuple[int, Value, Value]]:
-    """(output slot, output, input) that the kernel lets share memory.
+    """Return (output slot, output, input) that may share memory, if no other slot reads the input.
 
-    What the kernel allows holds for an array that no other slot reads.
-    With ``dying_at`` only inputs count that no later operator reads.
+    With ``dying_at``, a position, only inputs count that no later operator reads.
     """
-    found = []
+    triples = []
     for out_slot, in_slot in op.reuse:
         source = op.inputs[in_slot][0]
         buffer = source.buffer.root()
         if (dying_at is None or buffer.last == dying_at) and _reads_once(op, buffer):
-            found.append((out_slot, op.outputs[out_slot][0], source))
-    return found
+            triples.append((out_slot, op.outputs[out_slot][0], source))
+    return triples
 
 
 def _reads_once(op: LoweredOp, buffer: Buffer) -> bool:
@@ -210,7 +198,7 @@ def _find_lifetimes(graph: Graph) -> None:
 
 
 def _reuse_inputs(op: LoweredOp, position: int) -> None:
-    """Give an output the buffer of an input that dies here, where the kernel allows it."""
+    """Give an output the buffer of an input that no later operator reads, if the kernel may."""
     taken: list[Buffer] = []
     for _, out, source in _reusable(op, position):
         old, new = out.buffer, source.buffer.root()
@@ -225,7 +213,7 @@ def _reuse_inputs(op: LoweredOp, position: int) -> None:
 
 
 def _assign_slots(graph: Graph, devices: Mapping[str | None, _runtime.Device]) -> MemoryLayout:
-    """Walk the operators once; a buffer takes a slot at its first and frees it at its last."""
+    """Assign slots: a buffer takes one at its first operator and frees it at its last."""
     layout = MemoryLayout()
     free: dict[str | None, list[tuple[int, int]]] = {}
     ending: dict[int, list[Buffer]] = {}
@@ -257,6 +245,6 @@ def _take_slot(
         buffer.slot = len(slots)
         slots.append(size)
         return
-    found = min(bisect_left(free, (size, 0)), len(free) - 1)
-    _, buffer.slot = free.pop(found)
+    place = min(bisect_left(free, (size, 0)), len(free) - 1)
+    _, buffer.slot = free.pop(place)
     slots[buffer.slot] = max(slots[buffer.slot], size)

@@ -1,4 +1,4 @@
-"""What a plan runs where: the answer of ``network.placement()``."""
+"""What a plan runs on which device: the result of ``network.placement()``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright.registry import HOST_DEVICE
 
 @dataclass(slots=True)
 class Placement:
-    """Counts over one plan, the bodies of its control flow included.
+    """Counts of one plan, with the bodies of its control flow.
 
     Attributes
     ----------
@@ -19,23 +19,23 @@ class Placement:
     operators : int
         Operators that run, after passes.
     python_steps : int
-        Those of them whose kernel is Python.
+        Operators with a Python kernel.
     kernels : Counter
         Operators by ``device/library``.
     types : Counter
-        Operators by type; what passes fused bears the name of the fused operator.
+        Operators by type, after fusion.
     refusals : dict of str to str
-        Kernels that would have come first, and why they do not serve, one reason each.
+        Better kernels that cannot be used, and why, with one reason each.
     copies : int
         Copies between buffers or devices.
     bytes_moved : int
         Bytes that these copies move in one run.
     n_threads : int
-        Threads that the kernels of the plan itself use; a body of control flow has its own count.
+        Threads that the kernels of the plan itself use; a body of control flow has its own number.
     prepare_s : float
         Seconds spent in the ``prepare`` of kernels.
     graph_refusal : str
-        Why the device launches the operators one by one. Empty where it replays them as one graph,
+        Why the device launches the operators one by one. Empty if it replays them as one graph,
         which it records in the second run.
     """
 
@@ -52,7 +52,7 @@ class Placement:
     graph_refusal: str = ""
 
     def add_child(self, child: Placement) -> None:
-        """Count the body of a control-flow operator in."""
+        """Add the counts of the body of a control-flow operator."""
         self.operators += child.operators
         self.python_steps += child.python_steps
         self.kernels.update(child.kernels)

@@ -1,10 +1,10 @@
-"""The last step of lowering: a `Graph` with kernels and memory becomes a runtime plan."""
+"""Builds the plan of the runtime from a `Graph` with kernels and memory."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opwright import _runtime
 from opwright.describe.control import Branch, Loop
@@ -17,59 +17,43 @@ from opwright.lowering.kernels.estimate import estimate_ns
 from opwright.lowering.layout.memory import MemoryLayout
 from opwright.lowering.layout.placement import Placement
 from opwright.plugins.discover import Settings
-from opwright.registry import HOST
+from opwright.registry import HOST, KernelEntry
 
 if TYPE_CHECKING:
     from opwright.describe.meta import Meta
     from opwright.lowering.request import LowerRequest, Target
-    from opwright.registry import KernelEntry
 
 
-class LoweredPlan:
-    """A plan of the runtime, and what is known of it.
+class LoweredPlan(NamedTuple):
+    """A plan of the runtime with its description.
 
     Attributes
     ----------
     plan : _runtime.Plan
     placement : Placement
-        What runs where.
     target : Target
         What it was lowered for.
     given_externals : dict of str to int
         Number of the external of each captured value that is read.
     fetch_externals : tuple of int
-        Externals of the fetches; only of those that are stacked where the others are values.
+        Externals of the fetches; of a loop's body only of those that are stacked.
     fetch_values : tuple of int
         Values of the fetches, in order.
     fetch_metas : tuple of Meta
     """
 
-    __slots__ = (
-        "fetch_externals",
-        "fetch_metas",
-        "fetch_values",
-        "given_externals",
-        "placement",
-        "plan",
-        "target",
-    )
-
-    def __init__(self, plan: _runtime.Plan, placement: Placement, target: Target) -> None:
-        self.plan = plan
-        self.placement = placement
-        self.target = target
-        self.given_externals: dict[str, int] = {}
-        self.fetch_externals: tuple[int, ...] = ()
-        self.fetch_values: tuple[int, ...] = ()
-        self.fetch_metas: tuple[Meta, ...] = ()
+    plan: _runtime.Plan
+    placement: Placement
+    target: Target
+    given_externals: dict[str, int]
+    fetch_externals: tuple[int, ...]
+    fetch_values: tuple[int, ...]
+    fetch_metas: tuple[Meta, ...]
 
 
-def assemble(graph: Graph, request: LowerRequest, layout: MemoryLayout) -> LoweredPlan:
-    """Build the runtime's plan."""
-    return _Assembler(graph, request, layout).build()
+class PlanAssembler:
+    """Hands values and steps of one graph to the plan builder of the runtime."""
 
-
-class _Assembler:
     def __init__(self, graph: Graph, request: LowerRequest, layout: MemoryLayout) -> None:
         self._graph = graph
         self._request = request
@@ -85,7 +69,8 @@ class _Assembler:
         self._lasting: dict[str, None] = {}
 
     def build(self) -> LoweredPlan:
-        self._lay_out()
+        """Return the plan."""
+        self._reserve_memory()
         graph, builder = self._graph, self._builder
         is_feed = self._request.given.role is Role.FEED
         for name, value in graph.feeds.items():  # in order, whether read or not
@@ -108,18 +93,20 @@ class _Assembler:
                 builder.fetch(fetch)
         self._continue()
         builder.writes(tuple(self._lasting))
-        plan = builder.build(StepErrors(graph.ops, self._device_name))
-        lowered = LoweredPlan(plan, self._placement(), self._request.target)
-        lowered.given_externals = self._given
-        lowered.fetch_values = tuple(fetches)
         n_kept = len(graph.keeps) if self._request.fetches.role is None else 0
         externals = [value.buffer.root().external for value in graph.fetches[n_kept:]]
-        lowered.fetch_externals = tuple(e.index for e in externals if e is not None)
-        lowered.fetch_metas = tuple(value.meta for value in graph.fetches)
-        return lowered
+        return LoweredPlan(
+            builder.build(StepErrors(graph.ops, self._device_name)),
+            self._placement(),
+            self._request.target,
+            self._given,
+            tuple(external.index for external in externals if external is not None),
+            tuple(fetches),
+            tuple(value.meta for value in graph.fetches),
+        )
 
     def _end_of_feeds(self) -> int:
-        """Position behind the last operator that reads a feed on the device; -1: there is none."""
+        """Return the position after the last operator that reads a feed on the device, else -1."""
         given = self._request.given
         if given.role is not Role.FEED or not given.on_device:
             return -1
@@ -130,7 +117,7 @@ class _Assembler:
                 end = position + 1
         return end
 
-    def _lay_out(self) -> None:
+    def _reserve_memory(self) -> None:
         for name, sizes in self._layout.slots.items():
             device = self._device if name is None else self._host
             if device.has_arena:
@@ -142,10 +129,10 @@ class _Assembler:
             self._offsets[name] = offsets
 
     def _value(self, value: Value) -> int:
-        """Number of a value, added at its first use."""
+        """Return the number of a value, which is added at its first use."""
         if value.id < 0:
             if value.source is not None:
-                self._value(value.source)  # the first value of an external says what it is
+                self._value(value.source)  # the first value of an external declares its meta
             kind, index, device = self._place(value.buffer.root())
             code = dtype_to_code(value.meta.dtype)
             value.id = self._builder.value(code, value.meta.shape, kind, index, device=device)
@@ -167,7 +154,7 @@ class _Assembler:
         return _runtime.EXTERNAL, external.index, device
 
     def _shape(self, value: Value) -> int:
-        """Number of a value of which only the shape is read."""
+        """Return the number of a value of which only the shape is read."""
         if value.shape_id < 0:
             code = dtype_to_code(value.meta.dtype)
             value.shape_id = self._builder.value(code, value.meta.shape, _runtime.NONE, 0)
@@ -177,10 +164,12 @@ class _Assembler:
         if op.is_copy:
             ((source,),), ((target,),) = op.inputs, op.outputs
             self._builder.copy(self._value(source), self._value(target), position)
-        elif op.children:
-            self._control(op, position)
-        else:
+        elif not op.children:
             self._kernel(op, position)
+        elif isinstance(op.definition.control, Loop):
+            self._loop(op, op.definition.control, position)
+        elif isinstance(op.definition.control, Branch):
+            self._branch(op, op.definition.control, position)
         leaves = op.definition.leaves_inputs(op.attrs)
         kept = {slot for slot, _ in op.definition.alias_slots} if leaves else ()
         for value in flatten(v for slot, v in enumerate(op.outputs) if slot not in kept):
@@ -215,13 +204,6 @@ class _Assembler:
             device=None if op.device is None else self._host,
         )
 
-    def _control(self, op: LoweredOp, position: int) -> None:
-        control = op.definition.control
-        if isinstance(control, Loop):
-            self._loop(op, control, position)
-        elif isinstance(control, Branch):
-            self._branch(op, control, position)
-
     def _branch(self, op: LoweredOp, control: Branch, position: int) -> None:
         outputs = [self._value(value) for value in op.outputs[0]]
         branches = []
@@ -245,14 +227,15 @@ class _Assembler:
     def _turns(
         self, op: LoweredOp, control: Loop, child: Child, position: int, reverse: bool
     ) -> None:
-        """Add the turns that one body takes; they go on from what is carried."""
+        """Add the turns of one body; they continue with the carried values."""
         outputs = op.output(control.outputs)
         condition = child.plan.fetch_values[len(outputs)] if control.condition else -1
-        triples = []
         names = op.attrs[control.block_inputs]
         next_values = child.plan.fetch_values[: len(outputs)]
-        for name, target, new in zip(names, outputs, next_values, strict=True):
-            triples.append((self._value(target), child.plan.given_externals[name], new))
+        triples = [
+            (self._value(target), child.plan.given_externals[name], new)
+            for name, target, new in zip(names, outputs, next_values, strict=True)
+        ]
         arrays = [value for slot, _ in control.stacks for value in op.output(slot)]
         stacks = zip(arrays, child.plan.fetch_externals, child.skipped, strict=True)
         sequences = zip(op.input(control.sequences), child.elements, strict=True)
@@ -263,7 +246,7 @@ class _Assembler:
             tuple((self._value(value), external) for value, external in child.bindings),
             child.n_turns,
             position,
-            self._only(op.input(control.condition)),
+            self._single(op.input(control.condition)),
             sequences=[
                 (self._value(value), external, offset)
                 for value, (external, offset) in sequences
@@ -273,13 +256,13 @@ class _Assembler:
                 (-1 if value in child.unread else self._value(value), external, offset)
                 for value, external, offset in stacks
             ],
-            turns=self._only(op.input(control.turns)),
-            turns_taken=self._only(op.output(control.turns_taken)),
+            turns=self._single(op.input(control.turns)),
+            turns_taken=self._single(op.output(control.turns_taken)),
             reverse=reverse,
         )
 
-    def _only(self, values: Sequence[Value]) -> int:
-        """Number of the value of a slot that takes one; -1 where it is absent."""
+    def _single(self, values: Sequence[Value]) -> int:
+        """Return the number of the value of a slot that takes one; -1 if it is absent."""
         return self._value(values[0]) if values else -1
 
     def _continue(self) -> None:

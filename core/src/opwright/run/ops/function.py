@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from opwright import _runtime
 from opwright.describe.definition import OpDefinition
@@ -13,10 +13,8 @@ from opwright.describe.docstring import make_docstring, returns_on_request
 from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrProto, OpProto, VarProto
 from opwright.errors import AttributeValueError, SlotError
+from opwright.plugins.context import Context
 from opwright.run.eager import EagerSource, Missing
-
-if TYPE_CHECKING:
-    from opwright.plugins.context import Context
 
 RETURNS: Final = "returns"
 """The argument that selects outputs by name; a slot or attribute of this name has precedence."""
