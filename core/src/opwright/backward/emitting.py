@@ -25,21 +25,12 @@ class GradientEmitter(BlockPlace):
 
     Outputs begin as temporaries, which can be renamed: when their names are chosen, it is not
     known yet what they are the gradient of.
-
-    Attributes
-    ----------
-    prefix : str
-        What fresh names begin with.
-    forward : ForwardOp or None
-        The operator whose gradient is being written.
     """
-
-    __slots__ = ("_mentions", "_renamed", "_versions", "forward", "prefix")
 
     def __init__(self, block: Block, versions: Versions) -> None:
         super().__init__(block)
-        self.prefix = ""
-        self.forward: ForwardOp | None = None
+        self.prefix = ""  # of fresh names
+        self.forward: ForwardOp | None = None  # the operator whose gradient is being written
         self._versions = versions
         self._mentions: dict[str, list[Operator]] = {}
         self._renamed: dict[str, str] = {}

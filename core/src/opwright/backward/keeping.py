@@ -65,7 +65,11 @@ class Keeping:
         """Return the variable with the number of turns taken; None where all are taken."""
         outputs, control = self._forward.op.outputs, self._control
         if control.turns_taken is not None:
-            return next(iter(outputs.get(control.turns_taken, ())), None) or self._count()
+            names = outputs.get(control.turns_taken)
+            if not names:
+                names = (self._define_output("turns", (1,), "int64"),)
+                self._replace({control.turns_taken: names}, {})
+            return names[0]
         given = self._forward.reads.get(control.turns or "", ())
         return ForwardName.of(given[0]) if given else None
 
@@ -90,16 +94,14 @@ class Keeping:
             return
         slot, attr = self._control.stacks[-1]
         op = self._forward.op
-        arrays = [self._define_array(name) for name in names]
+        arrays = []
+        for name in names:
+            like = self._body.var(name)
+            shape = None if like.shape is None else (self._n_turns(), *like.shape)
+            arrays.append(self._define_output(name, shape, like.dtype))
         kept = (*op.outputs.get(slot, ()), *arrays)
         self._replace({slot: kept}, {attr: (*names_in(op.attrs, attr), *names)})
         self._arrays.update(zip(names, arrays, strict=True))
-
-    def _define_array(self, name: str) -> str:
-        """Define an array with the value of a variable of the body in each turn."""
-        like = self._body.var(name)
-        shape = None if like.shape is None else (self._n_turns(), *like.shape)
-        return self._define_output(name, shape, like.dtype)
 
     def _n_turns(self) -> int:
         op, control = self._forward.op, self._control
@@ -114,11 +116,6 @@ class Keeping:
                 rows = op.attrs[str(control.segment)] if is_segment else 1
                 return -(-shape[0] // int(str(rows)))
         return -1
-
-    def _count(self) -> str:
-        name = self._define_output("turns", (1,), "int64")
-        self._replace({str(self._control.turns_taken): (name,)}, {})
-        return name
 
     def _define_output(self, word: str, shape: tuple[int, ...] | None, dtype: str) -> str:
         name = self._outer.program.free_name(f"{self._forward.first_output}/{word}")

@@ -108,24 +108,12 @@ def _as_names(slots: SlotKeys) -> SlotNames:
 
 
 class Versions:
-    """The operators of a block with the values that they read and write.
-
-    Attributes
-    ----------
-    forward : list of ForwardOp
-        In order.
-    last : dict of str to int
-        The version that each written name has at the end.
-    writers : dict of Key to ForwardOp
-        The operator that wrote each value; values of version 0 are not in it.
-    """
-
-    __slots__ = ("forward", "last", "writers")
+    """The operators of a block with the values that they read and write."""
 
     def __init__(self, ops: Sequence[Operator]) -> None:
         self.forward: list[ForwardOp] = []
-        self.last: dict[str, int] = {}
-        self.writers: dict[Key, ForwardOp] = {}
+        self.last: dict[str, int] = {}  # the version that each written name has at the end
+        self.writers: dict[Key, ForwardOp] = {}  # of each value; values of version 0 have none
         for index, op in enumerate(ops):
             self._add(index, op)
 

@@ -27,15 +27,6 @@ class Walk:
     """One walk over the operators of a block, from last to first.
 
     The names of gradients begin with `prefix` in the body of a control-flow operator.
-
-    Attributes
-    ----------
-    grads : dict of Key to str
-        The gradients of the wanted values; each is a variable of its own.
-    reasons : list of str
-        Why a wanted gradient of a control-flow operator does not exist.
-    sums : dict of str to str
-        Of captured variables: what the sum of their gradients begins with, in place of 0.
     """
 
     def __init__(self, route: Route, prefix: str = "") -> None:
@@ -43,9 +34,9 @@ class Walk:
         self.prefix = prefix
         self.block = route.block
         self.emitter = GradientEmitter(route.block, route.versions)
-        self.grads: dict[Key, str] = {}
-        self.reasons: list[str] = []
-        self.sums: dict[str, str] = {}
+        self.grads: dict[Key, str] = {}  # of the wanted values, each a separate variable
+        self.reasons: list[str] = []  # why control flow lacks a wanted gradient
+        self.sums: dict[str, str] = {}  # of captured variables: initial sums in place of 0
         self._wanted = frozenset(route.wanted.values())
         self._partials: dict[Key, list[str]] = {}
 

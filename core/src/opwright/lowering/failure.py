@@ -11,22 +11,15 @@ from opwright.lowering.graph.values import LoweredOp, Role, Value
 class StepErrors:
     """Makes the exception for a failed step; the runtime calls it, so it must not hold the plan."""
 
-    __slots__ = ("_device", "_ops")
-
     def __init__(self, ops: Sequence[LoweredOp], device: str) -> None:
-        self._ops = ops
+        self.ops = ops  # of the plan; a step's ``op_index`` is a position in it
         self._device = device
-
-    @property
-    def ops(self) -> Sequence[LoweredOp]:
-        """The operators of the plan; a step's ``op_index`` is a position in it."""
-        return self._ops
 
     def fail(self, position: int, message: str, cause: BaseException | None) -> BaseException:
         """Return the exception for the step at this position of the plan."""
-        if not 0 <= position < len(self._ops):
+        if not 0 <= position < len(self.ops):
             return KernelError(f"plan: {message}")
-        op = self._ops[position]
+        op = self.ops[position]
         if isinstance(cause, OpwrightError) and op.children:
             return cause  # the error of the body names the operator in it that failed
         return self._error(op, "its kernel", message, cause, self._written_before(position))
@@ -34,7 +27,7 @@ class StepErrors:
     def fail_bind(self, position: int, message: str, cause: BaseException | None) -> BaseException:
         """Return the exception for a kernel that could not be bound to the plan's memory."""
         done = "; no operator of its plan has run"
-        return self._error(self._ops[position], "the bind of its kernel", message, cause, done)
+        return self._error(self.ops[position], "the bind of its kernel", message, cause, done)
 
     def _error(
         self, op: LoweredOp, place: str, message: str, cause: BaseException | None, done: str
@@ -51,7 +44,7 @@ class StepErrors:
     def _written_before(self, position: int) -> str:
         names = dict.fromkeys(
             value.name
-            for op in self._ops[:position]
+            for op in self.ops[:position]
             for value in op.writes()
             if _is_persistable(value)
         )

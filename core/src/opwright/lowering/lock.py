@@ -43,18 +43,11 @@ class Choices:
 
     A kernel counts even if a pass replaces its operator later: whether there is a kernel decides
     what passes do.
-
-    Attributes
-    ----------
-    kernels : dict of KernelEntry to bool
-        Each kernel, and whether a pin prefers another library.
-    passes : dict of PassEntry to None
-        The passes that ran, in order.
     """
 
     def __init__(self) -> None:
-        self.kernels: dict[KernelEntry, bool] = {}
-        self.passes: dict[PassEntry, None] = {}
+        self.kernels: dict[KernelEntry, bool] = {}  # whether a pin prefers another library
+        self.passes: dict[PassEntry, None] = {}  # in order
 
     def add_kernel(self, entry: KernelEntry, context: Context) -> None:
         """Add a kernel that was chosen with the pins of a Context."""

@@ -15,7 +15,13 @@ from typing import Any, Final
 
 from opwright.errors import FileMissingError, FileTakenError, FormatError
 from opwright.lowering.lock import Lock, LockedKernel, LockedPass
-from opwright.program.files.disk import open_regular, read_small, sync_folder, write_file
+from opwright.program.files.disk import (
+    check_format,
+    open_regular,
+    read_small,
+    sync_folder,
+    write_file,
+)
 
 _FORMAT: Final = "opwright.lock"
 _VERSION: Final = 1
@@ -67,13 +73,7 @@ def read_lock(name: str) -> Lock:
         ) from None
     try:
         content = json.loads(data)
-        if content["format"] != _FORMAT or type(content["format_version"]) is not int:
-            raise ValueError("another format")
-        if content["format_version"] > _VERSION:
-            raise FormatError(
-                f"{path}: format version must be at most {_VERSION}, got "
-                f"{content['format_version']}; install a newer opwright, or write the lock again"
-            )
+        check_format(path, content, _FORMAT, _VERSION, ", or write the lock again")
         kernels = [LockedKernel(*_names(row, LockedKernel._fields)) for row in content["kernels"]]
         passes = [LockedPass(*_names(row, LockedPass._fields)) for row in content["passes"]]
         _check_once([row[:4] for row in kernels])
@@ -84,8 +84,9 @@ def read_lock(name: str) -> Lock:
         raise
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise FormatError(
-            f"{path}: damaged, or no lock of opwright, got {_shorten(error)}; write it again with "
-            "opwright lock, or network.lock().save(path)"
+            f"{path}: damaged, or no lock of opwright, got "
+            f"{ascii(f'{type(error).__name__}: {error}')[1:160]}; write it again with opwright "
+            "lock, or network.lock().save(path)"
         ) from None
 
 
@@ -103,7 +104,3 @@ def _check_once(keys: list[tuple[str, ...]]) -> None:
         if key in seen:
             raise ValueError(f"{', '.join(key)} twice")
         seen.add(key)
-
-
-def _shorten(error: Exception) -> str:
-    return ascii(f"{type(error).__name__}: {error}")[1:160]

@@ -21,42 +21,23 @@ class Target:
 
     Two are equal if the choices of the user are. Context and number of threads do not count: they
     are in `Context.plan_key`.
-
-    Attributes
-    ----------
-    context : Context
-        Registries, pins and prepared kernels.
-    device : DeviceName
-    fallback : str or None
-        "cpu" allows an operator without a kernel to run on the host.
-    takes_fallback : bool
-        Whether the caller has a fallback argument, for the error for a missing kernel.
-    passes : tuple of str or None
-        Names of the passes to run, or of those to exclude, as ``"-name"``; None runs all.
-    options : tuple of (str, value) or None
-        The options that differ from their defaults, sorted; by default those of the context.
-    deterministic : bool
-        Whether results must not depend on the number of threads, which excludes kernels that
-        declare that two runs may differ. By default OPWRIGHT_DETERMINISTIC decides.
-    n_threads : int
-        Threads that kernels are prepared for; by default (0) as `deterministic` requires, the
-        fixed number or that of the process. A short plan takes one.
-    lock : Lock or None
-        The only kernels that may be chosen; `passes` are then its passes.
-    choices : Choices
-        Records every kernel and pass that is chosen.
     """
 
-    context: Context = field(compare=False)
+    context: Context = field(compare=False)  # registries, pins and prepared kernels
     device: DeviceName = HOST
-    fallback: str | None = None
-    takes_fallback: bool = True
-    passes: tuple[str, ...] | None = None
+    fallback: str | None = None  # "cpu" runs operators without a kernel on the host
+    takes_fallback: bool = True  # whether the caller has this argument, for error messages
+    passes: tuple[str, ...] | None = None  # those to run, or with "-" to exclude; None runs all
+    # (Name, value) of those that differ from their defaults, sorted; by default the context's.
     options: tuple[tuple[str, Any], ...] | None = None
+    # Whether results must not depend on the number of threads; excludes kernels that declare that
+    # two runs may differ.
     deterministic: bool = field(default_factory=is_deterministic)
+    # Threads that kernels are prepared for; 0: as `deterministic` requires, the fixed number or
+    # that of the process. A short plan takes one.
     n_threads: int = field(default=0, compare=False)
-    lock: Lock | None = None
-    choices: Choices = field(default_factory=Choices, compare=False)
+    lock: Lock | None = None  # the only kernels that may be chosen; `passes` are then its passes
+    choices: Choices = field(default_factory=Choices, compare=False)  # what was chosen
 
     def __post_init__(self) -> None:
         if self.n_threads == 0:
@@ -77,23 +58,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class OpRange:
-    """Consecutive operators of a network or block.
-
-    Attributes
-    ----------
-    ops : sequence of Operator
-    program : Program or None
-        With the blocks and the seed of the operators.
-    first_index : int
-        Index of the first one in its network, for messages.
-    advances_step : bool
-        Whether to raise ``@step`` after the last one even if none of them reads it.
-    """
+    """Consecutive operators of a network or block."""
 
     ops: Sequence[Operator]
-    program: Program | None = None
-    first_index: int = 0
-    advances_step: bool = False
+    program: Program | None = None  # with the blocks and the seed of the operators
+    first_index: int = 0  # of the first one in its network, for messages
+    advances_step: bool = False  # raises ``@step`` after the last one even if none of them reads it
 
     def after(self, position: int, advances_step: bool) -> OpRange:
         """Return the operators from a position on."""
@@ -103,23 +73,13 @@ class OpRange:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Values from the caller: feeds, or the variables that a body captures.
-
-    Attributes
-    ----------
-    metas : mapping of str to Meta
-    role : Role
-        FEED for a network, CAPTURED for a body or the rest of a cut graph.
-    on_device : frozenset of str
-        Feeds on the plan's device; the others come from the host.
-    copied : bool
-        Whether feeds on the device are copied into the plan's memory, so that the device can
-        record what follows as a graph; else kernels read them directly.
-    """
+    """Values from the caller: feeds, or the variables that a body captures."""
 
     metas: Mapping[str, Meta] = field(default_factory=dict)
-    role: Role = Role.FEED
-    on_device: frozenset[str] = frozenset()
+    role: Role = Role.FEED  # CAPTURED for a body or the rest of a cut graph
+    on_device: frozenset[str] = frozenset()  # feeds on the plan's device; others are on the host
+    # Whether feeds on the device are copied into the plan's memory, so that the device can record
+    # what follows as a graph; else kernels read them directly.
     copied: bool = True
 
     def external(self, name: str, host: str | None) -> External:
@@ -140,50 +100,25 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Persistables:
-    """The variables of the scope that a plan reads and writes.
+    """The variables of the scope that a plan reads and writes."""
 
-    Attributes
-    ----------
-    metas : mapping of str to Meta
-        Those that exist, of the names that the operators read or write there.
-    lasting : frozenset of str
-        Names that are written to the scope.
-    keep_all : bool
-        Whether every written name is written to the scope (``Network.run``).
-    stores : sequence of str
-        Given names that are copied into the scope first.
-    """
-
-    metas: Mapping[str, Meta] = field(default_factory=dict)
-    lasting: frozenset[str] = frozenset()
-    keep_all: bool = False
-    stores: Sequence[str] = ()
+    metas: Mapping[str, Meta] = field(default_factory=dict)  # of those that exist
+    lasting: frozenset[str] = frozenset()  # names that are written to the scope
+    keep_all: bool = False  # every written name is written to the scope (``Network.run``)
+    stores: Sequence[str] = ()  # given names that are copied into the scope first
 
 
 @dataclass(frozen=True, slots=True)
 class Fetches:
-    """The results of a plan.
+    """The results of a plan."""
 
-    Attributes
-    ----------
-    names : sequence of str
-        Names whose last value is fetched, in order; a name may occur twice.
-    role : Role or None
-        FETCH for a network, CAPTURED for a branch, which writes into the outer plan; None for the
-        body of a loop, which keeps its results until the next turn has read them.
-    on_device : bool
-        They stay on the device; the runtime returns them as tensors.
-    stacked : sequence of str
-        Of the body of a loop: what each turn also writes into arrays of the outer plan.
-    carried : sequence of str
-        Of the body of a loop: the given values that need memory, even if it does not read them.
-    """
-
-    names: Sequence[str] = ()
+    names: Sequence[str] = ()  # whose last value is fetched, in order; a name may occur twice
+    # CAPTURED for a branch, which writes into the outer plan; None for the body of a loop, which
+    # keeps its results until the next turn has read them.
     role: Role | None = Role.FETCH
-    on_device: bool = False
-    stacked: Sequence[str] = ()
-    carried: Sequence[str] = ()
+    on_device: bool = False  # they stay on the device; the runtime returns them as tensors
+    stacked: Sequence[str] = ()  # of a loop: what each turn writes into arrays of the outer plan
+    carried: Sequence[str] = ()  # of a loop: given values that need memory even if it is not read
 
 
 @dataclass(frozen=True, slots=True)

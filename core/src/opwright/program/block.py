@@ -177,11 +177,8 @@ class Block:
 
     def _add_var(self, variable: Variable) -> None:
         self.vars[variable.name] = variable
-        self.program.note_change(self._drop_var, variable.name)
+        self.program.note_change(self.vars.pop, variable.name)
         self.program.note_name(variable.name)
-
-    def _drop_var(self, name: str) -> None:
-        del self.vars[name]
 
     def rename_var(self, old: str, new: str) -> None:
         """Give a variable another name; the caller changes the operators that use it."""

@@ -1,1 +1,1 @@
-"""Running operators: networks, compiled callables, and eager calls of one operator."""
+"""Runs operators: networks, compiled callables, and eager calls of one operator."""

@@ -11,11 +11,12 @@ from opwright.errors import FeedError, ProgramError
 from opwright.lowering import Lock
 from opwright.plugins.threads import is_deterministic
 from opwright.program import Block, Operator, Variable
+from opwright.program.variable import list_names
 from opwright.registry import HOST_DEVICE
 
 
 def checked_operators(given: Any) -> Iterable[Operator]:
-    """Return what a network is made of; ProgramError where that cannot be operators."""
+    """Return the operators of a network; ProgramError for what cannot be operators."""
     if not isinstance(given, Iterable):
         raise ProgramError(
             f"Network: must be given a Block or Operators, got {type(given).__name__}; "
@@ -34,7 +35,7 @@ def check_fallback(who: str, fallback: Any) -> None:
 
 
 def choose_deterministic(who: str, given: Any) -> bool:
-    """Return whether a plan must be deterministic, by default what the environment says."""
+    """Return whether a plan must be deterministic; by default OPWRIGHT_DETERMINISTIC decides."""
     if given is None:
         return is_deterministic()
     if not isinstance(given, bool):
@@ -48,7 +49,7 @@ def choose_deterministic(who: str, given: Any) -> bool:
 def choose_passes(
     who: str, passes: Any, lock: Lock | str | os.PathLike[str] | None
 ) -> tuple[Lock | None, tuple[str, ...] | None]:
-    """Return the lock to hold to, read from its file, and the passes to run, None for all."""
+    """Return the lock, which may be read from its file, and the passes to run, None for all."""
     if lock is None:
         return None, None if passes is None else tuple(list_items(passes, "passes"))
     if passes is not None:
@@ -82,7 +83,7 @@ def check_range(who: str, first: Any, last: Any, count: int) -> tuple[int, int]:
 
 
 def list_items(items: Any, what: str) -> list[Any]:
-    """The items of a feed, fetch or passes argument: names or variables, not one bare name."""
+    """Return the items of a feed, fetch or passes argument, which must not be a single name."""
     if isinstance(items, (str, Variable)) or not isinstance(items, Iterable):
         raise FeedError(
             f"Network.compile: {what} must be a list, got {items!r}; write {what}=[{items!r}]"
@@ -98,9 +99,8 @@ def check_fetches(
     items: Iterable[Variable | str], ops: Iterable[Operator], block: Block | None
 ) -> tuple[str, ...]:
     """Return the names of fetches; raise FeedError for one that no operator and no block has."""
-    names = tuple(item if isinstance(item, str) else item.name for item in items)
-    sides = [side for op in ops for side in (op.inputs, op.outputs)]
-    known = {name for side in sides for slot in side.values() for name in slot}
+    names = tuple(list_names(items))
+    known = {name for op in ops for name in (*op.input_names(), *op.output_names())}
     for name in names:
         if name not in known and (block is None or block.find_var(name) is None):
             raise FeedError(f"fetch: the network has no variable {name!r}{hint(name, known)}")

@@ -1,4 +1,4 @@
-"""Which variables of a scope a network touches, and what the scope holds of them."""
+"""Finds the variables of a scope that a network reads and writes, and their metas."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from opwright.program import Block, Operator
 
 
 def names_read_first(ops: Iterable[Operator]) -> tuple[str, ...]:
-    """Return the names that operators read before any of them writes them, in that order.
+    """Return the names that operators read before one of them writes them, in order.
 
-    These are what a run needs: feeds, and variables that the scope must hold.
+    A run needs these: as feeds, or as variables of the scope.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def names_read_first(ops: Iterable[Operator]) -> tuple[str, ...]:
     written: set[str] = set()
     read: dict[str, None] = {}
     for op in ops:
-        for names in op.inputs.values():
+        for names in op.inputs.values():  # not `input_names`: every `Network.run` comes here
             for name in names:
                 if name not in written:
                     read[name] = None
@@ -37,28 +37,24 @@ def names_read_first(ops: Iterable[Operator]) -> tuple[str, ...]:
 def lasting_names(
     block: Block | None, ops: Sequence[Operator], fetches: Iterable[str] = ()
 ) -> frozenset[str]:
-    """Names that live on in the scope.
+    """Return the names that are kept in the scope.
 
-    In a block these are its persistable variables; loose operators have no descriptions, so it is
-    what they read before they write it.
+    In a block these are its persistable variables. Operators without a block have no variables;
+    then these are the names that they read before they write them.
     """
     if block is None:
         return frozenset(names_read_first(ops))
     names = set(fetches)
     for op in ops:
         names.update(op.input_names(), op.output_names())
-    return frozenset(name for name in names if _is_persistable(name, block))
-
-
-def _is_persistable(name: str, block: Block) -> bool:
-    variable = block.find_var(name)
-    return variable is not None and variable.persistable
+    variables = map(block.find_var, names)
+    return frozenset(var.name for var in variables if var is not None and var.persistable)
 
 
 def scope_metas(scope: Scope, names: Iterable[str], device: Device) -> dict[str, Meta]:
-    """Metas of those of `names` that the scope holds, moved to `device` where they lie elsewhere.
+    """Return the metas of those names that the scope has, after moving them to `device`.
 
-    ``@step`` is made where it is missing: every program begins at step 0.
+    ``@step`` is created if it is missing: every program begins at step 0.
     """
     metas = {}
     for name in names:

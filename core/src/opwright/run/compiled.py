@@ -1,6 +1,6 @@
-"""What stands behind a compiled network: from feeds to the plan that takes them.
+"""Finds or lowers the plan of a compiled network for its feeds.
 
-The callable itself is the runtime's; it comes here only when no plan at hand fits.
+The callable itself belongs to the runtime, which calls this only if it has no plan for the feeds.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from opwright.run.plan_cache import PlanCache
 
 
 class PreparedRun(NamedTuple):
-    """A plan, and what a run of it is given.
+    """A plan, and the arguments of a run.
 
     Attributes
     ----------
     lowered : LoweredPlan
-        Its plan and where that runs.
     feeds : tuple of array
         In the order of the plan's feeds.
     scope : Scope
-        Where the persistable variables are.
+        Contains the persistable variables.
     written : frozenset of str
         Every name that the operators write.
     fetch_device : bool
@@ -46,20 +45,11 @@ class PreparedRun(NamedTuple):
 
 
 class CompiledSource:
-    """Resolves the calls of one compiled network; made by ``Network.compile``.
+    """Finds the plans for the calls of one compiled network.
 
-    Parameters
-    ----------
-    template : LowerRequest
-        Everything but the metas of feeds and persistables.
-    feeds : sequence of FeedSpec
-    scope : Scope
-    cache : PlanCache
-        Plans of the network, shared by its compiled callables.
-    generation : hashable
-        Which state of the network was compiled.
-    lowered : callable
-        Told of every plan that is resolved.
+    `template` has no metas of feeds and persistables yet; `cache` is shared by all callables of the
+    network, and `generation` is the state of the network that was compiled; `note_plan` is called
+    with every plan that is found.
     """
 
     def __init__(
@@ -69,21 +59,17 @@ class CompiledSource:
         scope: _runtime.Scope,
         cache: PlanCache,
         generation: Hashable,
-        lowered: Callable[[LoweredPlan], None],
+        note_plan: Callable[[LoweredPlan], None],
     ) -> None:
         self._template = template
         self._feeds = tuple(feeds)
         self._names = tuple(spec.name for spec in feeds)
         self._scope = scope
         self._cache = cache
-        self._lowered = lowered
+        self._note_plan = note_plan
         self._target = template.target
         self._device = open_device(self._target.device, self._target.context)
-        self._key = (
-            generation,
-            template.fetches,
-            template.target,
-        )
+        self._key = (generation, template.fetches, template.target)
 
     def callable(self) -> _runtime.CompiledNetwork:
         """Return the callable that users get."""
@@ -118,32 +104,30 @@ class CompiledSource:
         return load_tool("profile")(compiled, feeds, n, scope=scope)
 
     def __call__(self, feeds: dict[str, Any]) -> tuple[_runtime.Plan, tuple[Any, ...]]:
-        """Return the plan of `lower` as the runtime calls for it."""
+        """Return the plan of `lower`, for the runtime."""
         plan, arrays = self.lower(feeds)
         return plan.plan, arrays
 
     def lower(self, feeds: dict[str, Any]) -> tuple[LoweredPlan, tuple[Any, ...]]:
-        """Return the plan for these feeds and the scope as it is, and the feeds made ready.
+        """Return the plan for these feeds and the current scope, and the feeds as arrays.
 
-        Those that lie on the network's device are `Tensor` objects.
+        Those on the network's device are `Tensor` objects.
 
         Raises
         ------
         FeedError
-            For a missing, unknown or misshapen feed.
+            For a missing or unknown feed, or one of a wrong shape.
         """
         check_feed_names(feeds, self._names)
         device, context = self._device, self._target.context
         arrays = [ready_feed(feeds[spec.name], spec, device, context) for spec in self._feeds]
-        named = dict(zip(self._names, arrays, strict=True))
-        given = {name: meta_of(array) for name, array in named.items()}
-        plan = self._plan(
-            given, frozenset(n for n, a in named.items() if isinstance(a, _runtime.Tensor))
-        )
-        self._lowered(plan)
+        pairs = list(zip(self._names, arrays, strict=True))
+        on_device = frozenset(name for name, array in pairs if isinstance(array, _runtime.Tensor))
+        plan = self._find_plan({name: meta_of(array) for name, array in pairs}, on_device)
+        self._note_plan(plan)
         return plan, tuple(arrays)
 
-    def _plan(self, given: dict[str, Meta], device_feeds: frozenset[str]) -> LoweredPlan:
+    def _find_plan(self, given: dict[str, Meta], device_feeds: frozenset[str]) -> LoweredPlan:
         kept = self._template.persistables
         metas = scope_metas(self._scope, sorted(kept.lasting), self._device)
         n_threads = count_for_plan(self._target.deterministic)

@@ -1,7 +1,7 @@
-"""Numbers and arrays beside Variables: each becomes a constant of the program.
+"""Turns numbers and arrays beside Variables into constants of the program.
 
-A number takes on the dtype of the Variable beside it, an array keeps its own. What is large belongs
-into a parameter or a feed: a program is a description, and no place for data.
+A number gets the dtype of the Variable beside it, an array keeps its own. Large arrays must be
+parameters or feeds: a program is a description, without data.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from opwright.describe.current import current_operators
 from opwright.describe.dtypes import dtype_from_numpy, is_float
 from opwright.device.incoming import is_array, read_host
 from opwright.errors import DtypeError, ShapeError
@@ -22,37 +21,29 @@ if TYPE_CHECKING:
 
 FILL: Final = "fill"
 CONSTANT: Final = "constant"
-"""The operators that constants are made of, looked up when one is made."""
+"""The operators for constants; the error says what to install if no plugin provides them."""
 
 MAX_ELEMENTS: Final = 4096
-"""The largest constant that is not of one value throughout."""
+"""Limit of a constant whose elements are not all equal."""
 
 _EXACT: Final = 2**53
-"""Up to here a double, which the attributes are, tells any two whole numbers apart."""
+"""The attributes are doubles, which represent whole numbers exactly up to here."""
 
 
 def append_constant(block: Block, value: Any, dtype: str | None, who: str, beside: str) -> Variable:
-    """Append what makes a number, a list or an array; return its Variable, without a gradient.
+    """Append a constant for a number, a list or an array; return its Variable, without a gradient.
 
-    Parameters
-    ----------
-    block : Block
-        Where the constant is made.
-    value : array_like
-        A Python number, a list of them, or an array.
-    dtype : str, optional
-        What numbers and lists take on; by default the dtype that NumPy gives them.
-    who, beside : str
-        Operator and slot, and the slot whose dtype this is, for messages.
+    `dtype` is that of numbers and lists, by default the one that NumPy gives them; `who` (operator
+    and slot) and `beside` (the slot whose dtype this is) are for messages.
 
     Raises
     ------
     DtypeError
-        For a number that the dtype does not hold, and whole numbers beyond 2**53.
+        For a number that the dtype cannot represent, and whole numbers beyond 2**53.
     ShapeError
-        For an array that is too large, with the way out.
+        For an array that is too large.
     """
-    if isinstance(value, float):  # of NumPy too: float64 is a Python float and as weak as one
+    if isinstance(value, float):  # float64 of NumPy, too, is a Python float and gets this dtype
         value = float(value)
     array = read_host(value, who, None if is_array(value) else dtype, beside)
     numbers = np.asarray(array, np.float64)
@@ -71,7 +62,6 @@ def append_constant(block: Block, value: Any, dtype: str | None, who: str, besid
             f"most {MAX_ELEMENTS} elements, got {array.size} in shape {shape}; make it a parameter "
             "(block.create_parameter) or feed it (block.create_var and compile(feed=...))"
         )
-    current_operators().get(op_type)  # where there is none, the error says what to install
     op = block.append_op(op_type, attrs=attrs)
     variable = block.var(op.output("out")[0])
     variable.stop_gradient = True
@@ -79,7 +69,7 @@ def append_constant(block: Block, value: Any, dtype: str | None, who: str, besid
 
 
 def _is_uniform(numbers: NDArray[Any]) -> bool:
-    """Whether all elements have the same bits: -0.0 is not 0.0, and a NaN is like itself."""
+    """Whether all elements have the same bits: -0.0 differs from 0.0, and a NaN equals itself."""
     bits = numbers.ravel().view(np.int64)
     return numbers.size == 0 or bool((bits == bits[0]).all())
 

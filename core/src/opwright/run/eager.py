@@ -1,8 +1,8 @@
-"""Operators called directly: on Variables they extend the block, on arrays they run at once.
+"""Calls one operator: on Variables it is appended to the block, on arrays it runs at once.
 
-The runtime keeps a table of one-operator plans by shapes, dtypes and attributes and comes here only
-for combinations that it has not seen, and for what is no array that is ready as it is: numbers,
-strided arrays, and those that are lent by ``__dlpack__`` alone. They are made ready, and looked up.
+The runtime has a table of one-operator plans by shapes, dtypes and attributes. It calls this code
+only for new combinations, and for arguments that it cannot use directly: numbers, strided arrays,
+and arrays that only ``__dlpack__`` lends. These are converted first, and looked up again.
 """
 
 from __future__ import annotations
@@ -36,23 +36,16 @@ if TYPE_CHECKING:
 
 
 class Missing(enum.Enum):
-    """Stands for an argument that was not given although it must be."""
+    """Stands for a required argument that was not given."""
 
     VALUE = enum.auto()
 
 
 class EagerSource:
-    """The slow path of one operator's function; ``eager`` is the runtime's quick one before it.
+    """The slow path of one operator's function; ``eager`` is the quick one in the runtime.
 
-    Parameters
-    ----------
-    definition : OpDefinition
-        The operator.
-    context : Context
-        Whose kernels it runs.
-    returned : sequence of VarProto, optional
-        The outputs to return, in this order; by default those that are not intermediate, without
-        optional ones.
+    `returned` are the outputs to return, in order; by default those that are not intermediate,
+    without optional ones.
     """
 
     def __init__(
@@ -64,9 +57,14 @@ class EagerSource:
         self._definition = definition
         self._context = context
         self._proto = definition.proto
-        usual = tuple(slot for slot in self._proto.outputs if not slot.intermediate)
-        self._returned = usual if returned is None else tuple(returned)
-        self._asked_for = frozenset(slot.name for slot in returned or () if _is_left_out(slot))
+        main = tuple(slot for slot in self._proto.outputs if not slot.intermediate)
+        self._returned = main if returned is None else tuple(returned)
+        # Optional outputs exist only on request.
+        self._requested = frozenset(
+            slot.name
+            for slot in returned or ()
+            if slot.optional and slot.aliases is None and not slot.duplicable
+        )
         self.eager = _runtime.EagerOperator(
             len(self._proto.inputs),
             sum(1 << i for i, slot in enumerate(self._proto.inputs) if slot.duplicable),
@@ -84,7 +82,7 @@ class EagerSource:
         context.watch(self)
 
     def clear(self) -> None:
-        """Forget the plans; the next call chooses kernels anew."""
+        """Drop the plans; the next call chooses kernels again."""
         self.eager.clear()
         self._on_devices.clear()
 
@@ -95,7 +93,7 @@ class EagerSource:
 
     @property
     def call(self) -> Callable[..., Any]:
-        """What the operator's function calls: `eager` if an input shows whether it has arrays.
+        """What the operator's function calls: `eager` if it has an input, an array or a Variable.
 
         An operator that needs no inputs is appended inside a `program_guard`.
         """
@@ -116,7 +114,7 @@ class EagerSource:
         return self._run(given, attrs, args[n_inputs:])
 
     def _as_list(self, slot: VarProto, value: Any) -> list[Any]:
-        """The variables or arrays of one slot."""
+        """Return the variables or arrays of one slot."""
         if value is Missing.VALUE or (value is None and not slot.optional):
             raise SlotError(
                 f"{self._proto.type}: input {slot.name!r} is required, got none; pass {slot.name}="
@@ -157,8 +155,8 @@ class EagerSource:
             for slot, items in zip(self._proto.inputs, given, strict=True)
             if items
         }
-        wanted = {name: block.program.unique_name(name) for name in sorted(self._asked_for)}
-        op = block.append_op(self._proto.type, inputs, wanted, attrs)
+        outputs = {name: block.program.unique_name(name) for name in sorted(self._requested)}
+        op = block.append_op(self._proto.type, inputs, outputs, attrs)
         names = [name for slot in self._returned for name in op.output(slot.name)]
         results = [block.var(name) for name in names]
         return results[0] if self.returns_one else tuple(results)
@@ -166,23 +164,22 @@ class EagerSource:
     def _as_variable(
         self, block: Block, slot: VarProto, item: Any, given: list[list[Any]]
     ) -> Variable:
-        """A Variable as it is, and a number or an array as a constant of the program."""
+        """Return a Variable, for a number or an array that of a constant of the program."""
         if isinstance(item, Variable):
             return item
         dtype, beside = self._expected_dtype(slot, given)
-        who = f"{self._proto.type}: {slot.name}"
-        return append_constant(block, item, dtype, who, beside)
+        return append_constant(block, item, dtype, f"{self._proto.type}: {slot.name}", beside)
 
     def _run(self, given: list[list[Any]], attrs: dict[str, Any], values: Sequence[Any]) -> Any:
-        """Make the arrays ready and run their plan, lowered where none is kept."""
+        """Convert the arguments to arrays and run their plan, after lowering it if needed."""
         others = (i for s in given for i in s if is_array(i) and not isinstance(i, np.ndarray))
         like = next(others, None)
         if like is not None:
             given = [[lend(item) for item in items] for items in given]
         located = self._on_devices.locate(given)
         if located is not None:
-            return self._on_devices.call(located, attrs, self._held)
-        arrays = self._arrays(given)
+            return self._on_devices.call(located, attrs, self._hold_numbers)
+        arrays = self._read_arrays(given)
         ready = [
             (slot_arrays if slot.duplicable else slot_arrays[0]) if slot_arrays else None
             for slot, slot_arrays in zip(self._proto.inputs, arrays, strict=True)
@@ -194,30 +191,28 @@ class EagerSource:
         flat = [array for slot in arrays for array in slot]
         return from_numpy_like(self.eager.run(plan, flat), like)
 
-    def _arrays(self, given: list[list[Any]]) -> list[list[NDArray[Any]]]:
-        """Every input as a ready NumPy array."""
-        slots = [f"{self._proto.type}: {slot.name}" for slot in self._proto.inputs]
-        # Arrays first: numbers and lists take on their dtypes.
+    def _read_arrays(self, given: list[list[Any]]) -> list[list[NDArray[Any]]]:
+        """Return every input as a NumPy array that a kernel can read."""
+        # Arrays first: numbers and lists get their dtypes.
         read = [
-            [read_host(item, who) if is_array(item) else item for item in items]
-            for who, items in zip(slots, given, strict=True)
+            [read_host(v, f"{self._proto.type}: {slot.name}") if is_array(v) else v for v in items]
+            for slot, items in zip(self._proto.inputs, given, strict=True)
         ]
-        return self._held(read)
+        return self._hold_numbers(read)
 
-    def _held(self, read: list[list[Any]]) -> list[list[Any]]:
-        """What is no array yet as one that goes with those that are."""
+    def _hold_numbers(self, read: list[list[Any]]) -> list[list[Any]]:
+        """Return numbers, lists and NumPy scalars as arrays of the dtypes of the others."""
         return [
             [item if is_array(item) else self._hold(slot, item, read) for item in items]
             for slot, items in zip(self._proto.inputs, read, strict=True)
         ]
 
     def _hold(self, slot: VarProto, value: Any, read: list[list[Any]]) -> NDArray[Any]:
-        """A Python number, a list or a NumPy scalar of one slot as an array."""
         dtype, beside = self._expected_dtype(slot, read)
         return hold(value, dtype, f"{self._proto.type}: {slot.name}", beside)
 
     def _expected_dtype(self, slot: VarProto, read: list[list[Any]]) -> tuple[str | None, str]:
-        """The dtype that a Python number or list takes on, and the slot of the array it is of."""
+        """Return the dtype for a Python number or list, and the slot of the array that has it."""
         for other, items in zip(self._proto.inputs, read, strict=True):
             tied = slot.same_as == other.name or other.same_as == slot.name or other is slot
             tied = tied or (slot.same_as is not None and slot.same_as == other.same_as)
@@ -235,7 +230,7 @@ class EagerSource:
         proto = self._proto
         inputs: dict[str, tuple[str, ...]] = {}
         metas: dict[str, Meta] = {}
-        there: list[str] = []
+        tensors: list[str] = []
         for slot, items in zip(proto.inputs, arrays, strict=True):
             names = [
                 slot.name if not slot.duplicable else f"{slot.name}.{i}" for i in range(len(items))
@@ -243,19 +238,17 @@ class EagerSource:
             metas.update(zip(names, map(meta_of, items), strict=True))
             if not device.is_host:
                 pairs = zip(names, items, strict=True)
-                there += [name for name, item in pairs if isinstance(item, _runtime.Tensor)]
+                tensors += [name for name, item in pairs if isinstance(item, _runtime.Tensor)]
             if names:
                 inputs[slot.name] = tuple(names)
-        slot_metas = tuple(
-            tuple(metas[name] for name in inputs.get(slot.name, ())) for slot in proto.inputs
-        )
+        slot_metas = tuple(tuple(map(meta_of, items)) for items in arrays)
         outputs, fetches = self._outputs(inputs, self._definition.output_counts(slot_metas, attrs))
         self._definition.check_slots(inputs, outputs)
         op = Operator.make(None, self._definition, inputs, outputs, attrs)
         request = LowerRequest(
             OpRange([op]),
             Target(self._context, device, takes_fallback=False),
-            Given(metas, on_device=frozenset(there), copied=False),  # a call alone is no graph
+            Given(metas, on_device=frozenset(tensors), copied=False),  # a single call is no graph
             fetches=Fetches(fetches, on_device=True),
         )
         lowered = lower(request)
@@ -273,14 +266,9 @@ class EagerSource:
             elif slot.duplicable:
                 names = tuple(f"{slot.name}.{i}" for i in range(count))
             else:
-                names = (slot.name,) * max(count, slot.name in self._asked_for)
+                names = (slot.name,) * max(count, slot.name in self._requested)
             if names:
                 outputs[slot.name] = names
         for slot in self._returned:
             fetches += outputs.get(slot.name, ())
         return outputs, fetches
-
-
-def _is_left_out(slot: VarProto) -> bool:
-    """Whether an output is there only where it is asked for."""
-    return slot.optional and slot.aliases is None and not slot.duplicable

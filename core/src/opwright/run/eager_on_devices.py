@@ -1,6 +1,6 @@
-"""Operators called directly on arrays that lie on a device: run there, and given back as they came.
+"""Calls operators on arrays of a device: runs them there, and returns arrays of the same library.
 
-Such a call goes through Python each time: to start work on a device costs more.
+Such a call goes through Python each time, since starting work on a device takes longer.
 """
 
 from __future__ import annotations
@@ -22,30 +22,21 @@ from opwright.registry import DeviceName
 from opwright.run.plan_cache import PlanCache
 
 MAX_PLANS = 256
-"""Plans kept for an operator, as many as the runtime keeps for arrays on the host."""
+"""Plans cached for an operator, as many as the runtime caches for arrays on the host."""
 
 Given = list[list[Any]]
 
 
 class Argument(NamedTuple):
-    """An input of a call.
+    """An input of a call."""
 
-    Attributes
-    ----------
-    who : str
-        Operator and slot, for messages.
-    value : object
-    place : (int, int) or None
-        DLPack's device where it lies; None for the host, and for numbers.
-    """
-
-    who: str
+    who: str  # operator and slot, for messages
     value: Any
-    place: tuple[int, int] | None
+    place: tuple[int, int] | None  # its DLPack device; None for the host, and for numbers
 
 
 class Located(NamedTuple):
-    """The inputs of a call, and the device where those of them lie that are arrays."""
+    """The inputs of a call, and the device of those that are arrays."""
 
     device: DeviceName
     slots: list[list[Argument]]
@@ -54,14 +45,8 @@ class Located(NamedTuple):
 class EagerOnDevices:
     """Calls of one operator on arrays of devices.
 
-    Parameters
-    ----------
-    proto : OpProto
-    context : Context
-    lower : callable
-        Makes the plan: from tensors and arrays by slot, attributes, and the name of the device.
-    run : callable
-        Runs it on them, in order.
+    `lower` makes a plan from tensors and arrays by slot, attributes, and the name of the device;
+    `run` runs it on them, in order.
     """
 
     def __init__(
@@ -78,25 +63,25 @@ class EagerOnDevices:
         self._plans = PlanCache(MAX_PLANS)
 
     def clear(self) -> None:
-        """Forget the plans."""
+        """Drop the plans."""
         self._plans = PlanCache(MAX_PLANS)
 
     def locate(self, given: Given) -> Located | None:
-        """Return where the arrays lie; None for the host.
+        """Return the device of the arrays; None for the host.
 
         Raises
         ------
         DeviceNotFoundError
-            Where no plugin provides that device.
+            If no plugin provides that device.
         SlotError
-            Where they lie on several, or an array on the host is among them.
+            If they are on several devices, or some of them on the host.
         """
         if all(isinstance(item, HOST_KINDS) for items in given for item in items):
             return None
-        slots = [
-            [self._argument(f"{self._proto.type}: {slot.name}", item) for item in items]
-            for slot, items in zip(self._proto.inputs, given, strict=True)
-        ]
+        slots = []
+        for slot, items in zip(self._proto.inputs, given, strict=True):
+            who = f"{self._proto.type}: {slot.name}"
+            slots.append([Argument(who, v, find_place(v, self._context, who)) for v in items])
         located = [argument for slot in slots for argument in slot]
         placed = ((argument, argument.place) for argument in located if argument.place is not None)
         first, place = next(placed, (None, None))
@@ -113,10 +98,7 @@ class EagerOnDevices:
         return Located(name, slots)
 
     def call(self, located: Located, attrs: dict[str, Any], hold: Callable[[Given], Given]) -> Any:
-        """Run the operator on the device where its arrays lie.
-
-        `hold` makes numbers arrays that go with tensors.
-        """
+        """Run the operator on the device of its arrays; `hold` turns numbers into arrays."""
         device = open_device(located.device, self._context)
         like = next(a.value for slot in located.slots for a in slot if a.place is not None)
         ready = hold(
@@ -137,9 +119,6 @@ class EagerOnDevices:
         key = (name, metas, attrs_key(attrs), self._context.plan_key())
         plan = self._plans.find(key)
         return plan or self._plans.add(key, self._lower(ready, attrs, name))
-
-    def _argument(self, who: str, value: Any) -> Argument:
-        return Argument(who, value, find_place(value, self._context, who))
 
     def _name(self, first: Argument, place: tuple[int, int]) -> DeviceName:
         if isinstance(first.value, _runtime.Tensor):

@@ -1,7 +1,7 @@
-"""The process that computes the kernels of an isolated plugin; see `opwright.lowering.isolation`.
+"""The process that runs the kernels of an isolated plugin; see `opwright.lowering.isolation`.
 
 ``python -m opwright.run.kernel_server CONNECTION MEMORY PARENT``: descriptors of a connection and
-of the memory that both map, and the id of the process that has started this one.
+of the shared memory, and the id of the process that has started this one.
 """
 
 from __future__ import annotations
@@ -29,35 +29,21 @@ from opwright.registry.prepare_context import Refuse, Unsupported
 from opwright.run.network import Network
 
 _MAX_NETWORKS: Final = 256
-"""Kept, each with its plans: the operators of a large model."""
+"""How many networks are cached, each with its plans: the operators of a large model."""
 
 Answer = tuple[str, Any]
 
 
 class KernelNetwork(NamedTuple):
-    """A network of one operator.
+    """A network of one operator."""
 
-    Attributes
-    ----------
-    names : list of str
-        Of its inputs, flat.
-    variables : frozenset of str
-        Those of them that are read from the scope, where the kernel may pack them.
-    run : CompiledNetwork
-    """
-
-    names: list[str]
-    variables: frozenset[str]
+    names: list[str]  # of its inputs, flat
+    variables: frozenset[str]  # those that are read from the scope, where the kernel may pack them
     run: _runtime.CompiledNetwork
 
 
 class Kernels:
-    """Prepares and runs the kernels of requests; keeps them for the next request.
-
-    Parameters
-    ----------
-    memory : SharedMemory
-    """
+    """Prepares and runs the kernels of requests, and caches them for later ones."""
 
     def __init__(self, memory: SharedMemory) -> None:
         self._memory = memory
@@ -65,7 +51,7 @@ class Kernels:
         self._networks: OrderedDict[KernelCall, KernelNetwork] = OrderedDict()
 
     def answer(self, n_threads: int, method: str, *arguments: Any) -> Answer:
-        """Answer a request: `prepare` or `run`, with this many threads; or what failed."""
+        """Call `prepare` or `run` with this number of threads; return the result or the failure."""
         set_num_threads(n_threads)
         try:
             answer: Answer = getattr(self, method)(*arguments)
@@ -74,7 +60,7 @@ class Kernels:
         return answer
 
     def prepare(self, call: KernelCall) -> Answer:
-        """Prepare a kernel; the answer says whether it refuses, and why."""
+        """Prepare a kernel; return whether it refuses, and why."""
         entry = self._find(call)
         definition = self._context.ops.get(entry.op_type)
         inputs = tuple(tuple(Meta(*meta) for meta in slot) for slot in call.inputs)
@@ -98,7 +84,7 @@ class Kernels:
         return "ready", None
 
     def run(self, call: KernelCall, places: list[int], end: int) -> Answer:
-        """Run a kernel; the answer says where which outputs lie, behind the inputs."""
+        """Run a kernel; return the offsets and metas of the outputs, which follow the inputs."""
         network = self._networks.get(call)
         if network is None:
             network = self._networks[call] = self._compile(call)
@@ -107,8 +93,10 @@ class Kernels:
         feeds: dict[str, NDArray[Any]] = {}
         metas = [meta for slot in call.inputs for meta in slot]
         for name, place, (shape, dtype) in zip(network.names, places, metas, strict=True):
-            is_there = place >= 0
-            array = self._memory.view(place, shape, dtype) if is_there else _nothing(shape, dtype)
+            if place >= 0:
+                array = self._memory.view(place, shape, dtype)
+            else:  # only its shape is read, so no page of it is used
+                array = np.zeros(shape, dtype_to_numpy(dtype))
             if name in network.variables:
                 network.run.scope.var(name).set(array)
             else:
@@ -136,7 +124,7 @@ class Kernels:
         names = [name for listed in inputs.values() for name in listed]
         fetches = [name for listed in outputs.values() for name in listed]
         variables = frozenset(names[flat] for flat in call.packable).difference(fetches)
-        # Of a type that only passes make, too.
+        # `Operator(...)` would refuse the plan-only types that passes make.
         operator = Operator.make(None, definition, inputs, outputs, dict(call.attrs))
         with context_guard(self._context.with_pins({entry.op_type: entry.library})):
             run = Network([operator]).compile(
@@ -163,13 +151,8 @@ def _names(slot: str, count: int) -> tuple[str, ...]:
     return tuple(f"{slot}:{i}" for i in range(count))
 
 
-def _nothing(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
-    """Return an array of which only the shape is read: no page of it is ever touched."""
-    return np.zeros(shape, dtype_to_numpy(dtype))
-
-
 def main(connection: int, memory: int, parent: int) -> None:
-    """Report that the process runs, and answer requests: `Kernels.answer`."""
+    """Report that the process runs, and answer requests with `Kernels.answer`."""
     end_with_parent(parent)
     kernels = Kernels(SharedMemory(memory))
     open_connection = Connection(connection)

@@ -1,4 +1,4 @@
-"""`load`: a saved program with its parameters, which can be called from any number of threads."""
+"""`load`: returns a saved program with its parameters, which can be called from many threads."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from opwright.run.network import Network
 def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProgram:
     """Return the program of a folder that `save` has written, and set its variables in a scope.
 
-    Nothing in the files is run. Everything is checked, and its memory reserved, before the scope is
-    changed. Beside processes that save to the folder, what is returned and set is what one call of
-    `save` wrote.
+    No code in the files is run. Everything is checked, and its memory reserved, before the scope
+    changes. While other processes save to the folder, the result still comes from one call of
+    `save`.
 
-    What is returned can be called: ``load(folder)(img=images)`` computes its results.
+    The result can be called: ``load(folder)(img=images)`` computes the results of the program.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProg
         The folder; or one of those in its ``generations``; or any with ``program.pb`` and
         ``params.safetensors`` of one call of `save` in it.
     scope : Scope, optional
-        Where the persistable variables are set; the default scope by default.
+        Where the persistable variables are set; by default the default scope.
 
     Returns
     -------
@@ -42,13 +42,12 @@ def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProg
     Raises
     ------
     FileMissingError
-        Where the folder holds no saved program.
+        If the folder has no saved program.
     FormatError
-        Where a file is truncated, foreign, damaged, too large or of a newer format; where the
-        parameters are not those of the program, with the names that are missing, extra or
-        misshapen.
+        If a file is truncated, foreign, damaged, too large or of a newer format; if the parameters
+        are not those of the program, with the names that are missing, extra or of a wrong shape.
     OperatorNotFoundError
-        Where an operator is unknown; it names the package to install.
+        If an operator is unknown; the message names the package to install.
     """
     target = default_scope() if scope is None else scope
     loaded = load_files(path, target)
@@ -57,15 +56,7 @@ def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProg
 
 
 class _Inference:
-    """Computes the results of a saved program as prediction does; compiled at its first call.
-
-    Parameters
-    ----------
-    loaded : LoadedProgram
-        The program and the names of its results.
-    scope : Scope
-        Holds its parameters.
-    """
+    """Computes the results of a saved program for prediction; compiled at its first call."""
 
     def __init__(self, loaded: LoadedProgram, scope: Scope) -> None:
         self._program, self._fetches, self._scope = loaded.program, loaded.fetches, scope

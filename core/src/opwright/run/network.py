@@ -1,4 +1,4 @@
-"""Network: operators in order, run step by step on a scope or compiled into one call."""
+"""Network: operators in order, which are run on a scope or compiled into one callable."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Network:
     Parameters
     ----------
     block_or_operators : Block or iterable of Operator, optional
-        A block is followed as it grows; operators are copied into a list of the network's own.
+        Operators that are added to a block later are run too; those of an iterable are copied.
 
     Raises
     ------
@@ -86,12 +86,12 @@ class Network:
 
     @property
     def block(self) -> Block | None:
-        """The block that the network follows, None for a network of loose operators."""
+        """The block of the network, None for a network of operators without a block."""
         return self._block
 
     @property
     def generation(self) -> int:
-        """Raised by every change of the operators."""
+        """A number that rises with every change of the operators."""
         return self._changes if self._block is None else self._block.program.generation
 
     def add_op(self, op: Operator) -> int:
@@ -122,27 +122,27 @@ class Network:
         """Run the operators from `first` to `last`, both included; the default is all.
 
         Every variable that they write is in the scope afterwards. No pass removes or fuses
-        anything, and no memory is shared.
+        operators, and no memory is shared.
 
         Parameters
         ----------
         scope : Scope, optional
             Where variables are read and written; default: the default scope.
         first, last : int, optional
-            Indices as `add_op` returned them.
+            Indices that `add_op` returned.
         device : str
-            Device to run on: its type, and its number behind a colon where it is not 0, as in
-            ``"cuda:1"``. Variables read are moved there.
+            Device to run on: its type, with its number after a colon if that is not 0, as in
+            ``"cuda:1"``. Variables that are read are moved there.
         fallback : str, optional
-            ``"cpu"`` lets operators without a kernel for the device run on the host.
+            ``"cpu"`` runs operators without a kernel for the device on the host.
         deterministic : bool, optional
-            As of `compile`.
+            As for `compile`.
 
         Raises
         ------
         ProgramError
-            If a variable is read that neither an operator wrote nor the scope holds, or `fallback`
-            is anything else.
+            If a variable is read that no operator wrote and the scope lacks, or `fallback` is
+            anything else.
         KernelNotFoundError, KernelError
             If a kernel is missing, or fails.
         """
@@ -185,36 +185,35 @@ class Network:
         deterministic: bool | None = None,
         lock: Lock | str | os.PathLike[str] | None = None,
     ) -> _runtime.CompiledNetwork:
-        """Return a callable ``f(**feeds) -> list`` that runs the network as it is now.
+        """Return a callable ``f(**feeds) -> list`` that runs the current operators.
 
         Parameters
         ----------
         feed : sequence of Variable or str
             Names of the keyword arguments. An array is borrowed, read-only, for the call; one on
-            `device`, of whatever library with ``__dlpack__``, is read there without a trip over
-            the host.
+            `device`, of any library with ``__dlpack__``, is read there without a copy to the host.
         fetch : sequence of Variable or str
-            What is returned, in order: fresh NumPy arrays that belong to the caller.
+            What is returned, in order: new NumPy arrays that belong to the caller.
         device : str
-            Device to run on: its type, and its number behind a colon where it is not 0, as in
+            Device to run on: its type, with its number after a colon if that is not 0, as in
             ``"cuda:1"``.
         scope : Scope, optional
-            Holds the persistable variables; default: the default scope.
+            Contains the persistable variables; default: the default scope.
         passes : sequence of str, optional
             Names of the only passes to run, ``[]`` for none; or, each with a ``-`` before it, of
-            those to leave out. Default: all run.
+            those to exclude. Default: all run.
         fallback : str, optional
-            ``"cpu"`` lets operators without a kernel for the device run on the host.
+            ``"cpu"`` runs operators without a kernel for the device on the host.
         fetch_device : bool
             Leave fetches on the device and return `Tensor` objects.
         options : mapping of str to value, optional
-            What plugins let users choose, by name: ``{"cuda.allow_tf32": True}``. The others are
-            those of the current Context, see `Context.with_options`.
+            Options of plugins, by name: ``{"cuda.allow_tf32": True}``. The others are those of the
+            current Context, see `Context.with_options`.
         deterministic : bool, optional
             Whether results must have the same bits in every run, with any number of threads.
-            Default: what the environment variable OPWRIGHT_DETERMINISTIC says, else not.
+            Default: the environment variable OPWRIGHT_DETERMINISTIC, else False.
         lock : Lock, str or PathLike, optional
-            What `lock` returned, or its file: the only kernels and passes to use, of these
+            The result of `lock`, or its file: the only kernels and passes to use, of these
             versions.
 
         Raises
@@ -222,14 +221,14 @@ class Network:
         SettingError
             For an unknown option, and for a value of another type.
         LockError
-            If what is installed differs from the lock. The call raises it, too, where no locked
-            kernel serves an operator.
+            If the installed packages differ from the lock. The call raises it, too, if an operator
+            has no locked kernel.
         FileMissingError, FormatError
             If the file of the lock is missing or damaged.
         FeedError
-            If a feed or fetch names no variable. Shapes are checked when the callable is called.
+            If a feed or fetch is no variable. Shapes are checked when the callable is called.
         ProgramError
-            If `fallback` is anything else, or `passes` stand beside `lock`.
+            If `fallback` is anything else, or both `passes` and `lock` are given.
         DeviceNotFoundError, KernelError
             If no plugin provides the device, or there is none of this number.
         """
@@ -243,15 +242,15 @@ class Network:
         context = current_context()
         given = {} if options is None else options
         chosen = context.options.check("Network.compile", given, context.chosen_options)
-        held, names = choose_passes("Network.compile", passes, lock)
-        if held is not None:
-            held.check(context, name.kind)
+        checked_lock, names = choose_passes("Network.compile", passes, lock)
+        if checked_lock is not None:
+            checked_lock.check(context, name.kind)
         target = Target(
             context,
             name,
             fallback,
             passes=names,
-            lock=held,
+            lock=checked_lock,
             options=tuple(chosen.items()),
             deterministic=choose_deterministic("Network.compile", deterministic),
         )
@@ -265,11 +264,11 @@ class Network:
             template, feeds, scope, self._plans, self.generation, self._remember_plan
         )
         compiled = source.callable()
-        self._compiled = weakref.ref(compiled)  # weak, for it holds this network
+        self._compiled = weakref.ref(compiled)  # weak, since it refers to this network
         return compiled
 
     def placement(self) -> Placement:
-        """Return what the plan that was lowered or run last runs where.
+        """Return what the plan that was lowered or run last runs on which device.
 
         Raises
         ------
@@ -277,14 +276,14 @@ class Network:
             If nothing was lowered yet.
         """
         last = self._need_last("placement")
-        # The device may refuse later than the plan was made.
+        # The device may refuse to record a graph after the plan was made.
         return replace(last.placement, graph_refusal=last.plan.capture_refusal)
 
     def lock(self) -> Lock:
-        """Return which kernels and passes serve what was lowered or run last.
+        """Return the kernels and passes of what was lowered or run last.
 
-        It holds what was chosen for all feeds that the compiled network was called with, so call
-        it with feeds of each kind first.
+        It has those for all feeds that the compiled network was called with, so call it with feeds
+        of each kind first.
 
         Raises
         ------
@@ -296,22 +295,22 @@ class Network:
     def plan_for(
         self, feeds: Mapping[str, Any] | None = None, scope: _runtime.Scope | None = None
     ) -> PreparedRun:
-        """Return the plan of what was compiled or run last for these feeds, and what it is given.
+        """Return the plan of what was compiled or run last for these feeds, with its arguments.
 
         Parameters
         ----------
         feeds : mapping of str to array, optional
-            As a call of the compiled network takes them.
+            As for a call of the compiled network.
         scope : Scope, optional
-            Holds the persistable variables; default: that of the compiled network, and for `run`
-            the default scope.
+            Contains the persistable variables; default: that of the compiled network, and for
+            `run` the default scope.
 
         Raises
         ------
         ProgramError
-            If nothing was compiled or run yet, or what `compile` returned is gone.
+            If nothing was compiled or run yet, or the result of `compile` no longer exists.
         FeedError
-            For a missing, unknown or misshapen feed.
+            For a missing or unknown feed, or one of a wrong shape.
         """
         if self._compiled is not None:
             compiled = self._compiled()

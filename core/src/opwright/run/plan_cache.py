@@ -1,4 +1,4 @@
-"""A bounded cache of lowered plans: the least recently used one goes first."""
+"""A bounded cache of lowered plans: the least recently used one is dropped first."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ MAX_PLANS = 64
 
 
 class PlanCache:
-    """Plans by everything that decides them; safe to use from several threads.
+    """Plans by everything that decides them; several threads may use it.
 
-    An evicted plan that runs at that moment lives until the run ends.
+    A run keeps its plan until it ends, even if the cache drops it.
     """
 
     def __init__(self, max_plans: int = MAX_PLANS) -> None:
@@ -26,7 +26,7 @@ class PlanCache:
         threads.watch(self)
 
     def threads_changed(self, forked: bool) -> None:
-        """Forget everything in a forked child; elsewhere the keys contain the number of threads."""
+        """Drop everything in a forked child; else the keys contain the number of threads."""
         if forked:
             self._lock = threading.Lock()  # the thread that held the old one may be gone
             self._plans.clear()

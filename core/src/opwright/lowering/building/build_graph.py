@@ -73,9 +73,9 @@ class GraphBuilder:
         for name in self.request.given.metas:
             self._give(name)
         for name in self.request.persistables.stores:
-            given = self.env[name]
-            target = self._write(name, given.meta, given.buffer.size)
-            self.graph.ops.append(copy_op(self.env[name], target, code.first_index))
+            source = self.env[name]
+            target = self._write(name, source.meta, source.buffer.size)
+            self.graph.ops.append(copy_op(source, target, code.first_index))
             self.env[name] = target
         for position, op in enumerate(code.ops):
             index = code.first_index + position

@@ -102,32 +102,21 @@ class Value:
 
 @dataclass(slots=True, eq=False)
 class Child:
-    """The body of a control-flow operator: its plan, and the outer value of each external.
-
-    Attributes
-    ----------
-    plan : LoweredPlan
-    bindings : tuple of (Value, int)
-        Captured values, and the externals of the body that they are.
-    n_turns : int
-        Of a loop: how many turns it takes at most, -1 for any number.
-    elements : tuple of (int, int)
-        Of a loop: the externals that are elements of its sequences, -1 where the body does not
-        read one, and how many bytes of the sequence lie before that of the first turn.
-    skipped : tuple of int
-        Of a loop: how many bytes of each stacked output lie before what the first turn adds.
-    unread : set of Value
-        Of a loop: the stacked outputs that are not read, which therefore have no memory.
-    """
+    """The body of a control-flow operator: its plan, and the outer value of each external."""
 
     plan: LoweredPlan
-    bindings: tuple[tuple[Value, int], ...]
-    n_turns: int = -1
+    bindings: tuple[tuple[Value, int], ...]  # captured values, and their externals in the body
+    n_turns: int = -1  # of a loop: how many turns it takes at most, -1 for any number
+    # Of a loop: the externals that are elements of its sequences, -1 where the body does not read
+    # one, and how many bytes of the sequence are before that of the first turn.
     elements: tuple[tuple[int, int], ...] = ()
+    # Of a loop: how many bytes of each stacked output are before what the first turn adds.
     skipped: tuple[int, ...] = ()
+    # Of a loop: the stacked outputs that are not read, which therefore have no memory.
     unread: set[Value] = field(default_factory=set)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class LoweredOp:
     """One operator with values in place of names.
 
@@ -138,46 +127,24 @@ class LoweredOp:
     dtypes makes a new operator.
     """
 
-    __slots__ = (
-        "attrs",
-        "children",
-        "definition",
-        "device",
-        "entry",
-        "index",
-        "inputs",
-        "origins",
-        "outputs",
-        "prepared",
-        "refusals",
-        "reuse",
-        "signature",
-        "type",
-        "workspace",
-    )
+    definition: OpDefinition
+    inputs: tuple[tuple[Value, ...], ...]
+    attrs: Mapping[str, Any]
+    index: int
+    type: str = field(init=False)
+    outputs: tuple[tuple[Value, ...], ...] = ()
+    origins: tuple[int, ...] = ()
+    device: str | None = None
+    entry: KernelEntry | None = None
+    prepared: Any = None
+    reuse: tuple[tuple[int, int], ...] = ()
+    signature: Signature | None = None
+    refusals: tuple[tuple[KernelEntry, str], ...] = ()
+    children: tuple[Child, ...] = ()
+    workspace: Buffer | None = None
 
-    def __init__(
-        self,
-        definition: OpDefinition,
-        inputs: tuple[tuple[Value, ...], ...],
-        attrs: Mapping[str, Any],
-        index: int,
-    ) -> None:
-        self.type = definition.op_type
-        self.definition = definition
-        self.inputs = inputs
-        self.outputs: tuple[tuple[Value, ...], ...] = ()
-        self.attrs = attrs
-        self.index = index
-        self.origins: tuple[int, ...] = ()
-        self.device: str | None = None
-        self.entry: KernelEntry | None = None
-        self.prepared: Any = None
-        self.reuse: tuple[tuple[int, int], ...] = ()
-        self.signature: Signature | None = None
-        self.refusals: tuple[tuple[KernelEntry, str], ...] = ()
-        self.children: tuple[Child, ...] = ()
-        self.workspace: Buffer | None = None
+    def __post_init__(self) -> None:
+        self.type = self.definition.op_type
 
     def __repr__(self) -> str:
         return f"{self.type}{self.inputs} -> {self.outputs}"

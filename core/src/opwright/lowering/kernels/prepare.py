@@ -35,18 +35,9 @@ def prepare_kernel(
 ) -> _runtime.Prepared | Refuse:
     """Prepare a kernel for an operator's attributes and metas, or return its refusal.
 
-    Parameters
-    ----------
-    entry : KernelEntry
-    op : LoweredOp
-    device : str
-        Device type that the operator runs on.
-    packable : tuple of int
-        Flat arguments that the plan reads from the scope and never writes.
-    target : Target
-    deferred : list, optional
-        The kernel adds what it defers to the end of lowering; the result then only describes the
-        kernel. Without it nothing can be deferred.
+    `device` is the device type of the operator; `packable` are the flat arguments that the plan
+    reads from the scope and never writes. The kernel adds to `deferred` what it defers to the end
+    of lowering, and the result then only describes the kernel; without it nothing can be deferred.
 
     Raises
     ------

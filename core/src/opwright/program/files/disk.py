@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from opwright.errors import FormatError
 
@@ -103,6 +103,33 @@ def remove_folder(path: Path) -> None:
 def remove_file(path: Path) -> None:
     """Remove a file or a link, if it is there."""
     path.unlink(missing_ok=True)
+
+
+def is_same(status: os.stat_result, path: Path) -> bool:
+    """Whether a path still names the file, folder or link with this status."""
+    try:
+        return os.path.samestat(status, os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def check_format(path: Path, content: Any, name: str, newest: int, way_out: str = "") -> None:
+    """Check the fields ``format`` and ``format_version`` of decoded JSON.
+
+    Raises
+    ------
+    ValueError, LookupError, TypeError
+        If it is no JSON of this format.
+    FormatError
+        If its version is newer than `newest`.
+    """
+    if content["format"] != name or type(content["format_version"]) is not int:
+        raise ValueError(f"format {content['format']!r}")
+    if content["format_version"] > newest:
+        raise FormatError(
+            f"{path}: format version must be at most {newest}, got {content['format_version']}; "
+            f"install a newer opwright{way_out}"
+        )
 
 
 def kind_of(mode: int) -> str:

@@ -19,6 +19,7 @@ from typing import Final
 
 from opwright.errors import FileTakenError, FormatError
 from opwright.program.files.disk import (
+    is_same,
     kind_of,
     make_folder,
     make_inner_folder,
@@ -125,7 +126,7 @@ def publish(folder: Path, saver: Saver, fill: Fill, number: int | None = None) -
 
 def _take_number(folder: Path, new: Path, only: int | None) -> bool:
     """Rename a folder to the next number; False if it vanished, or the only number is taken."""
-    identity = os.lstat(new)
+    status = os.lstat(new)
     for _ in range(_MAX_TRIES):
         # Makes an NFS client ask the server for the names, instead of using those it has cached.
         os.utime(folder / GENERATIONS)
@@ -137,7 +138,7 @@ def _take_number(folder: Path, new: Path, only: int | None) -> bool:
             new.rename(target)
         except FileNotFoundError:
             # Over NFS the answer to a successful rename may be lost: the client's retry then fails.
-            return _is_same(identity, target)
+            return is_same(status, target)
         except OSError as error:
             if error.errno not in _TAKEN:
                 raise
@@ -146,13 +147,6 @@ def _take_number(folder: Path, new: Path, only: int | None) -> bool:
         else:
             return True
     raise OSError(errno.EBUSY, "every number was taken by another saver", os.fspath(folder))
-
-
-def _is_same(identity: os.stat_result, path: Path) -> bool:
-    try:
-        return os.path.samestat(identity, os.lstat(path))
-    except FileNotFoundError:
-        return False
 
 
 def point_to_newest(folder: Path, saver: Saver) -> None:

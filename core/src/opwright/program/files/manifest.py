@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from opwright.errors import AttributeValueError, FormatError
-from opwright.program.files.disk import open_regular, read_small, write_file
+from opwright.program.files.disk import check_format, open_regular, read_small, write_file
 from opwright.program.files.params_file import ParamsMark
 
 MANIFEST: Final = "generation.json"
@@ -78,13 +78,7 @@ def read_manifest(path: Path, folder: int) -> Manifest:
         data = read_small(path, handle, _MAX_BYTES)
     try:
         content = json.loads(data)
-        if content["format"] != _FORMAT or type(content["format_version"]) is not int:
-            raise ValueError(f"format {content['format']!r}")
-        if content["format_version"] > _VERSION:
-            raise FormatError(
-                f"{path}: format version must be at most {_VERSION}, got "
-                f"{content['format_version']}; install a newer opwright"
-            )
+        check_format(path, content, _FORMAT, _VERSION)
         program, params = content["files"][PROGRAM], content["files"][PARAMS]
         mark = ParamsMark(_text(program["sha256"]), _text(params["crc32"]))
         sizes = _size(program["size_bytes"]), _size(params["size_bytes"])

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from opwright.program.files.disk import remove_file, remove_folder
+from opwright.program.files.disk import is_same, remove_file, remove_folder
 
 _LOCK: Final = ".saving-"
 _NEW: Final = ".new-"
@@ -37,7 +37,8 @@ class Saver:
             path = self._generations / (_LOCK + self.token)
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
             try:
-                if _try_lock(self._handle) is not False and _is_at(self._handle, path):
+                is_free = _try_lock(self._handle) is not False
+                if is_free and is_same(os.fstat(self._handle), path):
                     return self
             except BaseException:  # `__exit__`, which closes the file, is not called then
                 os.close(self._handle)
@@ -123,10 +124,3 @@ def _try_lock(handle: int) -> bool | None:
     except OSError:
         return None
     return True
-
-
-def _is_at(handle: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle), os.lstat(path))
-    except FileNotFoundError:
-        return False

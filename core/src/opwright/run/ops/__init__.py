@@ -1,1 +1,1 @@
-"""What makes the functions of `opwright.ops`: one for each discovered operator."""
+"""Makes the functions of `opwright.ops`, one for each discovered operator."""

@@ -1,4 +1,4 @@
-"""The Python function of one operator: a real signature before the runtime's eager operator."""
+"""Makes the Python function of one operator, with its signature, around the eager operator."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def make_function(definition: OpDefinition, context: Context) -> Callable[..., A
     """Return ``opwright.ops.NAME`` for an operator.
 
     Inputs are parameters by position or name, attributes by name only, with the defaults of the
-    OpProto. The text is compiled, not interpreted: an argument is bound by the interpreter itself,
-    which costs a tenth of binding it in Python. Calls by position do without even that.
+    OpProto. The function is compiled from text: the interpreter itself then binds the arguments,
+    ten times as fast as Python code could. Calls by position skip even that.
     """
     proto = definition.proto
     call = EagerSource(definition, context).call
@@ -73,7 +73,7 @@ def _default(attr: AttrProto) -> str:
 
 
 def _signature(function: Callable[..., Any], proto: OpProto) -> Any:
-    """The signature as users shall see it: without the collector of unknown names."""
+    """Return the signature for users, without the parameter for unknown names."""
     import inspect
 
     signature = inspect.signature(function)
@@ -92,7 +92,7 @@ def _signature(function: Callable[..., Any], proto: OpProto) -> Any:
 
 
 class _Extension:
-    """What keyword arguments beyond the operator's mean: ``returns``, and mistakes otherwise."""
+    """Handles keyword arguments that the operator does not have: ``returns``, and mistakes."""
 
     def __init__(self, definition: OpDefinition, context: Context) -> None:
         self._definition = definition
@@ -100,13 +100,7 @@ class _Extension:
         self._sources: dict[object, EagerSource] = {}
 
     def __call__(self, unknown: dict[str, Any]) -> Callable[..., Any]:
-        """Return what to call with all arguments in order.
-
-        Raises
-        ------
-        SlotError, AttributeValueError
-            For a name that the operator does not have, naming the nearest.
-        """
+        """Return what to call with all arguments in order; raise for an unknown name."""
         for name in unknown:
             if name != RETURNS:
                 self._reject(name)
@@ -121,18 +115,17 @@ class _Extension:
         return source.call if is_one or returns is None else _as_tuple(source)
 
     def _slots(self, names: tuple[Any, ...]) -> list[VarProto]:
-        """The outputs of these names."""
         proto = self._definition.proto
+        outputs = ", ".join(map(repr, proto.output_slots))
         for name in names:
             if name not in proto.output_slots:
                 raise SlotError(
-                    f"{proto.type}: returns must name outputs, got {name!r}; "
-                    f"outputs are {', '.join(map(repr, proto.output_slots))}"
+                    f"{proto.type}: returns must name outputs, got {name!r}; outputs are {outputs}"
                 )
         if not names:
             raise SlotError(
-                f"{proto.type}: returns must name at least one output, got none; "
-                f"outputs are {', '.join(map(repr, proto.output_slots))}"
+                f"{proto.type}: returns must name at least one output, got none; outputs are "
+                f"{outputs}"
             )
         return [proto.output_slots[name] for name in names]
 
@@ -149,7 +142,7 @@ class _Extension:
 
 
 def _as_tuple(source: EagerSource) -> Callable[..., Any]:
-    """What returns a tuple of one where one output is asked for in a list."""
+    """Return what returns a tuple, even for a list of one output."""
     if not source.returns_one:
         return source.call
     return lambda *args: (source.call(*args),)
