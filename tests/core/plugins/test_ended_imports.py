@@ -156,9 +156,7 @@ def more(registry):
     assert "plugin 'acme': a process ended while importing 'opwright_acme.kernel'" in second.stderr
     assert third.stdout == "[0.73105858 0.73105858]\n"
     assert "the last 2 processes ended while importing 'opwright_acme.kernel'" in third.stderr
-    assert "; it is left out; opwright doctor --retry acme; the kernel is skipped" in (
-        third.stderr
-    )
+    assert "; it is left out; opwright doctor --retry acme; the kernel is skipped" in (third.stderr)
     strict = run(site, USE, OPWRIGHT_STRICT="1")
     assert "PluginError" in strict.stderr.splitlines()[-1]
     assert "opwright doctor --retry acme" in strict.stderr.splitlines()[-1]

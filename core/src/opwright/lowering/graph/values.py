@@ -116,7 +116,6 @@ class Child:
     unread: set[Value] = field(default_factory=set)
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class LoweredOp:
     """One operator with values in place of names.
 
@@ -127,24 +126,47 @@ class LoweredOp:
     dtypes makes a new operator.
     """
 
-    definition: OpDefinition
-    inputs: tuple[tuple[Value, ...], ...]
-    attrs: Mapping[str, Any]
-    index: int
-    type: str = field(init=False)
-    outputs: tuple[tuple[Value, ...], ...] = ()
-    origins: tuple[int, ...] = ()
-    device: str | None = None
-    entry: KernelEntry | None = None
-    prepared: Any = None
-    reuse: tuple[tuple[int, int], ...] = ()
-    signature: Signature | None = None
-    refusals: tuple[tuple[KernelEntry, str], ...] = ()
-    children: tuple[Child, ...] = ()
-    workspace: Buffer | None = None
+    # No dataclass: it takes a third longer to create one, and lowering creates many.
+    __slots__ = (
+        "attrs",
+        "children",
+        "definition",
+        "device",
+        "entry",
+        "index",
+        "inputs",
+        "origins",
+        "outputs",
+        "prepared",
+        "refusals",
+        "reuse",
+        "signature",
+        "type",
+        "workspace",
+    )
 
-    def __post_init__(self) -> None:
-        self.type = self.definition.op_type
+    def __init__(
+        self,
+        definition: OpDefinition,
+        inputs: tuple[tuple[Value, ...], ...],
+        attrs: Mapping[str, Any],
+        index: int,
+    ) -> None:
+        self.type = definition.op_type
+        self.definition = definition
+        self.inputs = inputs
+        self.outputs: tuple[tuple[Value, ...], ...] = ()
+        self.attrs = attrs
+        self.index = index
+        self.origins: tuple[int, ...] = ()
+        self.device: str | None = None
+        self.entry: KernelEntry | None = None
+        self.prepared: Any = None
+        self.reuse: tuple[tuple[int, int], ...] = ()
+        self.signature: Signature | None = None
+        self.refusals: tuple[tuple[KernelEntry, str], ...] = ()
+        self.children: tuple[Child, ...] = ()
+        self.workspace: Buffer | None = None
 
     def __repr__(self) -> str:
         return f"{self.type}{self.inputs} -> {self.outputs}"
