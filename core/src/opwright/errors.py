@@ -94,7 +94,7 @@ class OutOfMemoryError(OpwrightError, MemoryError):
 
 
 class FileTakenError(OpwrightError, FileExistsError):
-    """A file would be overwritten that nobody allowed to replace."""
+    """A file exists that must not be overwritten without permission."""
 
 
 class FileMissingError(OpwrightError, FileNotFoundError):

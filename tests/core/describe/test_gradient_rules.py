@@ -176,7 +176,7 @@ def test_the_rule_asks_for_what_is_wanted_and_fills_holes_with_zeros(complex_op,
             {"out": ["c_grad", None]},
             {"state": [True]},
             (
-                "acme.op: input 'state' has no gradient, got a wish for that of ['s']; "
+                "acme.op: input 'state' has no gradient, got a request for that of ['s']; "
                 "give its variable stop_gradient=True"
             ),
         ),

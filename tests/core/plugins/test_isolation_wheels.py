@@ -280,10 +280,10 @@ def test_doctor_says_where_what_never_ends_was(endless: Installed) -> None:
     done = endless.run(*words, OPWRIGHT_PLUGINS="endless,stuck,zebra")
     assert done.returncode == 1
     text = done.stdout
-    assert "plugin 'endless' of opwright-endless 1.0 brings down, or holds up, every proc" in text
+    assert "plugin 'endless' of opwright-endless 1.0 crashes or blocks every proc" in text
     assert "  reason: took more than 5 s while its hooks ran\n" in text
     assert 'plugin.py", line 3, in <module>\n' in text
-    assert "plugin 'stuck' of opwright-stuck 1.0 brings down, or holds up, processes that" in text
+    assert "plugin 'stuck' of opwright-stuck 1.0 crashes or blocks processes that" in text
     assert "  reason: took more than 5 s while stuck.swish was loaded\n" in text
     assert 'slow.py", line 3, in <module>\n' in text
     assert "OPWRIGHT_PLUGINS=zebra\n" in text

@@ -112,7 +112,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _retry(plugin: str, sources: list[Source], notes: ImportNotes | None, as_json: bool) -> None:
-    """Remove the notes about a plugin, and print that."""
     known = sorted({source.name for source in sources})
     if plugin not in known:
         raise CommandError(
@@ -159,7 +158,7 @@ def format_report(
         lines += _format_failure(failure, "is kept out")
     for crash in diagnosis.crashes:
         whom = "every process" if crash.always else "processes that use it"
-        lines += _format_failure(crash.failure, f"brings down, or holds up, {whom}")
+        lines += _format_failure(crash.failure, f"crashes or blocks {whom}")
     for package, texts in diagnosis.problems.items():
         lines += ["", f"plugin {package.plugin!r} of {package.label} names what cannot be used"]
         lines += [f"  {line}" for text in texts for line in text.splitlines()]

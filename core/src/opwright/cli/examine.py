@@ -102,8 +102,13 @@ def examine(sources: list[Source], timeout_s: float) -> Diagnosis:
         if last.key not in by_key or (last.result is not None and not is_try):
             raise PluginError(f"doctor: its child process {reason} between plugins; run it again")
         skipped.append((CHECK if is_try else last.phase, last.key))
-        subject = last.result if is_try else None
-        crashes.append(_describe_crash(package_of(by_key[last.key]), subject, reason, trace))
+        package, subject = package_of(by_key[last.key]), last.result if is_try else None
+        doing = "its hooks ran" if subject is None else f"{subject} was loaded"
+        advice = (
+            f"pip install --upgrade {package.distribution}, or pip uninstall {package.distribution}"
+        )
+        failure = PluginFailure(package, f"{reason} while {doing}", trace, advice)
+        crashes.append(Crash(failure, subject is None))
 
 
 def _diagnose(
@@ -129,13 +134,6 @@ def _diagnose(
             failures.append(PluginFailure(Package(*whose), *rest))
     kept_out = merge(records, failures).report.failures
     return Diagnosis(records, kept_out, crashes, problems, refusals)
-
-
-def _describe_crash(package: Package, subject: str | None, reason: str, trace: str) -> Crash:
-    doing = "its hooks ran" if subject is None else f"{subject} was loaded"
-    name = package.distribution
-    advice = f"pip install --upgrade {name}, or pip uninstall {name}"
-    return Crash(PluginFailure(package, f"{reason} while {doing}", trace, advice), subject is None)
 
 
 def _run_child(

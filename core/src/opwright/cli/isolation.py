@@ -62,14 +62,11 @@ def _be_child(work: Callable[[Tell], None], writer: int) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
-        work(lambda item: _write(writer, item))
+        with os.fdopen(writer, "w", buffering=1, encoding="utf-8") as lines:
+            work(lambda item: print(json.dumps(item), file=lines))
         code = 0
     finally:
         os._exit(code)  # nothing of the parent's is to be closed or printed once more
-
-
-def _write(writer: int, item: Any) -> None:
-    os.write(writer, (json.dumps(item) + "\n").encode())
 
 
 def end_without_core() -> None:

@@ -19,9 +19,9 @@ from opwright.registry import ANY, HOST_DEVICE, DeviceName, KernelRegistration, 
 from opwright.registry.refusals import Refusals
 
 _EPILOG = (
-    "A cell holds the letters of the libraries whose kernels serve, in the order in which they are "
-    "tried, and a point where there is none. The legend says of a library that its kernels would "
-    "refuse on this machine, where its plugin knows."
+    "A cell holds the letters of the libraries whose kernels fit, in the order in which they are "
+    "tried, and a dot where there is none. The legend reports libraries whose kernels would refuse "
+    "on this machine, where their plugin knows."
 )
 
 
@@ -96,7 +96,6 @@ def select_types(context: Context, patterns: Iterable[str]) -> list[str]:
 def _select_kernels(
     context: Context, types: Iterable[str], args: argparse.Namespace
 ) -> list[_Kernel]:
-    """Return the kernels that fit, best first for each operator and device."""
     every = [_Kernel(*item) for item in context.kernels.registrations()]
     dtype = None if args.dtype is None else canonical_dtype(args.dtype)
     if args.device is not None:
@@ -122,7 +121,6 @@ def _rank(kernel: _Kernel) -> tuple[str, str, int, str]:
 
 
 def _known_devices(context: Context, kernels: Iterable[_Kernel]) -> list[str]:
-    """Return the existing devices, the host first."""
     named = {kernel.registration.device for kernel in kernels}
     devices = {HOST_DEVICE, *context.devices.names(), *named} - {ANY}
     return sorted(devices, key=lambda name: (name != HOST_DEVICE, name))

@@ -49,7 +49,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _format_options(context: Context) -> list[str]:
-    """Return the options that users may choose for a plan, with a heading, or nothing."""
     entries = context.options.entries()
     if not entries:
         return []

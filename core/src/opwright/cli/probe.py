@@ -94,7 +94,8 @@ def _check(record: PluginRecord, registries: Registries, report: TextIO) -> None
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - doctor reports all
-            reason = _describe(error)
+            is_ours = isinstance(error, OpwrightError)
+            reason = str(error) if is_ours else f"{type(error).__name__}: {error}"
             for begin in (f"{who}: ", f"{who} of {record.package.label}: ", "find_refusal: "):
                 reason = reason.removeprefix(begin)
             advice = advise_command(error, record.package)
@@ -161,7 +162,3 @@ def _is_served(entry: KernelEntry, registries: Registries) -> bool:
         return registries.ops.find(entry.op_type) is not None
     except OpwrightError:  # reported at its own plugin
         return False
-
-
-def _describe(error: BaseException) -> str:
-    return str(error) if isinstance(error, OpwrightError) else f"{type(error).__name__}: {error}"

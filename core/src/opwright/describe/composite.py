@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn
 
 from opwright.describe.completion import Attrs, Given, Names, Slots, Wanted, complete_operator
 from opwright.describe.definition import OpDefinition
-from opwright.describe.meta import Meta, shapes_match
+from opwright.describe.meta import Meta, metas_match
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
 from opwright.describe.rule_context import BodyContext
 from opwright.describe.vocabulary import OUT, SEED_ATTR, STEP_SLOT, STREAM_ATTR
@@ -21,7 +21,7 @@ from opwright.errors import ProgramError
 
 
 class BodyInput(str):
-    """The name of an input of a composite, told apart from an output of the same name."""
+    """The name of an input of a composite, distinct from an output of the same name."""
 
     __slots__ = ()
 
@@ -118,7 +118,7 @@ class BodyEmitter(ABC):
         promised = self._promised.get(name)
         if promised is None or shape is None:
             return
-        if dtype != promised.dtype or not shapes_match(shape, promised.shape):
+        if not metas_match(Meta(shape, dtype), promised):
             self._fail_output(name, str(Meta(shape, dtype)))
 
     def meta(self, name: str) -> Meta | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from opwright.describe.control import Branch, Control, Loop
 from opwright.describe.meta import BlockMetas, InferContext, Meta
@@ -187,11 +187,16 @@ class OpDefinition:
         except Exception as error:
             raise ShapeError(
                 f"{self.op_type}: infer_shape must accept the inputs or say why not, "
-                f"got {type(error).__name__}: {error}, for {self._describe(inputs)}"
+                f"got {type(error).__name__}: {error}, for "
+                + ", ".join(f"{s.name} {m}" for s, ms in zip(self.proto.inputs, inputs) for m in ms)
             ) from error
         outputs = ctx.outputs
         if None in outputs:
-            self._fail_unset(outputs)
+            unset = self.proto.outputs[outputs.index(None)].name
+            raise ShapeError(
+                f"{self.op_type}: infer_shape must set output {unset!r}, got nothing; "
+                "call ctx.set_output"
+            )
         return tuple(outputs)  # type: ignore[arg-type]  # none of them is None
 
     def output_counts(self, inputs: SlotMetas, attrs: Mapping[str, AttrValue]) -> tuple[int, ...]:
@@ -262,17 +267,6 @@ class OpDefinition:
                     raise DtypeError(
                         f"{self.op_type}: {rule.slot.name} must be {allowed}, got {meta.dtype}"
                     )
-
-    def _describe(self, inputs: SlotMetas) -> str:
-        pairs = zip(self.proto.inputs, inputs, strict=False)
-        return ", ".join(f"{slot.name} {meta}" for slot, metas in pairs for meta in metas)
-
-    def _fail_unset(self, outputs: Sequence[tuple[Meta, ...] | None]) -> NoReturn:
-        unset = self.proto.outputs[outputs.index(None)].name
-        raise ShapeError(
-            f"{self.op_type}: infer_shape must set output {unset!r}, got nothing; "
-            "call ctx.set_output"
-        )
 
     def check_slots(
         self, inputs: Mapping[str, Sequence[Any]], outputs: Mapping[str, Sequence[Any]]

@@ -1,4 +1,4 @@
-"""The rules for what is said of an operator beside its OpProto."""
+"""The rules for the functions and properties of an operator besides its OpProto."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def check_definition(definition: OpDefinition) -> None:
         check_control(definition.proto, definition.control)
     if definition.count_outputs is not None:
         check_count_outputs(definition.proto)
-    said = (definition.gradient, definition.body, definition.control, definition.upgrade)
-    if definition.plan_only and said != (None,) * len(said):
+    rules = (definition.gradient, definition.body, definition.control, definition.upgrade)
+    if definition.plan_only and rules != (None,) * len(rules):
         _fail(definition, "plan_only excludes gradient, body, control and upgrade, got one")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from opwright.describe.definition import Body, GradientRule, OpDefinition
-from opwright.describe.meta import InferContext, Meta, shapes_match
+from opwright.describe.meta import InferContext, Meta, metas_match
 from opwright.describe.names import hint
 from opwright.describe.op_proto import OpProto, VarProto
 from opwright.describe.proto_rules import check_op_proto
@@ -50,8 +50,8 @@ class GradOp:
 
     def __call__(self, g: GradientContext) -> None:
         """Write the gradient operator and hand in the gradients that it computes."""
-        wanted = graded_inputs(g.proto, self)
-        self._refuse_what_would_be_lost(g, wanted)
+        graded = graded_inputs(g.proto, self)
+        self._check_nothing_lost(g, graded)
         inputs: dict[str, list[str]] = {slot.name: g.inputs(slot.name) for slot in g.proto.inputs}
         for name in (*self.needs, *self.also):
             if name in g.proto.output_slots:
@@ -60,15 +60,15 @@ class GradOp:
             inputs[grad_name(slot.name)] = g.filled_output_grads(slot.name)
         outputs = {
             grad_name(slot.name): len(g.inputs(slot.name))
-            for slot in wanted
+            for slot in graded
             if g.wants_any(slot.name)
         }
         results = g.emit_multi(self.type, inputs, outputs, g.attrs)
-        for slot in wanted:
+        for slot in graded:
             for index, name in enumerate(results.get(grad_name(slot.name), ())):
                 g.set_input_grad(slot.name, name, index)
 
-    def _refuse_what_would_be_lost(self, g: GradientContext, wanted: list[VarProto]) -> None:
+    def _check_nothing_lost(self, g: GradientContext, graded: list[VarProto]) -> None:
         """Raise GradientError for gradients that would become zero without notice."""
         flowing = graded_outputs(g.proto, self)
         for slot in g.proto.outputs:
@@ -78,9 +78,9 @@ class GradOp:
                     f"got {g.output_grads(slot.name)}; let the loss not depend on it"
                 )
         for slot in g.proto.inputs:
-            if slot not in wanted and g.wants_any(slot.name):
+            if slot not in graded and g.wants_any(slot.name):
                 raise GradientError(
-                    f"{g.type}: input {slot.name!r} has no gradient, got a wish for that of "
+                    f"{g.type}: input {slot.name!r} has no gradient, got a request for that of "
                     f"{g.inputs(slot.name)}; give its variable stop_gradient=True"
                 )
 
@@ -194,18 +194,18 @@ def derive_grad_definition(forward: OpDefinition) -> OpDefinition:
             f"nothing says what {grad_name(forward.op_type)!r} would be"
         )
     proto = forward.proto
-    wanted = graded_inputs(proto, rule)
+    graded = graded_inputs(proto, rule)
     derived = OpProto(
         type=rule.type,
         comment=f"The gradient of {proto.type}.",
         inputs=(*_forward_slots(proto, rule), *_output_grad_slots(graded_outputs(proto, rule))),
-        outputs=tuple(_input_grad_slot(slot) for slot in wanted),
+        outputs=tuple(_input_grad_slot(slot) for slot in graded),
         attrs=proto.attrs,
         version=proto.version,
         dispatch=proto.dispatch_slot or None,
     )
     check_op_proto(derived)
-    shape = _GradShape(forward, derived, [slot.name for slot in wanted])
+    shape = _GradShape(forward, derived, [slot.name for slot in graded])
     return OpDefinition(derived, shape, rule.gradient, body=rule.body)
 
 
@@ -233,11 +233,11 @@ class _GradShape:
     metas. The derived OpProto limits dtypes as the forward one does.
     """
 
-    __slots__ = ("_counts", "_forward", "_reads", "_wanted")
+    __slots__ = ("_counts", "_forward", "_graded", "_reads")
 
-    def __init__(self, forward: OpDefinition, derived: OpProto, wanted: Sequence[str]) -> None:
+    def __init__(self, forward: OpDefinition, derived: OpProto, graded: Sequence[str]) -> None:
         self._forward = forward
-        self._wanted = tuple((grad_name(name), name) for name in wanted)
+        self._graded = tuple((grad_name(name), name) for name in graded)
         places = {slot.name: place for place, slot in enumerate(derived.inputs)}
         self._reads = tuple(
             _Read(places[name], name, output, slot.name)
@@ -262,7 +262,7 @@ class _GradShape:
             metas = inputs[read.place]
             if metas and metas != outputs[read.output]:  # an absent one stands for zeros
                 self._check(ctx, read, metas, outputs[read.output] or ())
-        for grad, name in self._wanted:
+        for grad, name in self._graded:
             if ctx.has_output(grad):
                 ctx.set_metas(grad, ctx.inputs(name))
 
@@ -281,7 +281,6 @@ class _GradShape:
         return forward.outputs
 
     def _count(self, ctx: InferContext, output: int) -> int:
-        """Return how many variables an output of the forward operator has."""
         slot = self._forward.proto.outputs[output]
         places = [read.place for read in self._reads if read.output == output]
         length = max((len(ctx.all_inputs[place]) for place in places), default=0)
@@ -295,7 +294,7 @@ class _GradShape:
     def _check(
         self, ctx: InferContext, read: _Read, metas: Sequence[Meta], outputs: Sequence[Meta]
     ) -> None:
-        if len(metas) != len(outputs) or not all(map(_match, metas, outputs)):
+        if len(metas) != len(outputs) or not all(map(metas_match, metas, outputs)):
             expected, got = (", ".join(map(str, listed)) for listed in (outputs, metas))
             ctx.fail(
                 f"{read.name} must be {expected}, as {self._forward.op_type} makes "
@@ -303,12 +302,7 @@ class _GradShape:
             )
 
 
-def _match(a: Meta, b: Meta) -> bool:
-    return a.dtype == b.dtype and shapes_match(a.shape, b.shape)
-
-
 def _forward_slots(proto: OpProto, rule: GradOp) -> list[VarProto]:
-    """Return the forward inputs, then the outputs that the gradient reads."""
     slots = [replace(slot, shape_only=slot.name not in rule.needs) for slot in proto.inputs]
     for slot in proto.outputs:
         if slot.name in rule.needs or slot.name in rule.also:

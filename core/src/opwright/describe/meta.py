@@ -276,6 +276,11 @@ def shapes_match(a: Sequence[int], b: Sequence[int]) -> bool:
     return len(a) == len(b) and all(map(dims_match, a, b))
 
 
+def metas_match(a: Meta, b: Meta) -> bool:
+    """Tell whether two metas have one dtype and shapes that may be equal."""
+    return a.dtype == b.dtype and shapes_match(a.shape, b.shape)
+
+
 def merge_dims(a: int, b: int) -> int:
     """Return the known one of two dimensions that must be equal, -1 where neither is."""
     return b if a < 0 else a

@@ -47,8 +47,6 @@ _ATTR_TYPES: Final[dict[object, AttrType]] = {
 
 @dataclass(slots=True)
 class _Draft:
-    """A slot or an attribute that is being described."""
-
     kind: str
     name: str
     values: dict[str, Any] = field(default_factory=dict)
@@ -273,7 +271,7 @@ class OpMaker:
             ``upgrade(desc, from_version) -> desc``.
         count_outputs : callable, optional
             ``count_outputs(ctx: InferContext) -> int``: how many variables the duplicable output
-            has, for ``opwright.ops``, where nobody names them.
+            has where no names are given, as in ``opwright.ops``.
         effect : bool
             Whether it does more than compute its outputs, such as communicate with other
             processes: it always runs, in order, even where its outputs are not used.

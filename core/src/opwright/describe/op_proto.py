@@ -6,6 +6,7 @@ that validation, docstrings, the command line and generated tests can all use th
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
@@ -157,7 +158,8 @@ class AttrProto:
 
     def _check_closely(self, op_type: str, value: object) -> AttrValue:
         if self.is_dtype and not isinstance(value, str) and value is not None:
-            value = self._convert_dtype(value)
+            with contextlib.suppress(DtypeError):  # _fail_type names the attribute
+                value = canonical_dtype(value)
         converted = convert_value(self.type, value, self.length)
         if converted is None:
             self._fail_type(op_type, value)
@@ -165,12 +167,6 @@ class AttrProto:
             if not self._admits(element):
                 self._fail_range(op_type, element, converted)
         return converted  # type: ignore[no-any-return]
-
-    def _convert_dtype(self, value: object) -> object:
-        try:
-            return canonical_dtype(value)
-        except DtypeError:
-            return value  # _fail_type reports it with the name of the attribute
 
     def _fail_type(self, op_type: str, value: object) -> NoReturn:
         advice = ""

@@ -183,16 +183,13 @@ def _check_slot(proto: OpProto, slot: VarProto) -> None:
     if slot.same_as == slot.name or (
         slot.same_as not in proto.input_slots and (attr is None or not attr.is_dtype)
     ):
-        known = [name for name in _dtype_sources(proto) if name != slot.name]
+        sources = [*proto.input_slots, *(attr.name for attr in proto.attrs if attr.is_dtype)]
+        known = [name for name in sources if name != slot.name]
         _fail(
             proto,
             f"same_dtype_as of {slot.name!r} must name an input or a dtype attribute, "
             f"got {slot.same_as!r}{hint(slot.same_as, known, 'these')}",
         )
-
-
-def _dtype_sources(proto: OpProto) -> list[str]:
-    return [*proto.input_slots, *(attr.name for attr in proto.attrs if attr.is_dtype)]
 
 
 def _check_input(proto: OpProto, slot: VarProto) -> None:

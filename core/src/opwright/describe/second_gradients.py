@@ -147,8 +147,6 @@ def _pair_inputs(b: BodyContext) -> list[tuple[str, str]]:
 
 
 class _Written(NamedTuple):
-    """One operator that a composition has written."""
-
     definition: OpDefinition
     type: str
     inputs: dict[str, tuple[str, ...]]

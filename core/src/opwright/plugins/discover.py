@@ -169,7 +169,6 @@ def _load_missing(
 
 
 def _update(known: index.IndexFile, records: list[PluginRecord]) -> str:
-    """Write the index where a record is new; return its state."""
     fresh = {index.key_of(r.source): r for r in records if not r.from_index and r.files}
     if not fresh or known.path is None:
         return known.state

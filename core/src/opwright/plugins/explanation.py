@@ -195,8 +195,11 @@ def explain(
         rank = 1 + len(rivals)
         waiting = "tried if those above refuse" if rank > 1 else ""
         accepted.append(Candidate(entry, rank, "accepted" if rank > 1 else "chosen", waiting))
-    candidates, notes = accepted + rejected, [*_notes(context, op_type), *answers.faults]
-    return Explanation(op_type, device, name, candidates, notes, _without_kernel(definition))
+    pin = context.pins.get(op_type) or context.pins.get(ANY)
+    pins = [] if pin is None else [f"the Context pins {op_type} to the library {pin!r}"]
+    notes = [*pins, *context.report.lines(), *answers.faults]
+    otherwise = _without_kernel(definition)
+    return Explanation(op_type, device, name, accepted + rejected, notes, otherwise)
 
 
 def _without_kernel(definition: OpDefinition) -> str:
@@ -209,14 +212,12 @@ def _without_kernel(definition: OpDefinition) -> str:
 
 
 def _ordered(context: Context, op_type: str) -> list[KernelEntry]:
-    """Return every kernel of the operator, in the order in which `candidates` would try them."""
     entries = context.kernels.sort(context.kernels.entries(op_type))
     preferred = context.pins.get(op_type) or context.pins.get(ANY)
     return sorted(entries, key=lambda entry: preferred not in {None, entry.library})
 
 
 def _reject(context: Context, entry: KernelEntry, device: str, dtype: str | None) -> str | None:
-    """Return why a kernel is not used, or None where it may be."""
     if entry.device not in {device, ANY}:
         return f"is for the device {entry.device}"
     if dtype is not None and entry.dtype not in {dtype, ANY}:
@@ -229,9 +230,3 @@ def _reject(context: Context, entry: KernelEntry, device: str, dtype: str | None
     except OpwrightError as error:
         return f"failed to load: {error}"
     return None
-
-
-def _notes(context: Context, op_type: str) -> list[str]:
-    pin = context.pins.get(op_type) or context.pins.get(ANY)
-    pins = [] if pin is None else [f"the Context pins {op_type} to the library {pin!r}"]
-    return [*pins, *context.report.lines()]

@@ -51,7 +51,6 @@ class _Registrar(Generic[_Registration]):
             )
 
     def _enter(self, registration: _Registration, names: Sequence[str]) -> None:
-        """Add a registration under its names, each of which must be new."""
         for name in names:
             if name in self._taken:
                 raise RegistrationError(

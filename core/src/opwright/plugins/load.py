@@ -130,7 +130,6 @@ def _import_plugin(target: str) -> object:
 
 
 def _run_hooks(plugin: Any, package: Package) -> tuple[Any, ...]:
-    """Return what was registered: operators, kernels, devices, passes and options."""
     import pluggy  # with the hooks 2-4 ms, which a process that finds the index full saves
 
     from opwright.plugins import hooks

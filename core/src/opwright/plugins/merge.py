@@ -81,11 +81,14 @@ def _enter(record: PluginRecord, registries: Registries) -> None:
 def _find_clash(
     record: PluginRecord, registries: Registries, loaded: list[Package]
 ) -> PluginFailure | None:
-    """Return the failure of a plugin that provides what another one provides, or None."""
     package = record.package
     for what, owner in _clashes(record, registries, loaded):
         reason = f"{what} twice, by {owner.label} and {package.label}"
-        return PluginFailure(package, reason, "", _advise(owner, package))
+        if owner.distribution in {package.distribution, "opwright"}:
+            advice = f"pip install --upgrade {package.distribution}"
+        else:
+            advice = f"pip uninstall {package.distribution} (or {owner.distribution})"
+        return PluginFailure(package, reason, "", advice)
     return None
 
 
@@ -119,9 +122,3 @@ def _name_clashes(
     owner = ops.find_owner(name)
     if owner is not None and any("." in op.type for op in record.ops):
         yield f"{name}: name of an operator and of a plugin is used", owner
-
-
-def _advise(owner: Package, package: Package) -> str:
-    if owner.distribution in {package.distribution, "opwright"}:
-        return f"pip install --upgrade {package.distribution}"
-    return f"pip uninstall {package.distribution} (or {owner.distribution})"

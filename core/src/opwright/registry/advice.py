@@ -31,7 +31,6 @@ def advise_command(error: BaseException, package: Package) -> str:
 
 
 def _advise_module(module: str, package: Package) -> str:
-    """Return advice for a missing module that a plugin imports."""
     import shlex  # here and below: rarely needed
     from importlib.util import find_spec
 

@@ -137,7 +137,6 @@ class KernelEntry:
         return is_library(self.target)
 
     def _load_native(self, target: str) -> NativeKernel:
-        """Find the kernel in its library and copy the properties that the library declares."""
         ops = self._need_ops()
         kernel = ops.libraries.load(target, str(self.key), self.package).find_kernel(self.key)
         if kernel.priority != self.priority:
@@ -151,7 +150,6 @@ class KernelEntry:
         return kernel
 
     def _check_names(self) -> None:
-        """Check the slots and attributes that the registration, or the library, names."""
         if not self.is_native and not self.may_reuse and not self.prefers:
             return
         definition = self._need_ops().get(self.op_type)

@@ -127,20 +127,20 @@ class NativeLibrary:
                 f"{type}: hook and library must agree on what is hidden, got {hidden} and "
                 f"{op.hidden} from {self.label}; give registry.add hidden={op.hidden}"
             )
-        proto = self._read_proto(op)
-        gradient = _gradient_of(op)
-        if isinstance(gradient, GradOp):
-            gradient.check(proto)
-        infer_shape = _infer_shape(self._library, index, proto, self.label)
-        return OpDefinition(proto, infer_shape, gradient)
-
-    def _read_proto(self, op: NativeOp) -> OpProto:
         try:
-            return OpProto.from_proto(op.proto)
+            proto = OpProto.from_proto(op.proto)
         except (FormatError, RegistrationError) as error:
             raise RegistrationError(
                 f"{op.type}: {self.label} must hand over a valid OpProto, got: {error}"
             ) from error
+        gradient: GradOp | NoGradient | None = None
+        if op.gradient_type is not None:
+            gradient = GradOp(op.gradient_type, op.gradient_needs)
+            gradient.check(proto)
+        elif op.no_gradient_reason is not None:
+            gradient = NoGradient(op.no_gradient_reason)
+        infer_shape = _infer_shape(self._library, index, proto, self.label)
+        return OpDefinition(proto, infer_shape, gradient)
 
     def find_kernel(self, key: KernelKey) -> NativeKernel:
         """Return the kernel of a key; one for every dtype is used where there is none for this one.
@@ -301,14 +301,7 @@ def find_library_file(target: str, package: Package) -> str | None:
     return next(filter(os.path.isfile, paths), None)
 
 
-def _gradient_of(op: NativeOp) -> GradOp | NoGradient | None:
-    if op.gradient_type is not None:
-        return GradOp(op.gradient_type, op.gradient_needs)
-    return None if op.no_gradient_reason is None else NoGradient(op.no_gradient_reason)
-
-
 def _infer_shape(library: _runtime.Library, index: int, proto: OpProto, label: str) -> InferShape:
-    """Return the shape rule that asks the library."""
     input_names = [slot.name for slot in proto.inputs]
     outputs = [(slot.name, slot.duplicable) for slot in proto.outputs]
 

@@ -28,9 +28,12 @@ def find_refusal(target: str, package: Package, options: Mapping[str, Any]) -> s
     PluginError
         Where the function cannot be imported, raises, or returns something else.
     """
-    function = load_target(target, "find_refusal", package)
+    from inspect import signature  # only where a function is asked
+
+    function: Any = load_target(target, "find_refusal", package)
     try:
-        reason = _call(function, options)
+        has_options = "options" in signature(function).parameters
+        reason = function(options=options) if has_options else function()
     except (Exception, SystemExit) as error:
         raise _broken(target, package, f"{type(error).__name__}: {error}", error) from error
     if reason is None:
@@ -48,12 +51,6 @@ def _broken(target: str, package: Package, got: str, error: BaseException) -> Pl
     )
     broken.advice = advice
     return broken
-
-
-def _call(function: Any, options: Mapping[str, Any]) -> object:
-    from inspect import signature  # only where a function is asked
-
-    return function(options=options) if "options" in signature(function).parameters else function()
 
 
 class Refusals:

@@ -30,19 +30,21 @@ def find_missing(distribution: str) -> list[str]:
     Extras are not looked at, and requirements with a marker that is not understood here are
     skipped: what is named is really missing.
     """
+    missing = []
+    for match in _read_requirements(distribution):
+        if _applies(match[3]) and not _is_installed(match[1]):
+            missing.append(match[1] + match[2].strip("() ").replace(" ", ""))
+    return missing
+
+
+def _read_requirements(distribution: str) -> list[re.Match[str]]:
     from importlib.metadata import PackageNotFoundError, requires  # 26 ms, rarely needed
 
     try:
         lines = requires(distribution) or []
     except PackageNotFoundError:
         return []
-    missing = []
-    for line in lines:
-        match = _LINE.fullmatch(line)
-        if match is None or not _applies(match[3]) or _is_installed(match[1]):
-            continue
-        missing.append(match[1] + match[2].strip("() ").replace(" ", ""))
-    return missing
+    return [match for match in map(_LINE.fullmatch, lines) if match is not None]
 
 
 def find_missing_for(module: str, distribution: str) -> list[str]:
@@ -68,19 +70,13 @@ def has_module(distribution: str, module: str) -> bool:
 
 def find_required_file(distribution: str, name: str) -> Path | None:
     """Return the path of the file ``name`` in a distribution that this one requires, or None."""
-    from importlib.metadata import PackageNotFoundError, files, requires
+    from importlib.metadata import files
 
-    try:
-        lines = requires(distribution) or []
-    except PackageNotFoundError:
-        return None
-    for line in lines:
-        match = _LINE.fullmatch(line)
-        if match is None or not _is_installed(match[1]):
-            continue
-        for file in files(match[1]) or ():
-            if file.name == name:
-                return Path(str(file.locate())).resolve()
+    for match in _read_requirements(distribution):
+        if _is_installed(match[1]):
+            for file in files(match[1]) or ():
+                if file.name == name:
+                    return Path(str(file.locate())).resolve()
     return None
 
 
@@ -101,7 +97,6 @@ def _normal(requirement: str) -> str:
 
 
 def _applies(marker: str | None) -> bool:
-    """Tell whether a marker is known to hold in this process."""
     if marker is None:
         return True
     if "(" in marker and " or " in marker:

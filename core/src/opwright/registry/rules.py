@@ -179,7 +179,6 @@ def check_prefers(prefers: object, who: str) -> tuple[tuple[str, Any], ...]:
 
 
 def _is_plain(value: object) -> bool:
-    """Tell whether the index can keep a value."""
     elements = value if isinstance(value, tuple) else (value,)
     return all(isinstance(element, (bool, int, float, str)) for element in elements)
 
