@@ -33,10 +33,9 @@ MODULES: Final = {
     "opwright_nn.metrics": "Measures of predictions.",
     "opwright_nn.datasets": "Data sets, and readers of files.",
     "opwright_nn.schedule": "Learning rates that change from step to step.",
-    "opwright_dist": "Many processes: groups, data-parallel training.",
-    "opwright_dist.simulation": "To predict how a training scales.",
     "opwright_nn.checkpoint": "Checkpoints of trainings, and weights of other frameworks.",
     "opwright_dist": "Several processes: groups, collectives, data-parallel training.",
+    "opwright_dist.simulation": "To predict how a training scales.",
 }
 """Every public module and what it is for."""
 

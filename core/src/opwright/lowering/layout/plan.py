@@ -12,7 +12,7 @@ from opwright.describe.dtypes import dtype_to_code
 from opwright.device.opening import open_device
 from opwright.lowering.failure import StepErrors
 from opwright.lowering.graph.graph import Graph
-from opwright.lowering.graph.values import Buffer, Child, LoweredOp, Role, Value, flatten
+from opwright.lowering.graph.values import Buffer, Child, LoweredOp, Role, Value
 from opwright.lowering.kernels.estimate import estimate_ns
 from opwright.lowering.layout.memory import MemoryLayout
 from opwright.lowering.layout.placement import Placement
@@ -170,12 +170,13 @@ class PlanAssembler:
             self._loop(op, op.definition.control, position)
         elif isinstance(op.definition.control, Branch):
             self._branch(op, op.definition.control, position)
-        leaves = op.definition.leaves_inputs(op.attrs)
-        kept = {slot for slot, _ in op.definition.alias_slots} if leaves else ()
-        for value in flatten(v for slot, v in enumerate(op.outputs) if slot not in kept):
-            external = value.buffer.root().external
-            if external is not None and external.role is Role.PERSISTABLE:
-                self._lasting[external.name] = None
+        aliases = op.definition.alias_slots
+        unchanged = dict(aliases) if aliases and op.definition.leaves_inputs(op.attrs) else ()
+        for slot, values in enumerate(op.outputs):
+            for value in () if slot in unchanged else values:
+                external = value.buffer.root().external
+                if external is not None and external.role is Role.PERSISTABLE:
+                    self._lasting[external.name] = None
 
     def _kernel(self, op: LoweredOp, position: int) -> None:
         number_of = self._value

@@ -97,8 +97,8 @@ def _turn_shuffle(graph: Graph, op: LoweredOp, edit: Edit, turned: set[Value]) -
     (source,), (out,) = op.inputs[0], op.outputs[0]
     image = source.source or source
     last = graph.value(image.name, _turned(image.meta))
-    read = graph.view(last, Meta(split.shape, image.meta.dtype))
-    written = graph.value(out.name, Meta(split.permuted, image.meta.dtype))
+    read = graph.view(last, Meta(tuple(split.shape), image.meta.dtype))
+    written = graph.value(out.name, Meta(tuple(split.permuted), image.meta.dtype))
     made = [
         graph.make("transpose", {"x": x}, {"out": y}, {"axes": list(axes)}, like=op)
         for x, y, axes in (
