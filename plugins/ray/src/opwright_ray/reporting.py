@@ -28,7 +28,7 @@ def report(
     Parameters
     ----------
     metrics : mapping of str to number
-        What `Result.metrics` and Ray's dashboard show.
+        Those of the last checkpoint are `Result.metrics`; the others are in Ray's logs alone.
     program : Program, optional
         The training step, whose persistable variables are saved, as by `nn.checkpoint.save`.
     scope : Scope, optional

@@ -119,7 +119,7 @@ class OpwrightTrainer:
         )
 
     def fit(self) -> Any:
-        """Train; return Ray's `Result`, with ``metrics`` and ``checkpoint``.
+        """Train; return Ray's `Result`: ``checkpoint``, its ``metrics``, rank 0's ``return_value``.
 
         Raises
         ------
