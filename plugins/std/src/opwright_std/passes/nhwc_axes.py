@@ -82,19 +82,19 @@ class Split(NamedTuple):
 
     Attributes
     ----------
-    shape : sequence of int
+    shape : tuple of int
         Of what is read: batch, height, width, parts.
-    axes : sequence of int
-    permuted : sequence of int
+    axes : tuple of int
+    permuted : tuple of int
         The shape of what is written.
-    back : sequence of int
+    back : tuple of int
         The axes of a transposition that puts the parts in front of height and width.
     """
 
-    shape: Sequence[int]
-    axes: Sequence[int]
-    permuted: Sequence[int]
-    back: Sequence[int]
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+    permuted: tuple[int, ...]
+    back: tuple[int, ...]
 
 
 def split_channels(op: LoweredOp, turned: Collection[Value]) -> Split | None:
