@@ -112,14 +112,40 @@ class AxisWalk {
                                      Part positions, Function function) const {
     const int64_t count = count_;
     const int64_t distance = axis_.x;
-    const auto n_positions = static_cast<uint64_t>(positions.end - positions.begin);
+    if (positions.end - positions.begin < count) {
+      return VisitOwned(line, index, x, other, positions, function);
+    }
     for (int64_t j = 0; j < line.length; ++j) {
       const int64_t at = FromFront(static_cast<int64_t>(index[j * line.index]), count);
-      if (static_cast<uint64_t>(at - positions.begin) < n_positions) {
-        function(x + j * line.x + at * distance, other + j * line.other);
-      } else if (at < 0 || at >= count) {
-        return false;
+      if (at < 0 || at >= count) return false;
+      function(x + j * line.x + at * distance, other + j * line.other);
+    }
+    return true;
+  }
+
+  // The same where other threads own some positions. Nobody can predict whose the next one is: a
+  // branch for each would cost more than the rest. So those of a block are listed first.
+  template <typename Index, typename Function>
+  OPWRIGHT_CPU_INLINE bool VisitOwned(WalkAxis line, const Index* index, int64_t x, int64_t other,
+                                      Part positions, Function function) const {
+    constexpr int64_t kBlock = 256;
+    const auto count = static_cast<uint64_t>(count_);
+    const auto n_owned = static_cast<uint64_t>(positions.end - positions.begin);
+    const int64_t distance = axis_.x;
+    int64_t places[kBlock], others[kBlock];
+    for (int64_t begin = 0; begin < line.length; begin += kBlock) {
+      const int64_t end = begin + kBlock < line.length ? begin + kBlock : line.length;
+      int64_t n = 0;
+      bool is_right = true;
+      for (int64_t j = begin; j < end; ++j) {
+        const int64_t at = FromFront(static_cast<int64_t>(index[j * line.index]), count_);
+        places[n] = x + j * line.x + at * distance;
+        others[n] = other + j * line.other;
+        n += static_cast<uint64_t>(at - positions.begin) < n_owned;
+        is_right &= static_cast<uint64_t>(at) < count;
       }
+      for (int64_t i = 0; i < n; ++i) function(places[i], others[i]);
+      if (!is_right) return false;
     }
     return true;
   }
