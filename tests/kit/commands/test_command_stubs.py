@@ -84,7 +84,7 @@ ow.ops.mix.blend([a], size="1")  # E: Argument "size" to "blend" of "_mix_ops" h
 ow.ops.mix.blend([a], size=[1], mode="weak")  # E: No overload variant of "blend" of "_mix_ops"
 ow.ops.mix.blend([a], size=[1], dtype="int8")  # E: No overload variant of "blend" of "_mix_ops"
 ow.ops.mix.blend([a], size=1, returns=3)  # E: No overload variant of "blend" of "_mix_ops"
-ow.Program().global_block().create_var("x") + "1"  # E: Unsupported operand types for +
+ow.Program().global_block().create_var("x") + "1"  # E: Argument 1 has incompatible type "str"
 ow.ops.acme.swish(a).shpe  # E: "ndarray[Any, Any]" has no attribute "shpe"; maybe "shape"?
 """
 
