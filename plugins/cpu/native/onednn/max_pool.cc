@@ -1,7 +1,10 @@
 // Maximum pooling and its gradient.
 #include <algorithm>
+#include <type_traits>
+#include <vector>
 
 #include "common/clones.h"
+#include "common/element.h"
 #include "common/parallel.h"
 #include "common/widened.h"
 #include "onednn/attributes.h"
@@ -14,8 +17,28 @@ namespace {
 
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddWhereFound(int64_t n, const T* grad, const int32_t* index,
-                                       int32_t position, T* x_grad) {
-  for (int64_t i = 0; i < n; ++i) x_grad[i] += index[i] == position ? grad[i] : T(0);
+                                       int32_t position, NumberOf<T>* sums) {
+  for (int64_t i = 0; i < n; ++i) {
+    sums[i] += index[i] == position ? ReadElement(grad[i]) : NumberOf<T>(0);
+  }
+}
+
+template <typename T>
+OPWRIGHT_CPU_CLONES void WriteSums(int64_t n, const NumberOf<T>* sums, T* x_grad) {
+  for (int64_t i = 0; i < n; ++i) x_grad[i] = WriteElement<T>(sums[i]);
+}
+
+// For each place along an axis the windows that cover it, which stand one behind the other.
+std::vector<Part> WindowsOver(const std::vector<Window>& windows, int64_t size) {
+  std::vector<Part> covering(static_cast<size_t>(size), Part{0, 0});
+  for (size_t i = 0; i < windows.size(); ++i) {
+    const auto number = static_cast<int64_t>(i);
+    for (int64_t place = windows[i].begin; place < windows[i].end; ++place) {
+      Part& known = covering[static_cast<size_t>(place)];
+      known = {known.begin == known.end ? number : known.begin, number + 1};
+    }
+  }
+  return covering;
 }
 
 struct MaxPoolShape : PoolWindows {
@@ -221,9 +244,17 @@ struct MaxPoolGrad {
   opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
     if (!ctx.has_output(0)) return opwright::Status::Ok();
     shape_.Make(ctx.input(0).shape(), ctx.input(1).shape(), attrs);
+    if (shape_.x.run != 1) {
+      slices_ = WindowsOver(shape_.slices, shape_.x.depth);
+      rows_ = WindowsOver(shape_.rows, shape_.x.height);
+      columns_ = WindowsOver(shape_.columns, shape_.x.width);
+    } else if (!std::is_same_v<T, NumberOf<T>>) {
+      return opwright::Status::Refused("channels first: sums of 16-bit floats need float beside");
+    }
     const int64_t taps = shape_.x.run == 1 ? 2 : shape_.taps();
     const int64_t work = ctx.input(1).numel() * taps + ctx.output(0).numel();
     grain_ = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, shape_.x.plane()));
+    row_grain_ = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, shape_.x.row()));
     ctx.SetEstimate(100 + static_cast<uint64_t>(work / 2 / ctx.n_threads()));
     return opwright::Status::Ok();
   }
@@ -235,46 +266,66 @@ struct MaxPoolGrad {
     T* x_grad = ctx.output(0).data<T>();
     PlaceCheck check(shape_.x.pixels());
     ParallelFor(ctx.n_threads(), shape_.x.planes, grain_, 1, [&](int64_t begin, int64_t end) {
-      const int64_t size = shape_.x.plane();
-      std::fill(x_grad + begin * size, x_grad + end * size, T(0));
       for (int64_t plane = begin; plane < end; ++plane) {
         const int64_t at = plane * shape_.out.plane();
         // The places are in the nearest cache when they are read again.
         if (!check.Admits(index + at, shape_.out.plane())) return;
-        if (shape_.x.run == 1) {
-          Scatter(index + at, grad + at, x_grad + plane * size);
-        } else {
-          AddPixels(index + at, grad + at, x_grad + plane * size);
+        if constexpr (std::is_same_v<T, NumberOf<T>>) {
+          if (shape_.x.run == 1) Scatter(index + at, grad + at, x_grad + plane * shape_.x.plane());
         }
       }
     });
-    return check.ToStatus();
+    OPWRIGHT_RETURN_IF_ERROR(check.ToStatus());
+    if (shape_.x.run != 1) TakePixels(ctx.n_threads(), index, grad, x_grad);
+    return opwright::Status::Ok();
   }
 
  private:
   void Scatter(const int32_t* index, const T* grad, T* x_grad) const {
+    std::fill_n(x_grad, shape_.x.plane(), T(0));
     for (int64_t i = 0; i < shape_.out.plane(); ++i) x_grad[index[i]] += grad[i];
   }
 
-  // Each pixel of a window is compared with the places of all channels: that is a vector's work.
-  void AddPixels(const int32_t* index, const T* grad, T* x_grad) const {
+  void TakePixels(int32_t n_threads, const int32_t* index, const T* grad, T* x_grad) const {
+    const int64_t rows = shape_.x.depth * shape_.x.height;
+    ParallelFor(n_threads, shape_.x.planes * rows, row_grain_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t at = row / rows * shape_.out.plane();
+        TakeRow(row % rows, index + at, grad + at, x_grad + row * shape_.x.row());
+      }
+    });
+  }
+
+  // Each pixel of a row takes from the windows that cover it, so it is written once. It is compared
+  // with the places of all channels: that is a vector's work.
+  void TakeRow(int64_t row, const int32_t* index, const T* grad, T* x_grad) const {
+    constexpr int64_t kMostChannels = 256;
+    NumberOf<T> sums[kMostChannels];
+    const Part& slices = slices_[static_cast<size_t>(row / shape_.x.height)];
+    const Part& rows = rows_[static_cast<size_t>(row % shape_.x.height)];
     const int64_t run = shape_.x.run;
-    for (int64_t i = 0; i < shape_.out.pixels(); ++i) {
-      const Window& slices = shape_.SliceOf(i / shape_.out.width);
-      const Window& rows = shape_.RowOf(i / shape_.out.width);
-      const Window& columns = shape_.columns[static_cast<size_t>(i % shape_.out.width)];
-      for (int64_t d = slices.begin; d < slices.end; ++d) {
-        for (int64_t h = rows.begin; h < rows.end; ++h) {
-          for (int64_t w = columns.begin; w < columns.end; ++w) {
-            const int64_t position = (d * shape_.x.height + h) * shape_.x.width + w;
-            AddWhereFound<T>(run, grad + i * run, index + i * run, static_cast<int32_t>(position),
-                             x_grad + position * run);
+    for (int64_t w = 0; w < shape_.x.width; ++w) {
+      const Part& columns = columns_[static_cast<size_t>(w)];
+      const auto position = static_cast<int32_t>(row * shape_.x.width + w);
+      for (int64_t first = 0; first < run; first += kMostChannels) {
+        const int64_t n = std::min(kMostChannels, run - first);
+        std::fill_n(sums, n, NumberOf<T>(0));
+        for (int64_t d = slices.begin; d < slices.end; ++d) {
+          for (int64_t h = rows.begin; h < rows.end; ++h) {
+            for (int64_t c = columns.begin; c < columns.end; ++c) {
+              const int64_t window = (d * shape_.out.height + h) * shape_.out.width + c;
+              const int64_t at = window * run + first;
+              AddWhereFound<T>(n, grad + at, index + at, position, sums);
+            }
           }
         }
+        WriteSums<T>(n, sums, x_grad + w * run + first);
       }
     }
   }
 
+  std::vector<Part> slices_, rows_, columns_;  // windows over each place, channels last
+  int64_t row_grain_ = 1;
   MaxPoolShape shape_;
   int64_t grain_ = 1;
 };
@@ -296,14 +347,15 @@ OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d", "cpu", opwright_cpu::MaxPoolKernel, f
 OPWRIGHT_REGISTER_KERNEL_FOR("max_pool3d", "cpu", opwright_cpu::MaxPoolKernel, float, double,
                              OPWRIGHT_CPU_HALVES);
 OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d_grad", "cpu", opwright_cpu::MaxPoolGradKernel, float,
-                             double);
+                             double, OPWRIGHT_CPU_HALVES);
 OPWRIGHT_CPU_REGISTER_WIDENED("max_pool2d_grad", opwright_cpu::MaxPoolGradKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("max_pool3d_grad", "cpu", opwright_cpu::MaxPoolGradKernel, float,
-                             double);
+                             double, OPWRIGHT_CPU_HALVES);
 OPWRIGHT_CPU_REGISTER_WIDENED("max_pool3d_grad", opwright_cpu::MaxPoolGradKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool2d", "cpu", opwright_cpu::AdaptiveMaxPool2dKernel,
                              float, double, OPWRIGHT_CPU_HALVES);
 OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool2d_grad", "cpu",
-                             opwright_cpu::AdaptiveMaxPool2dGradKernel, float, double);
+                             opwright_cpu::AdaptiveMaxPool2dGradKernel, float, double,
+                             OPWRIGHT_CPU_HALVES);
 OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_max_pool2d_grad",
                               opwright_cpu::AdaptiveMaxPool2dGradKernel);

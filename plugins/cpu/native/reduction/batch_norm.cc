@@ -15,24 +15,27 @@ OPWRIGHT_CPU_INLINE T FirstOrZero(T first) {
 }
 
 // Mean and variance of one channel of runs.
-template <typename T>
-OPWRIGHT_CPU_CLONES void RunStatistics(const T* x, const Lines& lines, int64_t channel, T* mean,
-                                       T* variance) {
+template <typename E>
+OPWRIGHT_CPU_CLONES void RunStatistics(const E* x, const Lines& lines, int64_t channel,
+                                       NumberOf<E>* mean, NumberOf<E>* variance) {
+  using T = NumberOf<E>;
   const int64_t inner = lines.inner, stride = lines.length * inner;
   const T count = static_cast<T>(lines.count());
-  const T* runs = x + channel * inner;
-  const T first = FirstOrZero(*runs);
+  const E* runs = x + channel * inner;
+  const T first = FirstOrZero(ReadElement(*runs));
   T sum = 0, squares = 0;
   for (int64_t row = 0; row < lines.outer; ++row) {
-    const T* run = runs + row * stride;
-    sum += SumOver<T>(inner, [=](int64_t i) OPWRIGHT_CPU_TERM { return run[i] - first; });
+    const E* run = runs + row * stride;
+    sum +=
+        SumOver<T>(inner, [=](int64_t i) OPWRIGHT_CPU_TERM { return ReadElement(run[i]) - first; });
   }
   const T middle = first + sum / count;
   // The second pass over the deviations: E[x^2] - E[x]^2 would cancel.
   for (int64_t row = 0; row < lines.outer; ++row) {
-    const T* run = runs + row * stride;
-    squares += SumOver<T>(
-        inner, [=](int64_t i) OPWRIGHT_CPU_TERM { return (run[i] - middle) * (run[i] - middle); });
+    const E* run = runs + row * stride;
+    squares += SumOver<T>(inner, [=](int64_t i) OPWRIGHT_CPU_TERM {
+      return (ReadElement(run[i]) - middle) * (ReadElement(run[i]) - middle);
+    });
   }
   mean[channel] = middle;
   variance[channel] = squares / count;
@@ -62,22 +65,23 @@ struct Moments {
 };
 
 // Of [n_rows, n], block by block, in two passes over what is in the cache.
-template <typename T>
-OPWRIGHT_CPU_CLONES void RowMoments(const T* x, int64_t n_rows, int64_t n,
-                                    const Moments<T>& result) {
+template <typename E>
+OPWRIGHT_CPU_CLONES void RowMoments(const E* x, int64_t n_rows, int64_t n,
+                                    const Moments<NumberOf<E>>& result) {
+  using T = NumberOf<E>;
   T* middle = result.squares + n;
   T* sums = middle + n;
   for (int64_t done = 0; done < n_rows; done += kRows) {
     const int64_t count = std::min(kRows, n_rows - done);
-    const T* rows = x + done * n;
+    const E* rows = x + done * n;
     for (int64_t c = 0; c < n; ++c) {
-      middle[c] = FirstOrZero(rows[c]);
-      sums[c] = rows[c] - middle[c];
+      middle[c] = FirstOrZero(ReadElement(rows[c]));
+      sums[c] = ReadElement(rows[c]) - middle[c];
     }
     for (int64_t row = 1; row < count; ++row) {
-      const T* now = rows + row * n;
+      const E* now = rows + row * n;
 #pragma omp simd
-      for (int64_t c = 0; c < n; ++c) sums[c] += now[c] - middle[c];
+      for (int64_t c = 0; c < n; ++c) sums[c] += ReadElement(now[c]) - middle[c];
     }
 #pragma omp simd
     for (int64_t c = 0; c < n; ++c) {
@@ -85,9 +89,12 @@ OPWRIGHT_CPU_CLONES void RowMoments(const T* x, int64_t n_rows, int64_t n,
       sums[c] = 0;
     }
     for (int64_t row = 0; row < count; ++row) {
-      const T* now = rows + row * n;
+      const E* now = rows + row * n;
 #pragma omp simd
-      for (int64_t c = 0; c < n; ++c) sums[c] += (now[c] - middle[c]) * (now[c] - middle[c]);
+      for (int64_t c = 0; c < n; ++c) {
+        const T apart = ReadElement(now[c]) - middle[c];
+        sums[c] += apart * apart;
+      }
     }
     result.Add(n, middle, sums, count, done);
   }
@@ -105,22 +112,25 @@ OPWRIGHT_CPU_CLONES void PutTogether(const RowPieces& pieces, const T* of_pieces
   for (int64_t c = 0; c < n; ++c) result.squares[c] /= static_cast<T>(n_rows);
 }
 
-template <typename T, bool kResidual>
-OPWRIGHT_CPU_CLONES void Normalize(const T* x, const T* residual, const Lines& lines,
-                                   const Extent& extent, const Channels<T>& channels,
-                                   const Bounds<T>& bounds, T* out) {
-  const Channels<T> of = channels;
-  const Bounds<T> within = bounds;
+// Of 16 bits, what is normalised is rounded before a residual is added, as if it were written.
+template <typename E, bool kResidual>
+OPWRIGHT_CPU_CLONES void Normalize(const E* x, const E* residual, const Lines& lines,
+                                   const Extent& extent, const Channels<NumberOf<E>>& channels,
+                                   const Bounds<NumberOf<E>>& bounds, E* out) {
+  const Channels<NumberOf<E>> of = channels;
+  const Bounds<NumberOf<E>> within = bounds;
   ForElements(lines, extent, [=](int64_t i, int64_t c) OPWRIGHT_CPU_TERM {
-    const T normalized = of.Normalized(x[i], c);
-    out[i] = within.Cut(kResidual ? normalized + residual[i] : normalized);
+    const NumberOf<E> normalized = RoundedElement<E>(of.Normalized(ReadElement(x[i]), c));
+    out[i] =
+        WriteElement<E>(within.Cut(kResidual ? normalized + ReadElement(residual[i]) : normalized));
   });
 }
 
 // Slots: x, scale, bias, mean, variance, and of the fused operator residual?; out, mean_out,
 // variance_out, saved_mean, saved_inv_std.
-template <typename T>
+template <typename E>
 struct BatchNormKernel {
+  using T = NumberOf<E>;
   static constexpr uint32_t kResidual = 5;
 
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -133,21 +143,21 @@ struct BatchNormKernel {
     ctx.SetWorkspace(static_cast<uint64_t>(3 * lines_.length + pieces_.numel()) * sizeof(T));
     const int64_t passes = attrs.training ? 3 : 2;
     ctx.SetEstimate(
-        StreamNs(passes * lines_.numel() * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
+        StreamNs(passes * lines_.numel() * static_cast<int64_t>(sizeof(E)), ctx.n_threads()));
     return bounds_.Parse(attrs.activation.value_or(""));
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const BatchNormAttrs& attrs) const {
-    const T* x = ctx.input(0).data<T>();
+    const E* x = ctx.input(0).data<E>();
     const bool may_add = attrs.activation.has_value() && ctx.has_input(kResidual);
-    const T* residual = may_add ? ctx.input(kResidual).data<T>() : nullptr;
-    T* out = ctx.output(0).data<T>();
+    const E* residual = may_add ? ctx.input(kResidual).data<E>() : nullptr;
+    E* out = ctx.output(0).data<E>();
     T* mean = ctx.workspace<T>();
     T* variance = mean + lines_.length;
     T* factor = variance + lines_.length;
     const Channels<T> channels{ctx.output(3).data<T>(), factor, ctx.input(2).data<T>()};
     const auto normalize = [&](const Extent& extent) {
-      const auto function = residual == nullptr ? &Normalize<T, false> : &Normalize<T, true>;
+      const auto function = residual == nullptr ? &Normalize<E, false> : &Normalize<E, true>;
       function(x, residual, lines_, extent, channels, bounds_, out);
     };
     if (lines_.inner == 1) {
@@ -166,7 +176,7 @@ struct BatchNormKernel {
   }
 
   // Of rows of channels side by side; `of_pieces` is for the moments of the pieces.
-  void ComputeMoments(const T* x, int32_t n_threads, const Moments<T>& result, T* of_pieces) const {
+  void ComputeMoments(const E* x, int32_t n_threads, const Moments<T>& result, T* of_pieces) const {
     const int64_t n = lines_.length;
     pieces_.ForEach(n_threads, [&](int64_t i) {
       T* own = of_pieces + i * RowPieces::kArrays * n;
@@ -213,3 +223,5 @@ struct BatchNormKernel {
 
 OPWRIGHT_CPU_REGISTER_NORM("batch_norm", opwright_cpu::BatchNormKernel);
 OPWRIGHT_CPU_REGISTER_NORM("std.batch_norm_activation", opwright_cpu::BatchNormKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("std.batch_norm_halves", "cpu", opwright_cpu::BatchNormKernel,
+                             OPWRIGHT_CPU_HALVES);

@@ -11,6 +11,7 @@
 #include <opwright/sdk.hpp>
 
 #include "common/clones.h"
+#include "common/element.h"
 #include "common/parallel.h"
 #include "common/widened.h"
 #include "reduction/attributes.h"

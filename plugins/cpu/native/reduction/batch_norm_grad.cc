@@ -9,23 +9,30 @@ namespace {
 // activation, whose input is computed anew; or that behind it, whose output is read.
 enum class Source { kOutGrad, kAnew, kOut };
 
-template <typename T>
+template <typename E>
 struct GradInputs {
-  const T* x;
-  const T* out;
-  const T* grad;
+  using T = NumberOf<E>;
+
+  const E* x;
+  const E* out;
+  const E* grad;
   Channels<T> channels;
   const T* inv_std;
   Bounds<T> bounds;
-  T* behind;  // where the gradient of what was normalised is written, of kOut
+  E* behind;  // where the gradient of what was normalised is written, of kOut
 
   template <Source source>
   OPWRIGHT_CPU_INLINE T Gradient(int64_t i, int64_t c) const {
-    if constexpr (source == Source::kOut) return bounds.Gradient(out[i], grad[i]);
-    if constexpr (source == Source::kOutGrad) return grad[i];
-    return bounds.Gradient(channels.Normalized(x[i], c), grad[i]);
+    if constexpr (source == Source::kOut) {
+      return bounds.Gradient(ReadElement(out[i]), ReadElement(grad[i]));
+    }
+    if constexpr (source == Source::kOutGrad) return ReadElement(grad[i]);
+    return bounds.Gradient(RoundedElement<E>(channels.Normalized(ReadElement(x[i]), c)),
+                           ReadElement(grad[i]));
   }
-  OPWRIGHT_CPU_INLINE T Deviation(int64_t i, int64_t c) const { return x[i] - channels.mean[c]; }
+  OPWRIGHT_CPU_INLINE T Deviation(int64_t i, int64_t c) const {
+    return ReadElement(x[i]) - channels.mean[c];
+  }
 };
 
 // Sums over each channel: of the gradient, and of its product with the deviation from the mean.
@@ -44,10 +51,11 @@ struct Sums {
 };
 
 // Of some rows of all n channels; behind the sums there is room for as many once more.
-template <typename T, Source source>
-OPWRIGHT_CPU_CLONES void SumRows(const GradInputs<T>& inputs, int64_t n, const Part& rows,
-                                 const Sums<T>& result) {
-  const GradInputs<T> in = inputs;
+template <typename E, Source source>
+OPWRIGHT_CPU_CLONES void SumRows(const GradInputs<E>& inputs, int64_t n, const Part& rows,
+                                 const Sums<NumberOf<E>>& result) {
+  using T = NumberOf<E>;
+  const GradInputs<E> in = inputs;
   T* along = result.across + n;
   T* across = along + n;
   std::fill_n(result.along, n, T(0));
@@ -62,7 +70,7 @@ OPWRIGHT_CPU_CLONES void SumRows(const GradInputs<T>& inputs, int64_t n, const P
         const T grad = in.template Gradient<source>(first + c, c);
         along[c] += grad;
         across[c] += grad * in.Deviation(first + c, c);
-        if constexpr (source == Source::kOut) in.behind[first + c] = grad;
+        if constexpr (source == Source::kOut) in.behind[first + c] = WriteElement<E>(grad);
       }
     }
     result.Add(n, along, across);
@@ -70,10 +78,11 @@ OPWRIGHT_CPU_CLONES void SumRows(const GradInputs<T>& inputs, int64_t n, const P
 }
 
 // The same of one channel of runs.
-template <typename T, Source source>
-OPWRIGHT_CPU_CLONES void SumRuns(const GradInputs<T>& inputs, const Lines& lines, int64_t channel,
-                                 const Sums<T>& result) {
-  const GradInputs<T> in = inputs;
+template <typename E, Source source>
+OPWRIGHT_CPU_CLONES void SumRuns(const GradInputs<E>& inputs, const Lines& lines, int64_t channel,
+                                 const Sums<NumberOf<E>>& result) {
+  using T = NumberOf<E>;
+  const GradInputs<E> in = inputs;
   const int64_t inner = lines.inner, c = channel;
   T along = 0, across = 0;
   for (int64_t row = 0; row < lines.outer; ++row) {
@@ -81,7 +90,7 @@ OPWRIGHT_CPU_CLONES void SumRuns(const GradInputs<T>& inputs, const Lines& lines
     if constexpr (source == Source::kOut) {
 #pragma omp simd
       for (int64_t i = first; i < first + inner; ++i) {
-        in.behind[i] = in.template Gradient<source>(i, c);
+        in.behind[i] = WriteElement<E>(in.template Gradient<source>(i, c));
       }
     }
     along += SumOver<T>(inner, [=](int64_t i) OPWRIGHT_CPU_TERM {
@@ -96,23 +105,26 @@ OPWRIGHT_CPU_CLONES void SumRuns(const GradInputs<T>& inputs, const Lines& lines
 }
 
 // x_grad = factor * (g - along - normal * across), of the means that the gradient loses.
-template <typename T, Source source>
-OPWRIGHT_CPU_CLONES void XGradients(const GradInputs<T>& inputs, const Lines& lines,
-                                    const Extent& extent, const Sums<T>& means, T* x_grad) {
-  const GradInputs<T> in = inputs;
+template <typename E, Source source>
+OPWRIGHT_CPU_CLONES void XGradients(const GradInputs<E>& inputs, const Lines& lines,
+                                    const Extent& extent, const Sums<NumberOf<E>>& means,
+                                    E* x_grad) {
+  using T = NumberOf<E>;
+  const GradInputs<E> in = inputs;
   const T *along = means.along, *across = means.across;
   ForElements(lines, extent, [=](int64_t i, int64_t c) OPWRIGHT_CPU_TERM {
     const T grad = in.template Gradient<source>(i, c);
     const T normal = in.Deviation(i, c) * in.inv_std[c];
-    x_grad[i] = (grad - normal * across[c] - along[c]) * in.channels.factor[c];
+    x_grad[i] = WriteElement<E>((grad - normal * across[c] - along[c]) * in.channels.factor[c]);
   });
 }
 
 // Slots of batch_norm_grad: x, scale, bias, mean, variance (these three as shapes), saved_mean,
 // saved_inv_std, out_grad; x_grad, scale_grad, bias_grad. Of the fused operator: x, scale,
 // saved_mean, saved_inv_std, bias?, out?, out_grad; the same and residual_grad?.
-template <typename T, bool kFused>
+template <typename E, bool kFused>
 struct BatchNormGradKernelOf {
+  using T = NumberOf<E>;
   static constexpr uint32_t kMean = kFused ? 2 : 5, kInvStd = kFused ? 3 : 6;
   static constexpr uint32_t kBias = 4, kOut = 5, kOutGrad = kFused ? 6 : 7;
 
@@ -123,7 +135,7 @@ struct BatchNormGradKernelOf {
     if (lines_.inner == 1) pieces_ = RowPieces(lines_);
     ctx.SetWorkspace(static_cast<uint64_t>(3 * lines_.length + pieces_.numel()) * sizeof(T));
     ctx.SetEstimate(
-        StreamNs(5 * lines_.numel() * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
+        StreamNs(5 * lines_.numel() * static_cast<int64_t>(sizeof(E)), ctx.n_threads()));
     return bounds_.Parse(attrs.activation.value_or(""));
   }
 
@@ -133,9 +145,9 @@ struct BatchNormGradKernelOf {
     const T* inv_std = ctx.input(kInvStd).data<T>();
     T* factor = ctx.workspace<T>();
     for (int64_t c = 0; c < n; ++c) factor[c] = inv_std[c] * scale[c];
-    GradInputs<T> inputs{};
-    inputs.x = ctx.input(0).data<T>();
-    inputs.grad = ctx.input(kOutGrad).data<T>();
+    GradInputs<E> inputs{};
+    inputs.x = ctx.input(0).data<E>();
+    inputs.grad = ctx.input(kOutGrad).data<E>();
     inputs.channels = {ctx.input(kMean).data<T>(), factor, nullptr};
     inputs.inv_std = inv_std;
     inputs.bounds = bounds_;
@@ -145,27 +157,29 @@ struct BatchNormGradKernelOf {
     } else if (ctx.has_input(kBias)) {
       inputs.channels.bias = ctx.input(kBias).data<T>();
       Compute<Source::kAnew>(ctx, attrs, inputs, sums);
-    } else {
-      inputs.out = ctx.input(kOut).data<T>();
-      inputs.behind = ctx.output(3).template data<T>();
+    } else if (ctx.has_input(kOut)) {
+      inputs.out = ctx.input(kOut).data<E>();
+      inputs.behind = ctx.output(3).template data<E>();
       Compute<Source::kOut>(ctx, attrs, inputs, sums);
+    } else {
+      Compute<Source::kOutGrad>(ctx, attrs, inputs, sums);
     }
     return opwright::Status::Ok();
   }
 
   template <Source source>
   void Compute(const opwright::RunContext& ctx, const BatchNormGradAttrs& attrs,
-               const GradInputs<T>& inputs, const Sums<T>& sums) const {
-    T* x_grad = ctx.has_output(0) ? ctx.output(0).data<T>() : nullptr;
-    GradInputs<T> known = inputs;
+               const GradInputs<E>& inputs, const Sums<T>& sums) const {
+    E* x_grad = ctx.has_output(0) ? ctx.output(0).data<E>() : nullptr;
+    GradInputs<E> known = inputs;
     if constexpr (source == Source::kOut) known.grad = inputs.behind;
     constexpr Source kKnown = source == Source::kOut ? Source::kOutGrad : source;
     const auto write_x_grad = [&](const Extent& extent) {
-      if (x_grad != nullptr) XGradients<T, kKnown>(known, lines_, extent, sums, x_grad);
+      if (x_grad != nullptr) XGradients<E, kKnown>(known, lines_, extent, sums, x_grad);
     };
     if (lines_.inner != 1) {
       ForChannels(ctx.n_threads(), lines_, [&](const Extent& extent) {
-        SumRuns<T, source>(inputs, lines_, extent.channels.begin, sums);
+        SumRuns<E, source>(inputs, lines_, extent.channels.begin, sums);
         FinishSums(ctx, attrs, inputs.inv_std, extent.channels, sums);
         write_x_grad(extent);
       });
@@ -178,7 +192,7 @@ struct BatchNormGradKernelOf {
       return Sums<T>{own, own + n};
     };
     pieces_.ForEach(ctx.n_threads(), [&](int64_t i) {
-      SumRows<T, source>(inputs, n, pieces_.extent_of(i).rows, of_piece(i));
+      SumRows<E, source>(inputs, n, pieces_.extent_of(i).rows, of_piece(i));
     });
     std::fill_n(sums.along, n, T(0));
     std::fill_n(sums.across, n, T(0));
@@ -214,8 +228,8 @@ struct BatchNormGradKernelOf {
 
 template <typename T>
 struct BatchNormGradKernel : BatchNormGradKernelOf<T, false> {};
-template <typename T>
-struct FusedBatchNormGradKernel : BatchNormGradKernelOf<T, true> {};
+template <typename E>
+struct FusedBatchNormGradKernel : BatchNormGradKernelOf<E, true> {};
 
 }  // namespace
 }  // namespace opwright_cpu
@@ -223,3 +237,5 @@ struct FusedBatchNormGradKernel : BatchNormGradKernelOf<T, true> {};
 OPWRIGHT_CPU_REGISTER_NORM("batch_norm_grad", opwright_cpu::BatchNormGradKernel);
 OPWRIGHT_CPU_REGISTER_NORM("std.batch_norm_activation_grad",
                            opwright_cpu::FusedBatchNormGradKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("std.batch_norm_halves_grad", "cpu",
+                             opwright_cpu::FusedBatchNormGradKernel, OPWRIGHT_CPU_HALVES);

@@ -313,6 +313,7 @@ PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("optimizers", "multi_proximal_gd multi_proximal_adagrad multi_ftrl"),
     ("softmax_cross_entropy", "softmax_cross_entropy"),
     ("batch_norm", "batch_norm_activation batch_norm_activation_grad"),
+    ("batch_norm", "batch_norm_halves batch_norm_halves_grad"),
     ("elementwise_chain", "elementwise_chain"),
     ("conv2d_pool_grad", "conv2d_pool_grad"),
     ("parts", "dropout_part bernoulli_part"),

@@ -11,5 +11,6 @@ from opwright.op import FLOAT_DTYPES, INDEX_DTYPES, INT_DTYPES
 Array: TypeAlias = NDArray[Any]
 
 FLOATS = FLOAT_DTYPES
+HALVES = ("float16", "bfloat16")
 INDICES = INDEX_DTYPES
 NUMBERS = FLOAT_DTYPES + INT_DTYPES

@@ -3,6 +3,9 @@
 Normalising, adding a residual and relu are bound by memory: in one sweep each array is read and
 written once, and so in the gradients. Where there is no residual, the gradient needs neither what
 relu gave nor an array between: what relu was applied to is computed anew from the images.
+
+In mixed precision images are cast to float32 for the normalisation, and back behind it. Then it
+reads and writes them in 16 bits, and nothing in float32 is kept for the gradient.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ SAVED = ("saved_mean", "saved_inv_std")
 STATISTICS = ("mean_out", "variance_out", *SAVED)
 GRADIENT_INPUTS = ("x", "scale", *SAVED)
 GRADIENTS = ("x_grad", "scale_grad", "bias_grad")
+HALVES = "std.batch_norm_halves"
+CASTS = ("cast", "cast_like")
 
 
 @dataclass
@@ -52,8 +57,12 @@ class _Chain:
 
 def fuse_batch_norm(graph: Graph) -> None:
     """Make ``std.batch_norm_activation`` and its gradient of what they are made of."""
-    norms = graph.of_type("batch_norm")
-    if not norms or not graph.is_served(FUSED):
+    if not graph.of_type("batch_norm"):
+        return
+    if graph.is_served(HALVES):
+        _take_casts(graph)
+    norms = graph.of_type("batch_norm", HALVES)
+    if not graph.is_served(FUSED):
         return
     edit = graph.edit()
     taken: set[LoweredOp] = set()
@@ -96,13 +105,67 @@ def _make(graph: Graph, chain: _Chain) -> LoweredOp | None:
     inputs = {slot: input_of(norm, slot) for slot in INPUTS} | {"residual": chain.residual}
     outputs = {slot: output_of(norm, slot) for slot in STATISTICS} | {"out": chain.out}
     attrs = {**norm.attrs, "activation": chain.activation}
-    return make_if_served(graph, FUSED, inputs, outputs, attrs, norm)
+    kind = HALVES if norm.type == HALVES else FUSED
+    return make_if_served(graph, kind, inputs, outputs, attrs, norm)
+
+
+def _take_casts(graph: Graph) -> None:
+    """Let normalisations and their gradients read and write images in 16 bits."""
+    for op_type, slot, make in (
+        ("batch_norm", "out", _make_narrow),
+        ("batch_norm_grad", "x_grad", _make_narrow_gradient),
+    ):
+        edit = graph.edit()
+        for norm in graph.of_type(op_type):
+            behind, source = _cast_behind(graph, norm, slot), _source_of_cast(norm, "x")
+            if behind is None or source is None:
+                continue
+            made = make(graph, norm, behind, source)
+            if made is not None:
+                edit.fuse([norm, behind], [made])
+        edit.apply()
+
+
+def _source_of_cast(norm: LoweredOp, slot: str) -> Value | None:
+    """Return what a cast made the value of a slot of, None where no cast did."""
+    cast = writer_of(input_of(norm, slot), *CASTS)
+    return None if cast is None else input_of(cast, "x")
+
+
+def _cast_behind(graph: Graph, norm: LoweredOp, slot: str) -> LoweredOp | None:
+    """Return the cast that alone reads an output, None where there is none."""
+    written = output_of(norm, slot)
+    reader = None if written is None else graph.uses().only_reader(written)
+    return reader if reader is not None and reader.type in CASTS else None
+
+
+def _make_narrow(
+    graph: Graph, norm: LoweredOp, behind: LoweredOp, source: Value
+) -> LoweredOp | None:
+    inputs = {slot: input_of(norm, slot) for slot in INPUTS} | {"x": source}
+    outputs = {slot: output_of(norm, slot) for slot in STATISTICS}
+    outputs["out"] = output_of(behind, "out")
+    attrs = {**norm.attrs, "activation": ""}
+    return make_if_served(graph, HALVES, inputs, outputs, attrs, norm)
+
+
+def _make_narrow_gradient(
+    graph: Graph, norm: LoweredOp, behind: LoweredOp, source: Value
+) -> LoweredOp | None:
+    inputs = {slot: input_of(norm, slot) for slot in GRADIENT_INPUTS} | {"x": source}
+    inputs["out_grad"] = _source_of_cast(norm, "out_grad")
+    if inputs["out_grad"] is None:
+        return None
+    outputs = {slot: output_of(norm, slot) for slot in GRADIENTS}
+    outputs["x_grad"] = output_of(behind, "out")
+    attrs = {"training": norm.attrs["training"], "activation": ""}
+    return make_if_served(graph, f"{HALVES}_grad", inputs, outputs, attrs, norm)
 
 
 def _fuse_gradients(graph: Graph) -> None:
     """Let the gradient of a normalisation take along that of the activation behind it."""
     edit = graph.edit()
-    for norm in graph.of_type("batch_norm_grad"):
+    for norm in graph.of_type("batch_norm_grad", f"{HALVES}_grad"):
         for kind in ACTIVATIONS:
             behind = writer_of(input_of(norm, "out_grad"), f"{kind}_grad")
             made = None if behind is None else _make_gradient(graph, norm, behind, kind)
@@ -120,14 +183,15 @@ def _make_gradient(
     inputs = {slot: input_of(norm, slot) for slot in GRADIENT_INPUTS}
     inputs["out_grad"] = input_of(behind, "out_grad")
     outputs = {slot: output_of(norm, slot) for slot in GRADIENTS}
-    forward = writer_of(activated, FUSED)
+    fused = HALVES if norm.type == f"{HALVES}_grad" else FUSED
+    forward = writer_of(activated, fused)
     is_known = forward is not None and _is_computed_from(inputs, forward)
     if forward is not None and is_known and graph.uses().only_reader(between) is norm:
         inputs["bias"] = input_of(forward, "bias")
     else:
         inputs["out"], outputs["residual_grad"] = activated, between
     attrs = {"training": norm.attrs["training"], "activation": activation}
-    return make_if_served(graph, f"{FUSED}_grad", inputs, outputs, attrs, norm)
+    return make_if_served(graph, f"{fused}_grad", inputs, outputs, attrs, norm)
 
 
 def _is_computed_from(inputs: dict[str, Value | None], forward: LoweredOp) -> bool:

@@ -41,17 +41,19 @@ stands before the operators of the device's own package: ``cpu.conv2d_fused``.""
 CONVOLUTIONS = ("conv2d", "conv2d_grad", ".conv2d_fused")
 """What is turned wherever its kernel prefers it; the others only beside these."""
 
+_NORM_GRAD = frozenset({"x", "out", "out_grad", "x_grad", "residual_grad"})
+
 NORMS = {
     "batch_norm": frozenset({"x", "out"}),
     "batch_norm_grad": frozenset({"x", "out_grad", "x_grad"}),
     "std.batch_norm_activation": frozenset({"x", "residual", "out"}),
-    "std.batch_norm_activation_grad": frozenset(
-        {"x", "out", "out_grad", "x_grad", "residual_grad"}
-    ),
+    "std.batch_norm_activation_grad": _NORM_GRAD,
+    "std.batch_norm_halves": frozenset({"x", "residual", "out"}),
+    "std.batch_norm_halves_grad": _NORM_GRAD,
 }
 """Channels last they are those of a matrix with one row for each pixel."""
 
-ELEMENTWISE = frozenset([*KINDS, CHAIN, "add_n", "assign", "cast"])
+ELEMENTWISE = frozenset([*KINDS, CHAIN, "add_n", "assign", "cast", "cast_like"])
 """Operators that compute each element of their images from those at the same place, where an
 operand may be repeated along an axis."""
 

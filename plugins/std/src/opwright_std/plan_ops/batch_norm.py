@@ -1,9 +1,15 @@
-"""What batch normalisation and the activation behind it are fused into."""
+"""What batch normalisation and the activation behind it are fused into.
+
+``std.batch_norm_halves`` is the same of images in 16 bits beside parameters in float32, as mixed
+precision has them: with the casts before and behind the normalisation.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from opwright.op import InferContext, OpMaker, format_shape
-from opwright_std.numerics.dtypes import FLOATS
+from opwright_std.numerics.dtypes import FLOATS, HALVES
 
 ACTIVATIONS = ("relu", "relu6")
 """What may be joined to a normalisation: where their gradient is 0 follows from what they gave."""
@@ -31,8 +37,8 @@ def _grad_shape(ctx: InferContext) -> None:
     ctx.require_shape("out", shape)
     ctx.require_shape("out_grad", shape)
     ctx.require(
-        ctx.has_input("bias") != ctx.has_input("out"),
-        "bias or out must tell where the activation was 0, got both or none of them",
+        ctx.has_input("bias") + ctx.has_input("out") == bool(ctx.attr("activation")),
+        "bias or out must tell where an activation was 0, and only that, got both or none of them",
     )
     ctx.require(
         ctx.has_input("out") == ctx.has_output("residual_grad"),
@@ -48,23 +54,28 @@ def _grad_shape(ctx: InferContext) -> None:
             ctx.set_output(slot, made)
 
 
-def _add_channels(maker: OpMaker, *slots: str) -> None:
+def _add_images(maker: OpMaker, dtypes: Sequence[str], *slots: str) -> None:
+    """Add x, and a number a channel in each of the slots: of the dtype of x, or in float32."""
+    maker.add_input("x", "float [n, channels, ...]").dtypes(*dtypes)
     for slot in slots:
-        maker.add_input(slot, "[channels]").same_dtype_as("x")
+        maker.add_input(slot, "[channels]")
+        _give_dtype(maker, dtypes)
 
 
-def _maker() -> OpMaker:
-    maker = OpMaker("std.batch_norm_activation").add_comment(
-        "batch_norm and what follows it, out = activation(batch_norm(x) + residual)."
-    )
-    maker.add_input("x", "float [n, channels, ...]").dtypes(*FLOATS)
-    _add_channels(maker, "scale", "bias", "mean", "variance")
+def _give_dtype(maker: OpMaker, dtypes: Sequence[str]) -> OpMaker:
+    """Say of the last slot that it holds parameters beside images of these dtypes."""
+    return maker.dtypes("float32") if dtypes is HALVES else maker.same_dtype_as("x")
+
+
+def _maker(op_type: str, dtypes: Sequence[str], comment: str) -> OpMaker:
+    maker = OpMaker(op_type).add_comment(comment)
+    _add_images(maker, dtypes, "scale", "bias", "mean", "variance")
     maker.add_input("residual", "shape of x").same_dtype_as("x").as_optional()
     maker.add_output("out", "shape of x").same_dtype_as("x")
     for slot in ("mean", "variance"):
-        maker.add_output(f"{slot}_out", f"the new {slot}").same_dtype_as("x").aliases(slot)
+        maker.add_output(f"{slot}_out", f"the new {slot}").same_dtype_as(slot).aliases(slot)
     for slot in ("saved_mean", "saved_inv_std"):
-        maker.add_output(slot, "[channels], as batch_norm gives it").same_dtype_as("x")
+        maker.add_output(slot, "[channels], as batch_norm gives it").same_dtype_as("mean")
     maker.add_attr("momentum", float, "share of the old running statistics that stays").required()
     maker.add_attr("epsilon", float, "added to the variance").required()
     maker.add_attr("training", bool, "whether the statistics are those of the batch").required()
@@ -72,32 +83,49 @@ def _maker() -> OpMaker:
     return maker.one_of("", *ACTIVATIONS)
 
 
-BATCH_NORM_ACTIVATION = _maker().build(infer_shape=_shape, plan_only=True)
+BATCH_NORM_ACTIVATION = _maker(
+    "std.batch_norm_activation",
+    FLOATS,
+    "batch_norm and what follows it, out = activation(batch_norm(x) + residual).",
+).build(infer_shape=_shape, plan_only=True)
+
+BATCH_NORM_HALVES = _maker(
+    "std.batch_norm_halves",
+    HALVES,
+    "batch_norm of 16-bit images in float32, rounded to their dtype, and what follows it, "
+    "out = activation(batch_norm(x) + residual).",
+).build(infer_shape=_shape, plan_only=True)
 
 
-def _grad_maker() -> OpMaker:
-    maker = OpMaker("std.batch_norm_activation_grad").add_comment(
+def _grad_maker(op_type: str, dtypes: Sequence[str]) -> OpMaker:
+    maker = OpMaker(op_type).add_comment(
         "Gradients of activation(batch_norm(x) + residual). What the activation was applied to is "
         "computed anew from x and bias; or, where out is given, what it gave is read there."
     )
-    maker.add_input("x", "float [n, channels, ...]").dtypes(*FLOATS)
-    _add_channels(maker, "scale", "saved_mean", "saved_inv_std")
-    maker.add_input("bias", "[channels], without a residual").same_dtype_as("x").as_optional()
+    _add_images(maker, dtypes, "scale", "saved_mean", "saved_inv_std")
+    maker.add_input("bias", "[channels], without a residual").same_dtype_as("scale").as_optional()
     maker.add_input("out", "shape of x, what the activation gave").same_dtype_as("x").as_optional()
     maker.add_input("out_grad", "its gradient, shape of x").same_dtype_as("x")
-    for slot, comment in (
-        ("x_grad", "shape of x"),
-        ("scale_grad", "[channels]"),
-        ("bias_grad", "[channels]"),
+    for slot, comment, like in (
+        ("x_grad", "shape of x", "x"),
+        ("scale_grad", "[channels]", "scale"),
+        ("bias_grad", "[channels]", "scale"),
         (
             "residual_grad",
             "shape of x, gradient of what the activation was applied to; with out alone",
+            "x",
         ),
     ):
-        maker.add_output(slot, comment).same_dtype_as("x").as_optional()
+        maker.add_output(slot, comment).same_dtype_as(like).as_optional()
     maker.add_attr("training", bool, "whether the statistics were those of the batch").required()
-    maker.add_attr("activation", str, "what was applied").required()
-    return maker.one_of(*ACTIVATIONS)
+    maker.add_attr("activation", str, "what was applied, nothing for an empty name").required()
+    return maker.one_of("", *ACTIVATIONS)
 
 
-BATCH_NORM_ACTIVATION_GRAD = _grad_maker().build(infer_shape=_grad_shape, plan_only=True)
+BATCH_NORM_ACTIVATION_GRAD = _grad_maker("std.batch_norm_activation_grad", FLOATS).build(
+    infer_shape=_grad_shape, plan_only=True
+)
+
+BATCH_NORM_HALVES_GRAD = _grad_maker("std.batch_norm_halves_grad", HALVES).build(
+    infer_shape=_grad_shape, plan_only=True
+)

@@ -104,6 +104,21 @@ def _channels(draw: Draw, *slots: str) -> tuple[tuple[int, ...], dict[str, Any]]
     return (*shape, *size), {slot: draw.floats(shape[1:], 0.25, 2.0) for slot in slots}
 
 
+def _in_float32(drawn: Drawn, *slots: str) -> Drawn:
+    inputs, attrs = drawn
+    return inputs | {slot: inputs[slot].astype(np.float32) for slot in slots}, attrs
+
+
+def batch_norm_halves(draw: Draw) -> Drawn:
+    """Parameters in float32."""
+    return _in_float32(batch_norm_activation(draw), "scale", "bias", "mean", "variance")
+
+
+def batch_norm_halves_grad(draw: Draw) -> Drawn:
+    """The same."""
+    return _in_float32(batch_norm_activation_grad(draw), "scale", "saved_mean", "saved_inv_std")
+
+
 def batch_norm_activation(draw: Draw) -> Drawn:
     """A variance is not negative, and neither is what is added to it."""
     shape, inputs = _channels(draw, "scale", "mean", "variance")
@@ -119,7 +134,7 @@ def batch_norm_activation_grad(draw: Draw) -> Drawn:
     inputs |= {"x": draw.floats(shape), "out_grad": draw.floats(shape)}
     out = draw.floats(shape)
     inputs["out"] = np.maximum(out, out.dtype.type(0))
-    return inputs, draw.attrs
+    return inputs, {**draw.attrs, "activation": draw.attrs["activation"] or "relu"}
 
 
 def _shapes(draw: Draw) -> list[tuple[int, ...]]:
@@ -164,6 +179,8 @@ SAMPLES = {
     **dict.fromkeys(("std.bernoulli_part", "std.dropout_part"), part_of_larger),
     "std.batch_norm_activation": batch_norm_activation,
     "std.batch_norm_activation_grad": batch_norm_activation_grad,
+    "std.batch_norm_halves": batch_norm_halves,
+    "std.batch_norm_halves_grad": batch_norm_halves_grad,
     "std.conv2d_pool_grad": conv2d_pool_grad,
     "std.elementwise_chain": elementwise_chain,
     **{f"std.multi_{name}": many_updates for name in OPTIMIZERS},
