@@ -62,7 +62,7 @@ class Goal:
         To the figure of `of`.
     of : str
         What the names of those peers begin with of which the best counts: "torch" is all variants
-        of PyTorch. Empty: all peers.
+        of PyTorch. The whole name of one of ours: that one. Empty: all peers.
     """
 
     figure: float | None = None

@@ -25,13 +25,16 @@ def format_figure(value: float) -> str:
 
 
 def find_best(workload: Workload, results: list[Result], prefix: str = "") -> Result | None:
-    """Return the best peer whose name begins with `prefix`; without one a copy is no peer."""
+    """Return the best peer whose name begins with `prefix`, or ours of just that name.
+
+    Without a prefix a copy is no peer.
+    """
     peers = [
         result
         for result in results
         if result.figures
         and not result.problem
-        and not is_ours(result.contestant)
+        and (not is_ours(result.contestant) or result.contestant == prefix)
         and (result.contestant.startswith(prefix) if prefix else result.contestant[:4] != "copy")
     ]
     choose = max if workload.more_is_better else min

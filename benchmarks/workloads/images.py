@@ -48,10 +48,15 @@ def opwright(network: ImageNetwork, dtype: str = "float32") -> Timed:
 
 def opwright_bfloat16(network: ImageNetwork) -> Timed:
     """The same with all arrays in bfloat16, where the processor can multiply them."""
+    check_bfloat16()
+    return opwright(network, "bfloat16")
+
+
+def check_bfloat16() -> None:
+    """Raise where the processor cannot multiply bfloat16."""
     flags = Path("/proc/cpuinfo").read_text().split()
     if "avx512_bf16" not in flags and "amx_bf16" not in flags:
         raise NotAvailableError("this processor has no bfloat16 instructions")
-    return opwright(network, "bfloat16")
 
 
 def torch(network: ImageNetwork, channels_last: bool = False, how: str = "eager") -> Timed:
@@ -115,11 +120,11 @@ def onnxruntime(network: ImageNetwork) -> Timed:
     return timed(lambda: session.run(None, feed)[0])
 
 
-def make_batch() -> tuple[np.ndarray, np.ndarray]:
-    """Return images float32 [16, 3, 96, 96] and labels int64 [16, 1]."""
+def make_batch(batch: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return images float32 [batch, 3, size, size] and labels int64 [batch, 1]."""
     rng = np.random.default_rng(29)
-    images = rng.standard_normal((BATCH, 3, SIZE, SIZE), dtype="float32")
-    return images, rng.integers(0, CLASSES, (BATCH, 1))
+    images = rng.standard_normal((batch, 3, size, size), dtype="float32")
+    return images, rng.integers(0, CLASSES, (batch, 1))
 
 
 def timed_step(step: Callable[[], float]) -> Timed:
@@ -127,15 +132,20 @@ def timed_step(step: Callable[[], float]) -> Timed:
     return Timed(step, values=[step() for _ in range(STEPS_TO_COMPARE)])
 
 
-def opwright_step(network: ImageNetwork) -> Timed:
-    """A program of layers and one compiled step."""
+def opwright_step(
+    network: ImageNetwork, batch: int = BATCH, size: int = SIZE, mixed: bool = False
+) -> Timed:
+    """A program of layers and one compiled step; mixed precision where the processor has it."""
     import opwright as ow
     import opwright_nn as nn
     from networks.image_programs import append_network
     from opwright_nn import layers
 
-    with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
-        x = layers.data("x", shape=[None, 3, SIZE, SIZE])
+    if mixed:
+        check_bfloat16()
+    precision = nn.mixed_precision("bfloat16" if mixed else "float32")
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, startup), precision:
+        x = layers.data("x", shape=[None, 3, size, size])
         y = layers.data("y", shape=[None, 1], dtype="int64")
         logits, initial = append_network(network, x, training=True)
         loss = layers.mean(layers.softmax_with_cross_entropy(logits, y))
@@ -144,12 +154,18 @@ def opwright_step(network: ImageNetwork) -> Timed:
     ow.Network(startup.global_block()).run(scope)
     for name, value in initial.items():
         scope.find_var(name).set(value)
-    images, labels = make_batch()
+    images, labels = make_batch(batch, size)
     call = ow.Network(main.global_block()).compile(feed=["x", "y"], fetch=[loss], scope=scope)
     return timed_step(lambda: float(call(x=images, y=labels)[0]))
 
 
-def torch_step(network: ImageNetwork, compiled: bool = False, channels_last: bool = False) -> Timed:
+def torch_step(
+    network: ImageNetwork,
+    compiled: bool = False,
+    channels_last: bool = False,
+    batch: int = BATCH,
+    size: int = SIZE,
+) -> Timed:
     """A module, autograd and torch.optim.SGD over all parameters at once."""
     import torch
     from torch.nn import functional as F  # noqa: N812
@@ -157,7 +173,7 @@ def torch_step(network: ImageNetwork, compiled: bool = False, channels_last: boo
     from networks.image_programs import make_torch_module
 
     layout = torch.channels_last if channels_last else torch.contiguous_format
-    images, labels = make_batch()
+    images, labels = make_batch(batch, size)
     module = make_torch_module(network, training=True).to(memory_format=layout)
     x, y = torch.from_numpy(images).to(memory_format=layout), torch.from_numpy(labels[:, 0])
     optimizer = torch.optim.SGD(module.parameters(), lr=LEARNING_RATE, foreach=True)
@@ -195,21 +211,30 @@ def inference(name: str, title: str, network: ImageNetwork, ratio: float) -> Wor
     )
 
 
-def training(name: str, title: str, network: ImageNetwork) -> Workload:
+def training(
+    name: str, title: str, network: ImageNetwork, batch: int = BATCH, size: int = SIZE
+) -> Workload:
     """Return the row of a training step of a network."""
+    sizes = {"batch": batch, "size": size}
+    step = partial(torch_step, network, **sizes)
     return Workload(
-        f"{name}-train-{BATCH}",
-        f"{title} training step, SGD, batch {BATCH}, {SIZE}×{SIZE}",
+        f"{name}-train-{batch}",
+        f"{title} training step, SGD, batch {batch}, {size}×{size}",
         "ms",
         {
-            "opwright": partial(opwright_step, network),
-            "torch": partial(torch_step, network),
-            "torch channels_last": partial(torch_step, network, channels_last=True),
-            "torch.compile": partial(torch_step, network, compiled=True),
+            "opwright": partial(opwright_step, network, **sizes),
+            "opwright bfloat16": partial(opwright_step, network, mixed=True, **sizes),
+            "torch": step,
+            "torch channels_last": partial(step, channels_last=True),
+            "torch.compile": partial(step, compiled=True),
         },
-        {"opwright": [Goal(ratio=0.75, of="torch")]},
+        {
+            "opwright": [Goal(ratio=0.75, of="torch")],
+            "opwright bfloat16": [Goal(ratio=0.55, of="opwright")],
+        },
         # Batch normalisation over the few numbers that late layers have lets roundings grow.
         tolerance=1e-2,
+        tolerances={"opwright bfloat16": 0.1},
     )
 
 
@@ -217,6 +242,7 @@ WORKLOADS = [
     inference("resnet18", "ResNet-18", RESNET18, 1.0),
     inference("mobilenet", "MobileNetV2", MOBILENET, 0.95),
     inference("resnext", "ResNeXt of two blocks a stage", RESNEXT, 0.95),
+    training("resnet18", "ResNet-18", RESNET18, batch=8, size=224),
     training("mobilenet", "MobileNetV2", MOBILENET),
     training("resnext", "ResNeXt of two blocks a stage", RESNEXT),
 ]
