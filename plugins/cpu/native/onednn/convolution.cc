@@ -159,4 +159,12 @@ memory::desc ConvolutionShape::AnyWeight() const {
   return memory::desc(weight_.get_dims(), dtype_, memory::format_tag::any);
 }
 
+memory::desc ConvolutionShape::AnyWeightSums() const {
+  return memory::desc(weight_.get_dims(), memory::data_type::f32, memory::format_tag::any);
+}
+
+memory::desc ConvolutionShape::BiasSums() const {
+  return memory::desc({channels_}, memory::data_type::f32, memory::format_tag::a);
+}
+
 }  // namespace opwright_cpu

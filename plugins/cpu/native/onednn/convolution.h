@@ -53,6 +53,10 @@ class ConvolutionShape {
   dnnl::memory::desc AsPreferred(const dnnl::memory::desc& images) const;
   dnnl::memory::desc AnyWeight() const;
 
+  // What gradients of the weight and of the bias are added up in: float, whatever the dtype.
+  dnnl::memory::desc AnyWeightSums() const;
+  dnnl::memory::desc BiasSums() const;
+
   const dnnl::memory::dims& strides() const { return strides_; }
   const dnnl::memory::dims& dilations() const { return dilations_; }
   const dnnl::memory::dims& padding_begin() const { return padding_begin_; }

@@ -1,6 +1,7 @@
 // The gradients of a convolution through oneDNN.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "onednn/columns.h"
 #include "onednn/convolution.h"
 #include "onednn/dtypes.h"
+#include "onednn/exact_gradients.h"
+#include "onednn/gradient_steps.h"
 #include "onednn/own_convolution.h"
 #include "onednn/split_pipeline.h"
 
@@ -25,19 +28,6 @@ using dnnl::memory;
 // weight_grad?, bias_grad?.
 constexpr uint32_t kOutGradSlot = 3;
 
-// The numbers of the tensors that pipelines work on. Sums are one part's own.
-enum GradOperand : Operand {
-  kXOperand,
-  kWeightOperand,
-  kOutGradOperand,
-  kXGradOperand,
-  kWeightSums,
-  kBiasSums,
-  kGradOperands
-};
-
-constexpr auto kDirect = dnnl::algorithm::convolution_direct;
-
 // Whether each thread sums the weight's gradient over images of its own, and the sums are added up
 // then. Where weights are many and pixels few that costs more than it saves: there oneDNN divides
 // the weights among its threads.
@@ -46,6 +36,10 @@ bool IsSummedByImages(const ConvolutionShape& shape) {
   constexpr int64_t kManyPixels = 2048;
   return shape.weight().get_size() <= kFewWeightBytes || shape.windows() >= kManyPixels;
 }
+
+// So many threads have sums of their own even of many weights: in 16 bits a product takes less time
+// than threads of oneDNN that wait for each other.
+constexpr int32_t kFewParts = 4;
 
 OPWRIGHT_CPU_CLONES void AddRun(int64_t n, const float* from, float* to) {
   for (int64_t i = 0; i < n; ++i) to[i] += from[i];
@@ -69,6 +63,7 @@ struct ConvolutionGradKernel {
     SplitExecution whole;
     LayoutChangeExecution weight_change;
     LayoutChangeExecution weight_grad_change;
+    ExactGradients::Bound exact;
   };
   opwright::Status Bind(const opwright::RunContext&, const ConvolutionAttrs&, Bound& bound) const {
     own_.Bind(bound.own);
@@ -76,6 +71,7 @@ struct ConvolutionGradKernel {
     bound.whole.Bind(whole_);
     bound.weight_change.Bind(weight_change_);
     bound.weight_grad_change.Bind(weight_grad_change_);
+    exact_.Bind(bound.exact);
     return opwright::Status::Ok();
   }
 
@@ -112,6 +108,7 @@ struct ConvolutionGradKernel {
     bound.parts.Run(ctx.n_threads(), scratch, tensors);
     bound.whole.Run(ctx.n_threads(), scratch, tensors);
     FinishWeight(ctx, bound, scratch);
+    FinishInput(ctx, bound, scratch);
     return opwright::Status::Ok();
   }
 
@@ -140,13 +137,21 @@ struct ConvolutionGradKernel {
       columns_.Make(ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(kOutGradSlot).shape(),
                     attrs, ctx.n_threads());
     }
-    weight_used_ = weight_grad_used_ = shape_.AnyWeight();
+    weight_used_ = shape_.AnyWeight();
+    weight_grad_used_ = shape_.AnyWeightSums();
     OPWRIGHT_RETURN_IF_ERROR(MakePipelines(ctx, ctx.has_output(0) && !by_columns_));
     if (has_x_pipeline_ && weight_used_ != shape_.weight()) {
       weight_change_.Make(shape_.weight(), weight_used_, ctx.n_threads());
     }
     if (with_weight_ && weight_grad_used_ != shape_.weight()) {
       weight_grad_change_.Make(weight_grad_used_, shape_.weight(), ctx.n_threads());
+    }
+    if (!std::is_same_v<T, float>) {
+      ConvolutionShape wide;
+      wide.Make(ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(kOutGradSlot).shape(), attrs,
+                memory::data_type::f32);
+      OPWRIGHT_RETURN_IF_ERROR(
+          exact_.Make(wide.OfImages(1), ctx.has_output(0), with_weight_, with_bias_));
     }
     ctx.SetWorkspace(LayWorkspace());
     return opwright::Status::Ok();
@@ -190,9 +195,8 @@ struct ConvolutionGradKernel {
   opwright::Status MakePipelines(const opwright::PrepareContext& ctx, bool with_x) {
     has_x_pipeline_ = with_x;
     const ImageSplit split(shape_.images(), ctx);
-    // In 16 bits a sum of sums would be rounded twice.
-    const bool by_images =
-        std::is_same_v<T, float> && (IsSummedByImages(shape_) || ctx.deterministic());
+    const bool by_images = IsSummedByImages(shape_) || ctx.deterministic() ||
+                           (!std::is_same_v<T, float> && split.n_parts <= kFewParts);
     const bool with_weight = with_weight_ && by_images;
     if (with_x || with_weight) {
       OPWRIGHT_RETURN_IF_ERROR(AddParts(split, with_x, with_weight, &parts_));
@@ -215,11 +219,7 @@ struct ConvolutionGradKernel {
       const int64_t n_images = images.end - images.begin;
       if (i > 0 && pipelines->AddLike({n_images}, FirstBytes(images, i, with_weight))) continue;
       const ConvolutionShape shape = shape_.OfImages(n_images);
-      const memory::desc slopes = shape.AsPreferred(shape.out());
-      const dnnl::convolution_forward::primitive_desc forward(
-          CpuEngine(), dnnl::prop_kind::forward_training, kDirect, shape.AsPreferred(shape.x()),
-          shape.AnyWeight(), slopes, shape.strides(), shape.dilations(), shape.padding_begin(),
-          shape.padding_end(), UserScratchpad(), true);
+      const dnnl::convolution_forward::primitive_desc forward = ForwardOf(shape);
       if (!forward.get(true)) {
         return opwright::Status::Unsupported("oneDNN has no convolution of this dtype for it");
       }
@@ -245,74 +245,10 @@ struct ConvolutionGradKernel {
     first[kOutGradOperand] = images.begin * shape_.out_bytes();
     if (with_weight) {
       first[kWeightSums] = i * static_cast<int64_t>(WholeLines(weight_grad_used_.get_size()));
-      first[kBiasSums] = i * static_cast<int64_t>(WholeLines(shape_.bias().get_size()));
+      first[kBiasSums] = i * static_cast<int64_t>(WholeLines(shape_.BiasSums().get_size()));
     }
     return first;
   }
-
-  // Steps of some images.
-  struct GradientSteps {
-    explicit GradientSteps(const ConvolutionShape& of) : shape(of) {}
-
-    // `weight` is the layout of the weight: any at first, then that of all parts.
-    opwright::Status AddInputGradient(const dnnl::convolution_forward::primitive_desc& forward,
-                                      memory::desc* weight) {
-      const dnnl::convolution_backward_data::primitive_desc description(
-          CpuEngine(), kDirect, shape.AsPreferred(shape.x()), *weight,
-          shape.AsPreferred(shape.out()), shape.strides(), shape.dilations(), shape.padding_begin(),
-          shape.padding_end(), forward, UserScratchpad(), true);
-      if (!description.get(true)) {
-        return opwright::Status::Refused("oneDNN has no gradient of this convolution's input");
-      }
-      *weight = description.weights_desc();
-      const memory::desc grad = description.diff_src_desc();
-      const Operand out_grad = Slopes(description.diff_dst_desc());
-      const Operand result =
-          grad == shape.x() ? Operand{kXGradOperand} : pipeline.AddTemporary(grad);
-      pipeline.Add(description, {{DNNL_ARG_DIFF_DST, description.diff_dst_desc(), out_grad},
-                                 {DNNL_ARG_WEIGHTS, *weight, kWeightOperand},
-                                 {DNNL_ARG_DIFF_SRC, grad, result}});
-      if (result != kXGradOperand) pipeline.AddReorder(grad, result, shape.x(), kXGradOperand);
-      return opwright::Status::Ok();
-    }
-
-    opwright::Status AddWeightGradient(const dnnl::convolution_forward::primitive_desc& forward,
-                                       bool with_bias, memory::desc* weight_grad) {
-      const memory::desc bias = with_bias ? shape.bias() : memory::desc();
-      const dnnl::convolution_backward_weights::primitive_desc description(
-          CpuEngine(), kDirect, shape.AsPreferred(shape.x()), *weight_grad, bias,
-          shape.AsPreferred(shape.out()), shape.strides(), shape.dilations(), shape.padding_begin(),
-          shape.padding_end(), forward, UserScratchpad(), true);
-      if (!description.get(true)) {
-        return opwright::Status::Refused("oneDNN has no gradient of this convolution's weight");
-      }
-      *weight_grad = description.diff_weights_desc();
-      const memory::desc x = description.src_desc();
-      std::vector<Pipeline::Argument> arguments{
-          {DNNL_ARG_SRC, x, pipeline.Converted(kXOperand, shape.x(), x)},
-          {DNNL_ARG_DIFF_DST, description.diff_dst_desc(), Slopes(description.diff_dst_desc())},
-          {DNNL_ARG_DIFF_WEIGHTS, *weight_grad, kWeightSums}};
-      if (with_bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, bias, kBiasSums});
-      pipeline.Add(description, arguments);
-      return opwright::Status::Ok();
-    }
-
-    // out_grad in the layout that a primitive reads; both may read the same copy.
-    Operand Slopes(const memory::desc& layout) {
-      if (!has_slopes || slopes != layout) {
-        slopes_operand = pipeline.Converted(kOutGradOperand, shape.out(), layout);
-        slopes = layout;
-        has_slopes = true;
-      }
-      return slopes_operand;
-    }
-
-    const ConvolutionShape& shape;
-    Pipeline pipeline;
-    memory::desc slopes;
-    Operand slopes_operand = kOutGradOperand;
-    bool has_slopes = false;
-  };
 
   // There oneDNN multiplies 16-bit numbers with a scratchpad that it has not filled.
   bool IsColumnOfOneChannel() const {
@@ -330,50 +266,87 @@ struct ConvolutionGradKernel {
     weight_sums_ = weight_change_.empty() ? 0 : WholeLines(weight_used_.get_size());
     bias_sums_ = weight_sums_;
     if (with_weight_) bias_sums_ += n_sums * WholeLines(weight_grad_used_.get_size());
-    scratch_ = bias_sums_ + (with_bias_ ? n_sums * WholeLines(shape_.bias().get_size()) : 0);
+    scratch_ = bias_sums_ + (with_bias_ ? n_sums * WholeLines(shape_.BiasSums().get_size()) : 0);
     uint64_t most = by_columns_ ? columns_.workspace_bytes() : 0;
     for (const uint64_t bytes :
-         {parts_.workspace_bytes(), whole_.workspace_bytes(), weight_change_.workspace_bytes(),
-          weight_grad_change_.workspace_bytes()}) {
+         {exact_.workspace_bytes(), parts_.workspace_bytes(), whole_.workspace_bytes(),
+          weight_change_.workspace_bytes(), weight_grad_change_.workspace_bytes()}) {
       most = std::max(most, bytes);
     }
     return scratch_ + most;
   }
 
-  // Adds up the parts' sums, in the order of the images, and brings them into the outputs' layout.
+  // Adds up the parts' sums, in the order of the images, and rounds them into the outputs.
   void FinishWeight(const opwright::RunContext& ctx, Bound& bound, char* scratch) const {
-    char* const workspace = ctx.workspace<char>();
-    if (ctx.has_output(1)) {
-      char* const sums = workspace + weight_sums_;
-      AddUp(sums, weight_grad_used_.get_size(), ctx.n_threads());
-      void* out = ctx.output(1).raw();
-      if (weight_grad_change_.empty()) {
-        std::memcpy(out, sums, weight_grad_used_.get_size());
-      } else {
-        bound.weight_grad_change.Run(scratch, sums, out);
+    if (!with_weight_) return;
+    char* const sums = ctx.workspace<char>() + weight_sums_;
+    char* const bias_sums = ctx.workspace<char>() + bias_sums_;
+    const uint64_t bias_bytes = shape_.BiasSums().get_size();
+    const bool is_special = AddUp(sums, weight_grad_used_.get_size(), ctx.n_threads());
+    if (with_bias_) AddUp(bias_sums, bias_bytes, 1);
+    T* weight_grad = ctx.has_output(1) ? ctx.output(1).template data<T>() : nullptr;
+    T* bias_grad = with_bias_ ? ctx.output(2).template data<T>() : nullptr;
+    if constexpr (std::is_same_v<T, float>) {
+      if (bias_grad != nullptr) std::memcpy(bias_grad, bias_sums, bias_bytes);
+    } else {
+      if (is_special) {
+        exact_.WeightGradient(bound.exact, ImagesOf(ctx), weight_grad, bias_grad, scratch);
+        return;
+      }
+      if (bias_grad != nullptr) {
+        HalfRowsOf(opwright::DtypeOf<T>())
+            .narrow(reinterpret_cast<const float*>(bias_sums), bias_grad, shape_.channels());
       }
     }
-    if (with_bias_) {
-      char* const sums = workspace + bias_sums_;
-      AddUp(sums, shape_.bias().get_size(), 1);
-      std::memcpy(ctx.output(2).raw(), sums, shape_.bias().get_size());
+    if (weight_grad == nullptr) return;
+    if (weight_grad_change_.empty()) {
+      std::memcpy(weight_grad, sums, weight_grad_used_.get_size());
+    } else {
+      bound.weight_grad_change.Run(scratch, sums, weight_grad);
     }
   }
 
-  void AddUp(char* sums, uint64_t bytes, int32_t n_threads) const {
-    if constexpr (std::is_same_v<T, float>) {
-      auto* total = reinterpret_cast<float*>(sums);
-      const auto n = static_cast<int64_t>(bytes / sizeof(float));
-      const auto distance = static_cast<int64_t>(WholeLines(bytes) / sizeof(float));
-      ParallelFor(n_threads, n, kElementGrain, 16, [=](int64_t begin, int64_t end) {
-        for (int32_t part = 1; part < n_sums_; ++part) {
-          AddRun(end - begin, total + part * distance + begin, total + begin);
-        }
-      });
+  // Where a weight is infinite or NaN, computes the input's gradient once more.
+  void FinishInput(const opwright::RunContext& ctx, Bound& bound, char* scratch) const {
+    if constexpr (!std::is_same_v<T, float>) {
+      if (!has_x_pipeline_) return;
+      const opwright::InputTensor weight = ctx.input(1);
+      const T* numbers = weight.template data<T>();
+      std::atomic<bool> is_special{false};
+      ParallelFor(ctx.n_threads(), weight.numel(), kElementGrain, 32,
+                  [&](int64_t begin, int64_t end) {
+                    if (HasSpecial(end - begin, numbers + begin)) is_special = true;
+                  });
+      if (!is_special) return;
+      exact_.InputGradient(bound.exact, ImagesOf(ctx), numbers, ctx.output(0).template data<T>(),
+                           scratch);
     }
   }
 
-  OwnGradients own_;  // else the following
+  ExactGradients::Images ImagesOf(const opwright::RunContext& ctx) const {
+    const auto at = [&](uint32_t slot) {
+      return static_cast<const opwright::BFloat16*>(ctx.input(slot).raw());
+    };
+    return {shape_.images(), at(0), at(kOutGradSlot)};
+  }
+
+  // Tells whether a sum is infinite or NaN.
+  bool AddUp(char* sums, uint64_t bytes, int32_t n_threads) const {
+    auto* total = reinterpret_cast<float*>(sums);
+    const auto n = static_cast<int64_t>(bytes / sizeof(float));
+    const auto distance = static_cast<int64_t>(WholeLines(bytes) / sizeof(float));
+    std::atomic<bool> is_special{false};
+    ParallelFor(n_threads, n, kElementGrain, 16, [&](int64_t begin, int64_t end) {
+      for (int32_t part = 1; part < n_sums_; ++part) {
+        AddRun(end - begin, total + part * distance + begin, total + begin);
+      }
+      if (!std::is_same_v<T, float> && HasSpecial(end - begin, total + begin)) is_special = true;
+    });
+    return is_special;
+  }
+
+  OwnGradients own_;      // else the following
+  ExactGradients exact_;  // of bfloat16
   ConvolutionShape shape_;
   SplitPipeline parts_;  // of images
   SplitPipeline whole_;  // the weight's gradient, where oneDNN divides the weights

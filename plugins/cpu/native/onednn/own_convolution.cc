@@ -26,15 +26,16 @@ bool HasStride(const ConvolutionAttrs& attrs) {
 }
 
 // A matrix as it lies, [rows, columns], or transposed.
-struct Factor {
+struct ProductFactor {
   int64_t row_stride;
   int64_t column_stride;
 };
-Factor Plain(int64_t columns) { return {columns, 1}; }
-Factor Transposed(int64_t columns) { return {1, columns}; }
+ProductFactor Plain(int64_t columns) { return {columns, 1}; }
+ProductFactor Transposed(int64_t columns) { return {1, columns}; }
 
 // Stays empty where oneDNN has no such product.
-Product MakeProduct(const GemmSize& size, Factor x, Factor y, bool with_bias, int32_t n_threads) {
+Product MakeProduct(const GemmSize& size, ProductFactor x, ProductFactor y, bool with_bias,
+                    int32_t n_threads) {
   ProductRequest request;
   request.with_bias = with_bias;
   request.shape.size = size;
