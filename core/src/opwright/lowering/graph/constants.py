@@ -30,6 +30,10 @@ def written_by(
 
 def is_constant(op: LoweredOp) -> bool:
     """Whether an operator reads constants alone, at least one, and writes memory of the plan."""
+    if not op.definition.any_shape_only and op.inputs:  # nearly always the end of it
+        first = op.inputs[0]
+        if first and not first[0].is_constant:
+            return False
     for slot, values in zip(op.definition.proto.inputs, op.inputs, strict=True):
         for value in values:
             if not value.is_constant and not slot.shape_only:
