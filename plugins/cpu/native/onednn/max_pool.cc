@@ -1,10 +1,8 @@
 // Maximum pooling and its gradient.
 #include <algorithm>
-#include <type_traits>
 #include <vector>
 
 #include "common/clones.h"
-#include "common/element.h"
 #include "common/parallel.h"
 #include "common/widened.h"
 #include "onednn/attributes.h"
@@ -17,15 +15,8 @@ namespace {
 
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddWhereFound(int64_t n, const T* grad, const int32_t* index,
-                                       int32_t position, NumberOf<T>* sums) {
-  for (int64_t i = 0; i < n; ++i) {
-    sums[i] += index[i] == position ? ReadElement(grad[i]) : NumberOf<T>(0);
-  }
-}
-
-template <typename T>
-OPWRIGHT_CPU_CLONES void WriteSums(int64_t n, const NumberOf<T>* sums, T* x_grad) {
-  for (int64_t i = 0; i < n; ++i) x_grad[i] = WriteElement<T>(sums[i]);
+                                       int32_t position, T* sums) {
+  for (int64_t i = 0; i < n; ++i) sums[i] += index[i] == position ? grad[i] : T(0);
 }
 
 // For each place along an axis the windows that cover it, which stand one behind the other.
@@ -248,8 +239,6 @@ struct MaxPoolGrad {
       slices_ = WindowsOver(shape_.slices, shape_.x.depth);
       rows_ = WindowsOver(shape_.rows, shape_.x.height);
       columns_ = WindowsOver(shape_.columns, shape_.x.width);
-    } else if (!std::is_same_v<T, NumberOf<T>>) {
-      return opwright::Status::Refused("channels first: sums of 16-bit floats need float beside");
     }
     const int64_t taps = shape_.x.run == 1 ? 2 : shape_.taps();
     const int64_t work = ctx.input(1).numel() * taps + ctx.output(0).numel();
@@ -270,9 +259,7 @@ struct MaxPoolGrad {
         const int64_t at = plane * shape_.out.plane();
         // The places are in the nearest cache when they are read again.
         if (!check.Admits(index + at, shape_.out.plane())) return;
-        if constexpr (std::is_same_v<T, NumberOf<T>>) {
-          if (shape_.x.run == 1) Scatter(index + at, grad + at, x_grad + plane * shape_.x.plane());
-        }
+        if (shape_.x.run == 1) Scatter(index + at, grad + at, x_grad + plane * shape_.x.plane());
       }
     });
     OPWRIGHT_RETURN_IF_ERROR(check.ToStatus());
@@ -300,7 +287,7 @@ struct MaxPoolGrad {
   // with the places of all channels: that is a vector's work.
   void TakeRow(int64_t row, const int32_t* index, const T* grad, T* x_grad) const {
     constexpr int64_t kMostChannels = 256;
-    NumberOf<T> sums[kMostChannels];
+    T sums[kMostChannels];
     const Part& slices = slices_[static_cast<size_t>(row / shape_.x.height)];
     const Part& rows = rows_[static_cast<size_t>(row % shape_.x.height)];
     const int64_t run = shape_.x.run;
@@ -309,7 +296,7 @@ struct MaxPoolGrad {
       const auto position = static_cast<int32_t>(row * shape_.x.width + w);
       for (int64_t first = 0; first < run; first += kMostChannels) {
         const int64_t n = std::min(kMostChannels, run - first);
-        std::fill_n(sums, n, NumberOf<T>(0));
+        std::fill_n(sums, n, T(0));
         for (int64_t d = slices.begin; d < slices.end; ++d) {
           for (int64_t h = rows.begin; h < rows.end; ++h) {
             for (int64_t c = columns.begin; c < columns.end; ++c) {
@@ -319,7 +306,7 @@ struct MaxPoolGrad {
             }
           }
         }
-        WriteSums<T>(n, sums, x_grad + w * run + first);
+        std::copy_n(sums, n, x_grad + w * run + first);
       }
     }
   }
@@ -347,15 +334,14 @@ OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d", "cpu", opwright_cpu::MaxPoolKernel, f
 OPWRIGHT_REGISTER_KERNEL_FOR("max_pool3d", "cpu", opwright_cpu::MaxPoolKernel, float, double,
                              OPWRIGHT_CPU_HALVES);
 OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d_grad", "cpu", opwright_cpu::MaxPoolGradKernel, float,
-                             double, OPWRIGHT_CPU_HALVES);
+                             double);
 OPWRIGHT_CPU_REGISTER_WIDENED("max_pool2d_grad", opwright_cpu::MaxPoolGradKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("max_pool3d_grad", "cpu", opwright_cpu::MaxPoolGradKernel, float,
-                             double, OPWRIGHT_CPU_HALVES);
+                             double);
 OPWRIGHT_CPU_REGISTER_WIDENED("max_pool3d_grad", opwright_cpu::MaxPoolGradKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool2d", "cpu", opwright_cpu::AdaptiveMaxPool2dKernel,
                              float, double, OPWRIGHT_CPU_HALVES);
 OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool2d_grad", "cpu",
-                             opwright_cpu::AdaptiveMaxPool2dGradKernel, float, double,
-                             OPWRIGHT_CPU_HALVES);
+                             opwright_cpu::AdaptiveMaxPool2dGradKernel, float, double);
 OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_max_pool2d_grad",
                               opwright_cpu::AdaptiveMaxPool2dGradKernel);

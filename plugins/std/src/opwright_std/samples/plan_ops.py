@@ -104,7 +104,7 @@ def _channels(draw: Draw, *slots: str) -> tuple[tuple[int, ...], dict[str, Any]]
     return (*shape, *size), {slot: draw.floats(shape[1:], 0.25, 2.0) for slot in slots}
 
 
-def _in_float32(drawn: Drawn, *slots: str) -> Drawn:
+def _in_float32(drawn: tuple[dict[str, Any], dict[str, Any]], *slots: str) -> Drawn:
     inputs, attrs = drawn
     return inputs | {slot: inputs[slot].astype(np.float32) for slot in slots}, attrs
 
@@ -119,7 +119,7 @@ def batch_norm_halves_grad(draw: Draw) -> Drawn:
     return _in_float32(batch_norm_activation_grad(draw), "scale", "saved_mean", "saved_inv_std")
 
 
-def batch_norm_activation(draw: Draw) -> Drawn:
+def batch_norm_activation(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
     """A variance is not negative, and neither is what is added to it."""
     shape, inputs = _channels(draw, "scale", "mean", "variance")
     inputs |= {"x": draw.floats(shape), "bias": draw.floats(shape[1:2])}
@@ -128,12 +128,13 @@ def batch_norm_activation(draw: Draw) -> Drawn:
     return inputs, {**draw.attrs, "epsilon": abs(draw.attrs["epsilon"]) + 1e-3}
 
 
-def batch_norm_activation_grad(draw: Draw) -> Drawn:
+def batch_norm_activation_grad(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
     """What relu gave; with a bias in its place not all outputs may be wanted, and here all are."""
     shape, inputs = _channels(draw, "scale", "saved_mean", "saved_inv_std")
     inputs |= {"x": draw.floats(shape), "out_grad": draw.floats(shape)}
     out = draw.floats(shape)
     inputs["out"] = np.maximum(out, out.dtype.type(0))
+    draw.drops_nan = "out is compared with bounds alone, and NaN lies beyond none of them"
     return inputs, {**draw.attrs, "activation": draw.attrs["activation"] or "relu"}
 
 
