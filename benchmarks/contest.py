@@ -13,8 +13,8 @@ PEERS_VARIABLE = "OPWRIGHT_BENCH_PEERS"
 """The environment variable that names the peers' interpreter to a contestant of ours."""
 
 # In a unit of time less is better; a share of bandwidth or of peak is better when it is more.
-# Beside times also their ratio to another time, which `Timed.measure` gives.
-UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6}
+# Beside times also their ratio to another time, and bytes, which `Timed.measure` gives.
+UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "MiB": 2.0**20}
 UNITS |= {"calm steps": 1.0, "small steps": 1.0, "steps of two": 1.0}
 RATES = {"GB/s": 1.0, "GFLOP/s": 1.0}
 
@@ -38,7 +38,7 @@ class Timed:
         What it computed before any timing; all contestants of a workload must agree.
     measure : callable, optional
         Instead of timing `call` here: returns the ns of each of some calls, in a process or a
-        process of its own.
+        process of its own; of memory, bytes.
     wait : callable, optional
         Waits until a device has done what calls only enqueue; timed once with many calls.
     """
