@@ -1,0 +1,81 @@
+// What is counted, written once for every device: the bins of a histogram, the area under a ROC
+// curve, precision and recall. Included behind opwright/functors.h, which says what
+// OPWRIGHT_FUNCTOR is.
+#ifndef OPWRIGHT_FUNCTORS_COUNTING_H_
+#define OPWRIGHT_FUNCTORS_COUNTING_H_
+
+namespace opwright {
+namespace functors {
+
+// Bins of equal width, whose edges are numpy.linspace's to the last bit where products and sums are
+// not contracted.
+struct HistogramBins {
+  double low;
+  double high;
+  int64_t count;
+
+  // Where a bin begins; `count` is the end of the last one.
+  OPWRIGHT_FUNCTOR double Edge(int64_t bin) const {
+    if (bin >= count) return high;
+    const double extent = high - low;
+    const double bins = static_cast<double>(count), at = static_cast<double>(bin);
+    const double step = extent / bins;
+    return (step == 0.0 ? at / bins * extent : at * step) + low;
+  }
+  OPWRIGHT_FUNCTOR double Scale() const { return static_cast<double>(count) / (high - low); }
+  // NaN lies nowhere.
+  OPWRIGHT_FUNCTOR bool Holds(double value) const { return value >= low && value <= high; }
+};
+
+// The bin of a value that `bins` hold. The product with their scale may be one off: the edges, as
+// edge_of(bin) returns them, decide.
+template <typename EdgeOf>
+OPWRIGHT_FUNCTOR int64_t BinOf(const HistogramBins& bins, double scale, double value,
+                               const EdgeOf& edge_of) {
+  const int64_t last = bins.count - 1;
+  const double guess = (value - bins.low) * scale;
+  int64_t bin = guess < static_cast<double>(last) ? static_cast<int64_t>(guess) : last;
+  while (bin > 0 && value < edge_of(bin)) --bin;
+  while (bin < last && value >= edge_of(bin + 1)) ++bin;
+  return bin;
+}
+
+// Pairs of a positive and a negative row of which the positive one has the higher score, of scores
+// in rising order; equal ones count half.
+struct RocArea {
+  double area;
+  double positives;
+  double negatives;
+
+  // What lies behind; the order counts.
+  OPWRIGHT_FUNCTOR void Join(const RocArea& behind) {
+    area += behind.area + behind.positives * negatives;
+    positives += behind.positives;
+    negatives += behind.negatives;
+  }
+  OPWRIGHT_FUNCTOR double Share() const {
+    const double pairs = positives * negatives;
+    return pairs > 0 ? area / pairs : 0.0;
+  }
+};
+
+OPWRIGHT_FUNCTOR RocArea RocAreaOfBin(int64_t positives, int64_t negatives) {
+  const double more = static_cast<double>(positives), fewer = static_cast<double>(negatives);
+  return {more * fewer / 2, more, fewer};
+}
+
+// Adds precision, recall and F1 of right rows, those that were wrongly taken for the class and
+// those that were not taken for it; 0 where nothing is divided by.
+OPWRIGHT_FUNCTOR void AddRatios(int64_t right, int64_t too_many, int64_t too_few, double* sums) {
+  if (right == 0) return;
+  const double hits = static_cast<double>(right);
+  const double more = static_cast<double>(too_many), fewer = static_cast<double>(too_few);
+  sums[0] += hits / (hits + more);
+  sums[1] += hits / (hits + fewer);
+  sums[2] += hits / (hits + (more + fewer) / 2);
+}
+
+}  // namespace functors
+}  // namespace opwright
+
+#endif  // OPWRIGHT_FUNCTORS_COUNTING_H_
