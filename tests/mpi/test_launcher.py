@@ -40,6 +40,16 @@ print("the last line has no end", end="")
     assert len(err) == 4 * 300
 
 
+@pytest.mark.parametrize("choice", [None, "3"])
+def test_processes_share_the_cpus_unless_told_otherwise(run, monkeypatch, choice) -> None:
+    monkeypatch.delenv("OPWRIGHT_NUM_THREADS", raising=False)
+    if choice is not None:
+        monkeypatch.setenv("OPWRIGHT_NUM_THREADS", choice)
+    done = run("import opwright as ow; print(ow.get_num_threads())", 2)
+    expected = choice or str(max(1, len(os.sched_getaffinity(0)) // 2))
+    assert sorted(done.stdout.splitlines()) == [f"[0] {expected}", f"[1] {expected}"]
+
+
 def test_a_line_comes_before_its_process_ends(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("print('first')\ninput()\nprint('second')\n")

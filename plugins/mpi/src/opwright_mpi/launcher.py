@@ -23,6 +23,7 @@ usage: opwright-mpi run -n N [-m] SCRIPT [ARGUMENTS]
 
 Run a script in several processes of this machine, connected by MPI. The number of the process
 stands before each line that it prints. Where one fails, or ends without the others, all are ended.
+They share the CPUs: each has OPWRIGHT_NUM_THREADS = CPUs / N, at least 1, where that is not set.
 Other launchers, such as mpiexec and srun, serve as well.
 
   -n N, --ranks N  how many processes

@@ -28,6 +28,9 @@ _LAST_WORDS_S: Final = 1.0
 
 _READ_BYTES: Final = 65_536
 
+_THREADS_VARIABLE: Final = "OPWRIGHT_NUM_THREADS"
+"""Of the core: how many threads kernels may use."""
+
 
 class _Stream(NamedTuple):
     lines: Lines
@@ -113,6 +116,7 @@ class Ranks:
     def _start(self, rank: int) -> None:
         variables = {
             "PYTHONUNBUFFERED": "1",  # a pipe would keep what is printed until it is full
+            _THREADS_VARIABLE: str(_count_threads(self._server.size)),
             **os.environ,
             **self._server.environment(rank),
             LAUNCHER_VARIABLE: str(os.getpid()),
@@ -208,3 +212,8 @@ def _name_signal(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # one of those that have a number alone
         return f"signal {number}"
+
+
+def _count_threads(n: int) -> int:
+    """Return how many threads each of `n` processes may use, so that they share the CPUs."""
+    return max(1, len(os.sched_getaffinity(0)) // n)
