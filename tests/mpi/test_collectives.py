@@ -37,6 +37,24 @@ same(ops.all_gather(mine), np.concatenate(all_parts))
 same(ops.all_gather(mine, axis=1), np.concatenate(all_parts, axis=1))
 same(ops.reduce_scatter(mine), total[rows])
 same(ops.reduce_scatter(turned, axis=1), total.T[:, rows])
+
+# Rows weigh a mean alone.
+batch = np.ones((r + 2, 1), np.float32)
+weighted = {"rows": batch, "unequal_rows": "weight"}
+same(ops.all_reduce(mine, **weighted), total)
+same(ops.all_reduce(mine, reduce="max", **weighted), np.max(all_parts, axis=0))
+average = sum((k + 2) * part for k, part in enumerate(all_parts)) / sum(range(2, n + 2))
+np.testing.assert_allclose(ops.all_reduce(mine, reduce="mean", **weighted), average, rtol=1e-6)
+
+# Each process has given the share 1 / n of a scattered mean.
+block = ow.Program().global_block()
+x = block.create_var("x", shape=base.shape, dtype="float32")
+out = block.append_op("dist.reduce_scatter", {"x": x}, attrs={"reduce": "mean"}).output("out")[0]
+((_, gradient),) = ow.append_backward([block.var(out)], parameters=[x])
+network = ow.Network(block)
+scattered, shares = network.compile(feed=[x], fetch=[out, gradient])(x=mine)
+np.testing.assert_allclose(scattered, total[rows] / n, rtol=1e-6)
+np.testing.assert_allclose(shares, np.full_like(base, 1 / n), rtol=1e-6)
 same(ops.all_to_all(mine), np.concatenate([part[rows] for part in all_parts]))
 same(ops.all_to_all(turned, axis=-1), np.concatenate([part.T[:, rows] for part in all_parts], 1))
 for root in range(n):

@@ -95,7 +95,8 @@ struct StartKernel {
   Status Prepare(opwright::PrepareContext& ctx, const ReduceAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(FindMembers(attrs.group, &group_));
     for (uint32_t i = 0; i < ctx.input_count(0); ++i) n_ += ctx.input(0, i).numel();
-    is_weighted_ = attrs.unequal_rows == "weight" && ctx.has_input(1);
+    const bool is_mean = attrs.reduce == "mean";  // of others the number of rows is no weight
+    is_weighted_ = is_mean && attrs.unequal_rows == "weight" && ctx.has_input(1);
     if (is_weighted_) rows_ = static_cast<double>(ctx.input(1).shape().dims()[0]);
     ctx.SetEstimate(static_cast<uint64_t>(n_ * static_cast<int64_t>(sizeof(T))) / 10 + 1000);
     return Status::Ok();
