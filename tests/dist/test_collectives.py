@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
@@ -27,6 +30,17 @@ def collective(name: str, **attrs: object) -> tuple[ow.Network, ow.Variable, ow.
     out = block.create_var("out")
     block.append_op(f"dist.{name}", inputs={"x": x}, outputs={"out": out}, attrs=attrs)
     return ow.Network(block), x, out
+
+
+@contextmanager
+def world_of(engine: dist.Engine) -> Iterator[None]:
+    """Replace the world, and the Context, whose kernels are prepared for one."""
+    before = dist.set_world(dist.World(engine, deadline_s=5))
+    try:
+        with ow.context_guard(ow.Context.discover()):
+            yield
+    finally:
+        dist.set_world(before)
 
 
 @pytest.mark.parametrize("passes", [None, ["-dist_alone"]])
@@ -99,6 +113,55 @@ def test_alone_every_reduction_has_the_gradient_of_a_copy(reduce: str) -> None:
     ((_, gradient),) = ow.append_backward([out], parameters=[x])
     (result,) = network.compile(feed=[x], fetch=[gradient])(x=np.ones((3, 4), np.float32))
     np.testing.assert_array_equal(result, np.ones((3, 4), np.float32))
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+def test_the_gradient_of_a_scattered_reduction_is_the_same_program_for_any_number(
+    two: dist.Engine, reduce: str
+) -> None:
+    def write() -> str:
+        _, x, out = collective("reduce_scatter", reduce=reduce, axis=0)
+        ow.append_backward([out], parameters=[x])
+        return str(out.block.program)
+
+    together = write()
+    with world_of(dist.SingleProcess()):
+        alone = write()
+    assert together == alone
+
+
+@pytest.mark.parametrize(("ranks", "share"), [(1, 1.0), (2, 0.5)])
+def test_the_share_of_a_mean_is_decided_when_the_program_is_lowered(
+    two: dist.Engine, ranks: int, share: float
+) -> None:
+    network, x, out = collective("mean_share")
+    ((_, gradient),) = ow.append_backward([out], parameters=[x])
+    given = np.full((3, 4), 6, np.float32)
+    with world_of(two if ranks == 2 else dist.SingleProcess()):
+        results = network.compile(feed=[x], fetch=[out, gradient])(x=given)
+    np.testing.assert_array_equal(results[0], given * share)
+    np.testing.assert_array_equal(results[1], np.full((3, 4), share, np.float32))
+
+
+@pytest.mark.parametrize("name", [*NAMES, "mean_share"])
+def test_an_unknown_group_is_refused_when_a_program_is_built(name: str) -> None:
+    with pytest.raises(dist.DistError, match=rf"dist\.{name}: unknown group, got 'pair'; groups"):
+        collective(name, group="pair")
+
+
+@pytest.mark.parametrize("name", [*NAMES, "mean_share"])
+def test_an_unknown_group_of_a_stored_program_is_refused_when_it_is_lowered(
+    two: dist.Engine, name: str
+) -> None:
+    dist.new_group("pair", [0, 1])
+    _, _, out = collective(name, group="pair")
+    stored = out.block.program.to_proto()
+    network = ow.Network(ow.Program.from_proto(stored).global_block())
+    with (
+        world_of(dist.SingleProcess()),
+        pytest.raises(dist.DistError, match=rf"dist\.{name}: unknown group, got 'pair'"),
+    ):
+        network.compile(feed=["x"], fetch=["out"])(x=np.ones((4, 4), np.float32))
 
 
 def test_a_scattered_maximum_has_no_gradient() -> None:

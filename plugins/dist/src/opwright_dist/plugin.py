@@ -21,6 +21,8 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
     for name in COLLECTIVES:
         registry.add(f"dist.{name}", f"opwright_dist.operators.collectives:{name.upper()}")
     registry.add("dist.batch_norm", "opwright_dist.operators.batch_norm:BATCH_NORM")
+    mean_share = "opwright_dist.operators.mean_share:MEAN_SHARE"
+    registry.add("dist.mean_share", mean_share, hidden=True)
     for name in PLAN_OPS:
         target = f"opwright_dist.operators.plan_ops:{name.upper()}"
         registry.add(f"dist.{name}", target, hidden=True)

@@ -73,8 +73,14 @@ class World:
         self.deadline_s = _check_deadline(seconds, "set_deadline")
         self.engine.set_deadline(self.deadline_s)
 
-    def group(self, name: str) -> Group:
+    def group(self, name: str, who: str = "dist") -> Group:
         """Return a group by its name.
+
+        Parameters
+        ----------
+        name : str
+        who : str
+            What has named it, such as the type of an operator, for the error.
 
         Raises
         ------
@@ -84,7 +90,7 @@ class World:
         group = self._groups.get(name)
         if group is None:
             raise DistError(
-                f"dist: unknown group, got {name!r}{hint(name, self._groups, 'groups')}; make it "
+                f"{who}: unknown group, got {name!r}{hint(name, self._groups, 'groups')}; make it "
                 "with opwright_dist.new_group on every process"
             )
         return group

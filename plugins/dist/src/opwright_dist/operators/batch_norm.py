@@ -20,7 +20,7 @@ from opwright.op import (
     merge_dims,
 )
 from opwright_dist.groups.world import current_world
-from opwright_dist.operators.description import add_group
+from opwright_dist.operators.description import add_group, find_group
 
 _FLOATS: Final = ("float32", "float64")
 _STATISTICS: Final = ("mean", "variance")
@@ -122,6 +122,7 @@ def _grad_body(b: BodyContext) -> None:
 
 def _shape(ctx: InferContext) -> None:
     """The output has the shape of x, all else is [channels]."""
+    find_group(ctx)
     shape = ctx.input("x").shape
     ctx.require(len(shape) >= 2, f"x must be [n, channels, ...], got {format_shape(shape)}")
     channels = shape[1]

@@ -9,16 +9,15 @@ from opwright.op import (
     OpMaker,
     no_gradient,
     normalize_axis,
-    same_shape_as,
 )
-from opwright_dist.groups.world import current_world
 from opwright_dist.operators.description import (
     DTYPES,
     add_group,
     add_reduction,
     add_tensors,
     check_divisible,
-    group_size,
+    find_group,
+    same_shape,
 )
 
 
@@ -64,12 +63,12 @@ ALL_REDUCE = (
     .add_attr("unequal_rows", str, "what a mean does where processes have unequal numbers of rows")
     .default("refuse")
     .one_of("refuse", "weight")
-    .build(infer_shape=same_shape_as("x"), gradient=_all_reduce_gradient, effect=True)
+    .build(infer_shape=same_shape, gradient=_all_reduce_gradient, effect=True)
 )
 
 
 def _check_root(ctx: InferContext) -> None:
-    root, size = ctx.attr("root"), group_size(ctx)
+    root, size = ctx.attr("root"), find_group(ctx).size
     if root >= size:
         ctx.fail(
             f"root must be in [0, {size}), a process of group {ctx.attr('group')!r}, got {root}"
@@ -101,9 +100,9 @@ BROADCAST = add_group(
 def _all_gather_shape(ctx: InferContext) -> None:
     """The length of the axis is that of x times the number of processes."""
     shape = list(ctx.input("x").shape)
-    axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
+    axis, size = normalize_axis(ctx, ctx.attr("axis"), len(shape)), find_group(ctx).size
     if shape[axis] != -1:
-        shape[axis] *= group_size(ctx)
+        shape[axis] *= size
     ctx.set_output("out", shape)
 
 
@@ -128,7 +127,7 @@ def _reduce_scatter_shape(ctx: InferContext) -> None:
     """The axis is divided by the number of processes, which must divide it."""
     shape, axis = check_divisible(ctx)
     if shape[axis] != -1:
-        shape[axis] //= group_size(ctx)
+        shape[axis] //= find_group(ctx).size
     ctx.set_output("out", shape)
 
 
@@ -139,11 +138,10 @@ def _reduce_scatter_gradient(g: GradientContext) -> None:
             "dist.reduce_scatter: only a sum or mean has a gradient, got "
             f"reduce={g.attr('reduce')!r}; take dist.all_reduce and slice"
         )
-    total = g.emit("dist.all_gather", {"x": g.output_grad("out")}, attrs=attrs)
+    grad = g.output_grad("out")
     if g.attr("reduce") == "mean":
-        size = current_world().group(g.attr("group")).size
-        total = g.emit("scale", {"x": total}, attrs={"scale": 1.0 / size})
-    g.set_input_grad("x", total)
+        grad = g.emit("dist.mean_share", {"x": grad}, attrs={"group": g.attr("group")})
+    g.set_input_grad("x", g.emit("dist.all_gather", {"x": grad}, attrs=attrs))
 
 
 REDUCE_SCATTER = add_group(
@@ -195,4 +193,4 @@ BARRIER = add_group(
     .add_input("x", "any shape and dtype")
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")
-).build(infer_shape=same_shape_as("x"), gradient=_barrier_gradient, effect=True)
+).build(infer_shape=same_shape, gradient=_barrier_gradient, effect=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from opwright.op import InferContext, OpMaker, normalize_axis
-from opwright_dist.groups.world import WORLD, current_world
+from opwright_dist.groups.world import WORLD, Group, current_world
 
 DTYPES: Final = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 """What can be reduced: 16-bit floats are summed in float32 and rounded once."""
@@ -37,16 +37,28 @@ def add_tensors(maker: OpMaker, comment: str) -> OpMaker:
     )
 
 
-def group_size(ctx: InferContext) -> int:
-    """Return how many processes meet in the operator."""
-    return current_world().group(ctx.attr("group")).size
+def find_group(ctx: InferContext) -> Group:
+    """Return the group whose processes meet in the operator.
+
+    Raises
+    ------
+    DistError
+        There is no such group: every shape rule asks, so that no pass or kernel meets its name.
+    """
+    return current_world().group(ctx.attr("group"), ctx.op_type)
+
+
+def same_shape(ctx: InferContext) -> None:
+    """The output has the shape of x."""
+    find_group(ctx)
+    ctx.set_output("out", ctx.input("x").shape)
 
 
 def check_divisible(ctx: InferContext) -> tuple[list[int], int]:
     """Return the shape of x, and the axis that the number of processes must divide."""
     shape = list(ctx.input("x").shape)
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
-    size = group_size(ctx)
+    size = find_group(ctx).size
     if shape[axis] != -1 and shape[axis] % size:
         ctx.fail(
             f"the length of axis {axis} must be a multiple of the {size} processes of group "

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from opwright.op import InferContext, OpMaker
-from opwright_dist.operators.description import DTYPES, add_group, add_reduction
+from opwright_dist.operators.description import DTYPES, add_group, add_reduction, find_group
 
 
 def _start_shape(ctx: InferContext) -> None:
     """One number, which the operator that waits reads."""
+    find_group(ctx)
     ctx.set_output("handle", [1])
 
 
@@ -62,6 +63,7 @@ ALL_REDUCE_WAIT = (
 
 def _part_shape(ctx: InferContext) -> None:
     """Three numbers, which random operators of parts read."""
+    find_group(ctx)
     ctx.set_output("part", [3])
 
 
@@ -93,6 +95,7 @@ PART = (
 
 def _no_shape(ctx: InferContext) -> None:
     """There is no output."""
+    find_group(ctx)
 
 
 COMPARE_PLANS = add_group(
