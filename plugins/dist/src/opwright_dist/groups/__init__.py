@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opwright_dist.groups.engine import ENGINES, Engine, Rendezvous, SingleProcess
+from opwright_dist.groups.this_process import gather, new_group, rank, set_deadline, size
 from opwright_dist.groups.world import Group, World, current_world, get_engine, set_world
 
 __all__ = [
@@ -13,6 +14,11 @@ __all__ = [
     "SingleProcess",
     "World",
     "current_world",
+    "gather",
     "get_engine",
+    "new_group",
+    "rank",
+    "set_deadline",
     "set_world",
+    "size",
 ]

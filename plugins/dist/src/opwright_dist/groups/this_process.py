@@ -1,0 +1,48 @@
+"""What a process asks about itself and its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opwright_dist.groups.world import Group, current_world
+
+
+def rank(group: str = "world") -> int:
+    """Return the number of this process in a group, -1 where it does not belong to it."""
+    return current_world().group(group).rank
+
+
+def size(group: str = "world") -> int:
+    """Return how many processes a group has."""
+    return current_world().group(group).size
+
+
+def new_group(name: str, ranks: Sequence[int]) -> Group:
+    """Make a group of some processes; every process of the world calls it alike.
+
+    Parameters
+    ----------
+    name : str
+        New; the attribute ``group`` of collectives.
+    ranks : sequence of int
+        The members by their numbers in the world, in the order of their numbers in the group.
+
+    Raises
+    ------
+    DistError
+        The name is taken, or the ranks are not different numbers of processes.
+    """
+    return current_world().new_group(name, ranks)
+
+
+def gather(data: bytes, group: str = "world") -> list[bytes]:
+    """Return what each process of a group gives, in the order of ranks; all of them call it."""
+    return current_world().engine.gather(data, group)
+
+
+def set_deadline(seconds: float) -> None:
+    """Say how long a collective may wait for another process: 60 s by default.
+
+    The environment variable ``OPWRIGHT_DIST_DEADLINE`` says it for a whole run.
+    """
+    current_world().set_deadline(seconds)
