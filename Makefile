@@ -123,9 +123,11 @@ $(RAY_VENV)/.stamps/ray: $(RAY)/pyproject.toml $(STAMPS)/dist $(STAMPS)/tools
 test-ray: $(RAY_VENV)/.stamps/ray  ## train on a cluster of Ray, with workers that are killed
 	@$(RAY_VENV)/bin/python -m pytest tests/ray $(ARGS)
 
-check: $(STAMPS)/packages $(STAMPS)/cuda  ## run the conformance kit on our own packages: half an hour
+check: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/dist  ## run the conformance kit on our own packages: half an hour
 	$(BIN)/opwright check opwright-std
 	$(BIN)/opwright check opwright-cpu
+	$(BIN)/opwright check opwright-dist
+	OPWRIGHT_DIST_ENGINE=mpi $(BIN)/opwright check opwright-mpi
 	$(BIN)/python tests/kit/testing/check_cuda.py
 
 lint: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/dist $(STAMPS)/tools  ## check style, types, layers, length of files

@@ -22,13 +22,16 @@ inline Poll PollOf(const opwright::RunContext& ctx) {
   return [&ctx] { return ctx.Poll(); };
 }
 
-// The group, where it has several processes that this engine connects.
+// The group, where this engine connects its processes; it may be of this process alone.
 inline opwright::Status FindMembers(const std::string& name, Group** group) {
   *group = FindGroup(name);
-  if (*group == nullptr || (*group)->size < 2) {
-    return opwright::Status::Refused("MPI connects no group '", name, "' of several processes");
+  if (*group != nullptr) return opwright::Status::Ok();
+  if (FindGroup("world") != nullptr) {
+    return opwright::Status::Refused("MPI connects no group '", name, "' that has this process");
   }
-  return opwright::Status::Ok();
+  return opwright::Status::Unsupported("a group '", name, "' of processes that MPI connects; ",
+                                       "`opwright-mpi run` does, and in one process alone ",
+                                       "OPWRIGHT_DIST_ENGINE=mpi");
 }
 
 // What a collective waits for first: whether all processes are about to run the same plan.

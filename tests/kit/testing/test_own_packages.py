@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 
@@ -71,6 +73,32 @@ def test_nothing_is_found_in_kernels_for_cuda(operator: str) -> None:
     assert messages("opwright-cuda", operator, CUDA_RULES) == []
 
 
+@pytest.mark.parametrize(
+    ("package", "engine", "least"),
+    [
+        ("opwright-dist", "single", 130),
+        ("opwright-mpi", "single", 25),
+        ("opwright-mpi", "mpi", 80),
+    ],
+)
+def test_nothing_is_found_in_collectives_of_one_process(
+    package: str, engine: str, least: int
+) -> None:
+    """In a process of its own: what connects it to others ends with it."""
+    pytest.importorskip(package.replace("-", "_"))
+    rules = [word for name in RULES for word in ("--rule", name)]
+    command = [sys.executable, "-m", "opwright", "check", package, "--json", *rules]
+    environment = os.environ | {"OPWRIGHT_DIST_ENGINE": engine}
+    done = subprocess.run(
+        command, env=environment, check=False, capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout, done.stderr
+    results = json.loads(done.stdout)["results"]
+    assert [found["message"] for result in results for found in result["findings"]] == []
+    assert sum(result["state"] == "passed" for result in results) >= least
+    assert done.returncode == 0
+
+
 IMPORTED = """
 import sys, opwright.plugins, opwright.plugin
 before = set(sys.modules)
@@ -79,12 +107,14 @@ print(*(set(sys.modules) - before))
 """
 
 
-@pytest.mark.parametrize("package", ["opwright_std", "opwright_cpu", "opwright_cuda"])
+@pytest.mark.parametrize(
+    "package", ["opwright_std", "opwright_cpu", "opwright_cuda", "opwright_dist"]
+)
 def test_hook_modules_import_nothing_but_tables(package: str) -> None:
     """Which is why they pass the rule import-cost; that one goes by the clock."""
     command = [sys.executable, "-c", IMPORTED, f"{package}.plugin"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     modules = set(done.stdout.split())
     assert modules >= {package, f"{package}.plugin"}
-    tables = {"_version", "plugin", "_registrations", "foreign_names"}
+    tables = {"_version", "plugin", "_registrations", "foreign_names", "errors", "names"}
     assert modules <= {package, *(f"{package}.{name}" for name in tables)}

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Final
 
 import opwright as ow
-from opwright.kernel import PrepareContext, Refuse
+from opwright.kernel import PrepareContext
 from opwright.op import Meta
 from opwright.plugin import load_tool
 from opwright.rewriting import size_bytes
@@ -70,7 +70,7 @@ class Rehearsed:
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
         """Refuse where processes are real."""
         if not isinstance(current_world().engine, Rehearsal):
-            raise Refuse("it serves `opwright-dist simulate` alone")
+            ctx.lack("a rehearsal of many processes, as `opwright-dist simulate` makes it")
         n_inputs = len(ctx.inputs)
         return lambda *slots, **_: _write_zeros(slots[n_inputs:])
 
