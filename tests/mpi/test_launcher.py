@@ -238,7 +238,8 @@ def run_by_mpiexec(tmp_path: Path, script: str) -> subprocess.CompletedProcess[s
 
 
 def test_mpiexec_starts_the_processes_as_well(tmp_path: Path) -> None:
-    done = run_by_mpiexec(tmp_path, "print(r, dist.size())\n")
+    # In one piece, which comes through whole even where Python does not buffer.
+    done = run_by_mpiexec(tmp_path, "print(f'{r} {dist.size()}\\n', end='')\n")
     assert sorted(done.stdout.splitlines()) == ["0 2", "1 2"], done.stderr
 
 
