@@ -153,10 +153,11 @@ def rehearse(
 
 @contextmanager
 def _imagined(ranks: int) -> Iterator[None]:
-    pins = {f"{_PREFIX}{name}": LIBRARY for name in REHEARSED}
+    context = ow.current_context()
+    pins = {**context.pins, **{f"{_PREFIX}{name}": LIBRARY for name in REHEARSED}}
     before = set_world(World(Rehearsal(ranks), deadline_s=1.0))
     try:
-        with ow.context_guard(ow.current_context().with_pins(pins)):
+        with ow.context_guard(context.with_pins(pins)):
             yield
     finally:
         set_world(before)
