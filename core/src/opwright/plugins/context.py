@@ -103,7 +103,6 @@ class Context:
         return context
 
     def _set(self, registries: Registries, records: Sequence[PluginRecord]) -> None:
-        self._registries = registries
         self.ops, self.kernels, self.devices, self.passes, self.report, self.options = registries
         self.records = tuple(records)
 
@@ -247,7 +246,10 @@ class Context:
         return self._twin(self._pins, self.options.check("Context.with_options", options))
 
     def _twin(self, pins: Mapping[str, str], options: Mapping[str, Any]) -> Context:
-        twin = Context(self._registries, self.records)
+        registries = Registries(
+            self.ops, self.kernels, self.devices, self.passes, self.report, self.options
+        )
+        twin = Context(registries, self.records)
         twin._paths, twin.discovery = self._paths, self.discovery
         twin._serial, twin._refreshed = self._serial, self._refreshed
         twin.prepared = self.prepared
