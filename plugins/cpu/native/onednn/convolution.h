@@ -56,6 +56,7 @@ class ConvolutionShape {
   // What gradients of the weight and of the bias are added up in: float, whatever the dtype.
   dnnl::memory::desc AnyWeightSums() const;
   dnnl::memory::desc BiasSums() const;
+  uint64_t bias_sum_bytes() const { return static_cast<uint64_t>(channels_) * sizeof(float); }
 
   const dnnl::memory::dims& strides() const { return strides_; }
   const dnnl::memory::dims& dilations() const { return dilations_; }

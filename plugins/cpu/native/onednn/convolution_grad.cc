@@ -245,7 +245,7 @@ struct ConvolutionGradKernel {
     first[kOutGradOperand] = images.begin * shape_.out_bytes();
     if (with_weight) {
       first[kWeightSums] = i * static_cast<int64_t>(WholeLines(weight_grad_used_.get_size()));
-      first[kBiasSums] = i * static_cast<int64_t>(WholeLines(shape_.BiasSums().get_size()));
+      first[kBiasSums] = i * static_cast<int64_t>(WholeLines(shape_.bias_sum_bytes()));
     }
     return first;
   }
@@ -266,7 +266,7 @@ struct ConvolutionGradKernel {
     weight_sums_ = weight_change_.empty() ? 0 : WholeLines(weight_used_.get_size());
     bias_sums_ = weight_sums_;
     if (with_weight_) bias_sums_ += n_sums * WholeLines(weight_grad_used_.get_size());
-    scratch_ = bias_sums_ + (with_bias_ ? n_sums * WholeLines(shape_.BiasSums().get_size()) : 0);
+    scratch_ = bias_sums_ + (with_bias_ ? n_sums * WholeLines(shape_.bias_sum_bytes()) : 0);
     uint64_t most = by_columns_ ? columns_.workspace_bytes() : 0;
     for (const uint64_t bytes :
          {exact_.workspace_bytes(), parts_.workspace_bytes(), whole_.workspace_bytes(),
@@ -281,7 +281,7 @@ struct ConvolutionGradKernel {
     if (!with_weight_) return;
     char* const sums = ctx.workspace<char>() + weight_sums_;
     char* const bias_sums = ctx.workspace<char>() + bias_sums_;
-    const uint64_t bias_bytes = shape_.BiasSums().get_size();
+    const uint64_t bias_bytes = shape_.bias_sum_bytes();
     const bool is_special = AddUp(sums, weight_grad_used_.get_size(), ctx.n_threads());
     if (with_bias_) AddUp(bias_sums, bias_bytes, 1);
     T* weight_grad = ctx.has_output(1) ? ctx.output(1).template data<T>() : nullptr;

@@ -51,6 +51,8 @@ opwright::Status ExactGradients::Make(const ConvolutionShape& image, bool with_x
   if (!forward.get(true)) return opwright::Status::Unsupported("oneDNN has no such convolution");
   weight_used_ = image_.AnyWeight();
   weight_grad_used_ = image_.AnyWeightSums();
+  weight_grad_plain_ = memory::desc(image_.weight().get_dims(), memory::data_type::bf16,
+                                    image_.weight().get_strides());
   out_grad_ = Lay(image_.out().get_size());
   if (with_x || with_weight) x_ = Lay(image_.x().get_size());
   if (with_x) {
@@ -66,8 +68,8 @@ opwright::Status ExactGradients::Make(const ConvolutionShape& image, bool with_x
     weight_ = std::move(steps.pipeline);
     weight_sums_ = Lay(weight_grad_used_.get_size());
     weight_total_ = Lay(weight_grad_used_.get_size());
-    bias_sums_ = Lay(image_.BiasSums().get_size());
-    bias_total_ = Lay(image_.BiasSums().get_size());
+    bias_sums_ = Lay(image_.bias_sum_bytes());
+    bias_total_ = Lay(image_.bias_sum_bytes());
   }
   steps_ = Lay(std::max(input_.workspace_bytes(), weight_.workspace_bytes()));
   return opwright::Status::Ok();
@@ -99,7 +101,7 @@ void ExactGradients::InputGradient(Bound& bound, const Images& images, const BFl
 void ExactGradients::WeightGradient(Bound& bound, const Images& images, BFloat16* weight_grad,
                                     BFloat16* bias_grad, char* workspace) const {
   const int64_t n_x = CountOf(image_.x()), n_out = CountOf(image_.out());
-  const int64_t n_weight = CountOf(weight_grad_used_), n_bias = CountOf(image_.BiasSums());
+  const int64_t n_weight = CountOf(weight_grad_used_), n_bias = image_.channels();
   const auto at = [&](uint64_t byte) { return reinterpret_cast<float*>(workspace + byte); };
   std::fill_n(at(weight_total_), n_weight, 0.0f);
   std::fill_n(at(bias_total_), n_bias, 0.0f);
@@ -116,9 +118,7 @@ void ExactGradients::WeightGradient(Bound& bound, const Images& images, BFloat16
     if (bias_grad != nullptr) AddTo(n_bias, at(bias_sums_), at(bias_total_));
   }
   if (weight_grad != nullptr) {
-    const memory::desc plain(image_.weight().get_dims(), memory::data_type::bf16,
-                             image_.weight().get_strides());
-    Reorder(weight_grad_used_, at(weight_total_), plain, weight_grad);
+    Reorder(weight_grad_used_, at(weight_total_), weight_grad_plain_, weight_grad);
   }
   if (bias_grad != nullptr) Rows().narrow(at(bias_total_), bias_grad, n_bias);
 }
