@@ -28,7 +28,7 @@ def build_example_wheel(name: str, folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
     command += ["--no-build-isolation", "--no-deps", "--wheel-dir", str(folder), str(source)]
     if (source / "CMakeLists.txt").exists():
-        command += [f"-Ccmake.define.CMAKE_CXX_FLAGS={WARNINGS}"]
+        command += [f"--config-settings=cmake.define.CMAKE_CXX_FLAGS={WARNINGS}"]
     (source / "build").mkdir(exist_ok=True)
     with (source / "build" / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

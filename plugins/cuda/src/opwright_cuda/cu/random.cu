@@ -206,7 +206,11 @@ struct WordsOfPart {
   OW_INLINE uint32_t At(int64_t i) const {
     const uint64_t place =
         first + static_cast<uint64_t>(i / run) * stride + static_cast<uint64_t>(i % run);
-    return Philox(seed, stream, step, place / 4).words[place % 4];
+    const auto block = Philox(seed, stream, step, place / 4);
+    // Chosen by conditions: an index would have the words lie in memory.
+    const uint32_t low = place % 2 == 0 ? block.words[0] : block.words[1];
+    const uint32_t high = place % 2 == 0 ? block.words[2] : block.words[3];
+    return place % 4 < 2 ? low : high;
   }
 };
 
