@@ -17,18 +17,23 @@ ops = ow.ops
 
 
 class Net:
-    """A network of layers on images x [2, 3, 9, 8], with parameters that are not trivial."""
+    """A network of layers on images x, with parameters that are not trivial."""
 
     def __init__(
-        self, write: Callable[[Any], Any], *, training: bool = False, dtype: str = "float32"
+        self,
+        write: Callable[[Any], Any],
+        *,
+        training: bool = False,
+        dtype: str = "float32",
+        shape: tuple[int, ...] = (2, 3, 9, 8),
     ) -> None:
         self.main, self.startup = ow.Program(), ow.Program()
         self.scope = ow.Scope()
         rng = np.random.default_rng(5)
         kind = dtype_to_numpy(dtype)
-        self.x = rng.standard_normal((2, 3, 9, 8)).astype(kind)
+        self.x = rng.standard_normal(shape).astype(kind)
         with ow.program_guard(self.main, self.startup):
-            x = layers.data("x", shape=[None, 3, 9, 8], dtype=dtype)
+            x = layers.data("x", shape=[None, *shape[1:]], dtype=dtype)
             x.stop_gradient = False
             out = write(x)
             self.out = [out] if not isinstance(out, list) else out

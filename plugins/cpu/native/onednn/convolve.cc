@@ -25,6 +25,8 @@ struct Epilogue {
   bool shift = false;  // plus a number for each channel
   bool residual = false;
   const Eltwise* activation = nullptr;
+  OwnActivation own_activation =
+      nullptr;  // computes the same behind the primitive instead of in it
 };
 
 // The numbers of the tensors that a pipeline works on.
@@ -198,7 +200,9 @@ class ConvolutionPipeline {
     if (epilogue.residual) {
       post_ops.append_binary(dnnl::algorithm::binary_add, shape.AsPreferred(shape.out()));
     }
-    if (epilogue.activation != nullptr) AppendEltwise(*epilogue.activation, &post_ops);
+    if (epilogue.activation != nullptr && epilogue.own_activation == nullptr) {
+      AppendEltwise(*epilogue.activation, &post_ops);
+    }
     dnnl::primitive_attr attr = UserScratchpad();
     attr.set_post_ops(post_ops);
     return attr;
@@ -224,6 +228,9 @@ class ConvolutionPipeline {
     if (epilogue.shift) add_binary(shape.per_channel(), kShift);
     if (epilogue.residual) add_binary(out, steps.Converted(kResidual, shape.out(), out));
     steps.Add(description, arguments);
+    if (epilogue.own_activation != nullptr) {
+      steps.SetLast(epilogue.own_activation, kOut, shape.windows() * shape.channels());
+    }
     if (!out_fits) steps.AddReorder(out, result, shape.out(), kOut);
     return steps;
   }
@@ -312,6 +319,7 @@ struct ConvolutionKernel {
       if (epilogue.activation == nullptr && !activation.empty()) {
         return opwright::Status::Refused("has no activation ", activation);
       }
+      if (std::is_same_v<T, float>) epilogue.own_activation = FindOwnActivation(activation);
     }
     if (std::is_same_v<T, float> && !ConvolutionPipeline<Forward>::kIsTransposed) {
       own_.Make({ctx.input(kX).shape(), ctx.input(kWeight).shape(), ctx.output(0).shape(), &attrs,

@@ -9,6 +9,8 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "common/parallel.h"
+#include "onednn/activation.h"
 #include "onednn/primitive.h"
 
 namespace opwright_cpu {
@@ -60,6 +62,12 @@ class Pipeline {
     return copy;
   }
 
+  // Behind all steps: a function of the first n float32 numbers of `operand`, a tensor of the
+  // kernel.
+  void SetLast(OwnActivation function, Operand operand, int64_t n) {
+    last_ = {function, operand, n};
+  }
+
   bool empty() const { return steps_.empty(); }
   uint64_t workspace_bytes() const { return scratchpad_bytes_ + temporary_bytes_; }
 
@@ -71,7 +79,14 @@ class Pipeline {
     std::vector<Operand> operands;
   };
 
+  struct Last {
+    OwnActivation function = nullptr;
+    Operand operand = 0;
+    int64_t n = 0;
+  };
+
   std::vector<Step> steps_;
+  Last last_;
   std::vector<uint64_t> offsets_;  // of the temporaries, behind the scratchpad
   uint64_t temporary_bytes_ = 0;
   uint64_t scratchpad_bytes_ = 0;
@@ -101,9 +116,16 @@ class PipelineExecution {
       executions_[i].SetScratchpad(workspace);
       executions_[i].Execute(n_threads);
     }
+    const Pipeline::Last& last = pipeline_->last_;
+    if (last.function == nullptr) return;
+    auto* numbers = static_cast<float*>(tensors[last.operand]);
+    ParallelFor(n_threads, last.n, kElementGrain, kLineFloats,
+                [&](int64_t begin, int64_t end) { last.function(numbers + begin, end - begin); });
   }
 
  private:
+  static constexpr int64_t kLineFloats = 16;  // no two threads write one line
+
   uint64_t Offset(Operand operand) const {
     return pipeline_->offsets_[static_cast<size_t>(operand - kFirstTemporary)];
   }
