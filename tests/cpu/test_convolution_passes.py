@@ -127,6 +127,20 @@ def test_silu_follows_all_sums_in_every_share(images, side, kernel, passes, n_th
     np.testing.assert_allclose(fused, plain, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("size", [(1, 1), (1, 15), (3, 7), (40, 41)])  # vectors, whole and not
+def test_silu_behind_a_convolution_is_off_by_few_ulps(size):
+    net = Net(lambda x: ops.silu(conv(x, 3, 1, bias=False)), shape=(1, 3, *size))
+    (weight,) = net.main.parameters()
+    net.scope.find_var(weight.name).set(np.eye(3, dtype="float32").reshape(3, 3, 1, 1))
+    net.x = np.linspace(-100, 100, net.x.size, dtype="float32").reshape(net.x.shape)
+    (got,), types = net.run(None)
+    assert types["cpu.conv2d_fused"] == 1
+    x, ulp = net.x.astype("float64"), np.finfo("float32").eps
+    wanted = x / (1 + np.exp(-x))
+    allowed = (4 + abs(x) / 2) * ulp * abs(wanted) + 1e-36  # what an x off by half an ulp gives
+    assert (abs(got - wanted) <= allowed).all()
+
+
 def test_a_bias_is_added_before_the_normalisation():
     assert Net(lambda x: norm(conv(x, bias=True))).check()["cpu.conv2d_fused"] == 1
 
