@@ -211,3 +211,12 @@ def test_a_body_of_a_loop_is_given_the_parameter_in_each_turn(runs) -> None:
     net.set(2)
     np.testing.assert_array_equal(call(**feeds)[0], [12, 12])
     assert runs == [1, 1, 1, 2, 2, 2]
+
+
+def test_what_overwrites_a_constant_overwrites_a_copy(runs) -> None:
+    net = Net()
+    keep = {"x": "x", "mean": "doubled"}, {"out": "kept", "mean_out": "doubled"}
+    net.block.append_op("toy.keep", *keep, {"training": True})
+    call = net.compile("kept", "doubled")
+    assert [call(1), call(1)] == [[2, 3], [2, 3]]
+    assert runs == [1]

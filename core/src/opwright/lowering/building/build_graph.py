@@ -178,11 +178,16 @@ class GraphBuilder:
             mark_constants(op)
 
     def _own_inputs(self, op: LoweredOp, slot: int) -> tuple[Value, ...]:
-        """Return the values of an input slot that is overwritten; given ones are copied first."""
+        """Return the values of an input slot that is overwritten; some are copied first.
+
+        Those are given values, and constants: these are not computed again before the next run.
+        """
+        overwrites = not op.definition.leaves_inputs(op.attrs)
         owned = []
         for value in op.inputs[slot]:
             external = value.buffer.external
-            if external is not None and external.role in (Role.FEED, Role.CAPTURED):
+            is_given = external is not None and external.role in (Role.FEED, Role.CAPTURED)
+            if is_given or (overwrites and value.is_constant):
                 copy = new_value(value.name, value.meta)
                 self.graph.ops.append(copy_op(value, copy, op.index))
                 owned.append(copy)
