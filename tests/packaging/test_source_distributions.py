@@ -34,7 +34,9 @@ def unpack(sources, tmp_path_factory):
         subprocess.run([sys.executable, "-c", code], cwd=sources / package, check=True)
         [archive] = folder.glob("*.tar.gz")
         with tarfile.open(archive) as opened:
-            opened.extractall(folder / "unpacked", filter="data")
+            if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later
+                opened.extraction_filter = tarfile.data_filter
+            opened.extractall(folder / "unpacked")
         [root] = (folder / "unpacked").iterdir()
         return root
 
