@@ -27,6 +27,8 @@ _LAUNCHED: Final = (
 
 _TEXT_BYTES: Final = 16_384
 _GOODBYE_NAP_S: Final = 0.001
+_FORWARD_S: Final = 0.2
+"""How long mpiexec may take to forward the last lines: it drops them when MPI is aborted."""
 
 
 class MpiEngine(Engine):
@@ -172,4 +174,5 @@ class MpiEngine(Engine):
         sys.stderr.flush()
         if self._has_launcher:
             os._exit(1)
+        time.sleep(_FORWARD_S)
         self._own.opwright_mpi_abort(1)

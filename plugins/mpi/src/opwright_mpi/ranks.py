@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import IO, Final, NamedTuple, cast
 
+from opwright import get_num_threads
 from opwright_mpi.output import Lines
 from opwright_mpi.pmi import LAUNCHER_VARIABLE, PmiServer
 
@@ -116,7 +117,7 @@ class Ranks:
     def _start(self, rank: int) -> None:
         variables = {
             "PYTHONUNBUFFERED": "1",  # a pipe would keep what is printed until it is full
-            _THREADS_VARIABLE: str(_count_threads(self._server.size)),
+            _THREADS_VARIABLE: str(max(1, get_num_threads() // self._server.size)),
             **os.environ,
             **self._server.environment(rank),
             LAUNCHER_VARIABLE: str(os.getpid()),
@@ -212,8 +213,3 @@ def _name_signal(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # one of those that have a number alone
         return f"signal {number}"
-
-
-def _count_threads(n: int) -> int:
-    """Return how many threads each of `n` processes may use, so that they share the CPUs."""
-    return max(1, len(os.sched_getaffinity(0)) // n)
