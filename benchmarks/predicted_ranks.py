@@ -23,6 +23,7 @@ import numpy as np
 import opwright as ow
 import opwright_dist as dist
 import opwright_nn as nn
+from opwright.commands import format_seconds
 from opwright_dist import simulation
 from opwright_nn import layers
 
@@ -129,12 +130,12 @@ def main():
         "this machine", max(RANKS), link, link, overlap=0.0, cores_per_node=cores
     )
     print(f"link: {1e6 * link.latency_s:.1f} us, {link.bytes_per_s / 1e9:.1f} GB/s; {cores} cores")
-    print(f"one process alone: {simulation.format_seconds(step.compute_s)}")
+    print(f"one process alone: {format_seconds(step.compute_s)}")
     step = slow_down(step, measured[2]["compute_s"] / step.compute_s)
-    print(f"beside another one: {simulation.format_seconds(step.compute_s)}")
+    print(f"beside another one: {format_seconds(step.compute_s)}")
     for forecast in simulation.simulate(step, RANKS, [network]).forecasts:
         real_s = measured[forecast.ranks]["step_s"]
-        predicted, real = map(simulation.format_seconds, (forecast.step_s, real_s))
+        predicted, real = map(format_seconds, (forecast.step_s, real_s))
         ratio = forecast.step_s / real_s
         print(f"{forecast.ranks} processes: predicted {predicted}, measured {real}, {ratio:.2f}")
 

@@ -23,7 +23,7 @@ from opwright.cli.isolation import Tell, run_forked
 from opwright.cli.services import DOCTOR_GROUP, Examination
 from opwright.cli.usage import resolving
 from opwright.plugins.child import end_with_parent, serve_requests
-from opwright.plugins.tables import align
+from opwright.plugins.tables import align, format_seconds
 
 __all__ = [
     "DOCTOR_GROUP",
@@ -34,6 +34,7 @@ __all__ = [
     "add_feed_argument",
     "align",
     "end_with_parent",
+    "format_seconds",
     "make_feeds",
     "resolving",
     "results_of",

@@ -21,13 +21,13 @@ from opwright_dist.simulation import (
     Step,
     Wait,
     draw_timelines,
-    expected_maximum,
     get_network,
     play,
     simulate,
     step_of_layers,
     write_trace,
 )
+from opwright_dist.simulation.forecasts import expected_maximum
 
 ROOT = Path(__file__).parents[3]
 STEP = Step((Compute(1.0, "a"), Start(0, "all_reduce", 100), Compute(2.0, "b"), Wait(0)), 32)

@@ -1,8 +1,11 @@
-"""Tables of text with aligned columns, for the command line and `explain`."""
+"""Text of tables: aligned columns, and times with the unit that fits."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+_UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (0.0, "ns"))
 
 
 def align(
@@ -29,3 +32,10 @@ def align(
         ]
         lines.append((indent + "  ".join(cells)).rstrip())
     return lines
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a time with the unit that fits: ``12.3 us``."""
+    size = abs(seconds)
+    scale, unit = next((s, u) for s, u in _UNITS if size >= s)
+    return f"{seconds / (scale or 1e-9):.{3 if scale == 1.0 else 1}f} {unit}"

@@ -10,20 +10,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import opwright as ow
-from opwright.commands import add_feed_argument, make_feeds, results_of
+from opwright.commands import add_feed_argument, format_seconds, make_feeds, results_of
 from opwright.errors import OpwrightError
 from opwright_dist.simulation import (
     NETWORKS,
     Forecast,
     Reliability,
     Report,
-    format_seconds,
-    format_share,
     get_network,
     rehearse,
     simulate,
     write_trace,
 )
+from opwright_dist.simulation.forecasts import format_share
 
 _RANKS: Final = "8,64,512,4096"
 _HOUR_S: Final = 3600.0

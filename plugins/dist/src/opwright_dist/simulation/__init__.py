@@ -9,15 +9,12 @@
 
 from __future__ import annotations
 
-from opwright_dist.simulation.drawing import draw_efficiency, draw_timelines
+from opwright_dist.simulation.drawing import draw_timelines
 from opwright_dist.simulation.forecasts import (
     REMEDIES,
     Forecast,
     Reliability,
     Report,
-    expected_maximum,
-    format_seconds,
-    format_share,
     simulate,
 )
 from opwright_dist.simulation.networks import (
@@ -54,12 +51,8 @@ __all__ = [
     "Timeline",
     "Wait",
     "collect_timelines",
-    "draw_efficiency",
     "draw_timelines",
-    "expected_maximum",
     "fit_link",
-    "format_seconds",
-    "format_share",
     "get_network",
     "play",
     "rehearse",

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from opwright.commands import align
+from opwright.commands import align, format_seconds
 from opwright_dist.errors import DistError
 from opwright_dist.simulation.drawing import draw_efficiency
 from opwright_dist.simulation.networks import Network
@@ -274,11 +274,3 @@ def _cells(forecast: Forecast) -> tuple[str, ...]:
 def format_share(share: float) -> str:
     """Return a share as per cent: ``12.3 %``."""
     return f"{100 * share:.1f} %"
-
-
-def format_seconds(seconds: float) -> str:
-    """Return a time with the unit that fits: ``12.3 ms``."""
-    for scale, unit in ((1.0, "s"), (1e-3, "ms")):
-        if seconds >= scale:
-            return f"{seconds / scale:.1f} {unit}"
-    return f"{seconds * 1e6:.1f} us"

@@ -63,7 +63,7 @@ class StepTimes:
         own = [row for row in rows if row.operators[0] == index]
         if not own:
             return f"with #{rows[0].operators[0]}" if rows else ""
-        from opwright_kit.profiling.report import format_seconds
+        from opwright.commands import format_seconds
 
         seconds = math.fsum(row.median_s for row in own)
         share = math.fsum(row.share for row in own)
@@ -76,7 +76,8 @@ class StepTimes:
 
     def details(self, block: int, index: int) -> list[dict[str, Any]]:
         """Return the steps of an operator as plain data for the page."""
-        from opwright_kit.profiling.report import format_bytes, format_seconds
+        from opwright.commands import format_seconds
+        from opwright_kit.profiling.report import format_bytes
 
         return [
             {
@@ -100,7 +101,7 @@ class StepTimes:
         profile = self._profile
         if profile is None:
             return []
-        from opwright_kit.profiling.report import format_seconds
+        from opwright.commands import format_seconds
 
         return [
             f"one run {format_seconds(profile.run_s)}",
@@ -117,7 +118,8 @@ class StepTimes:
         """Return the steps as rows, the title first: the id of an operator, and cells."""
         if self._profile is None:
             return []
-        from opwright_kit.profiling.report import format_bytes, format_places, format_seconds
+        from opwright.commands import format_seconds
+        from opwright_kit.profiling.report import format_bytes, format_places
 
         rows: list[tuple[str, tuple[str, ...]]] = [("", _TITLE)]
         for row in self._profile.rows:

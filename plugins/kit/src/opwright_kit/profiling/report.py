@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from opwright.commands import align
+from opwright.commands import align, format_seconds
 from opwright.op import Meta
 
 _TITLE: Final = ("step", "operator", "place", "kernel", "output", "calls", "median", "min", "share")
 _TO_THE_RIGHT: Final = {0, 5, 6, 7, 8, 9}
-_UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (0.0, "ns"))
 _SIZES: Final = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (0, "B"))
 
 
@@ -169,13 +168,6 @@ def format_places(operators: Sequence[int]) -> str:
 def format_type(dtype: str, shape: Sequence[int]) -> str:
     """Return dtype and shape in a readable form: ``float32[?, 64]``."""
     return str(Meta(tuple(shape), dtype))
-
-
-def format_seconds(seconds: float) -> str:
-    """Return a time with the unit that fits: ``12.3 us``."""
-    size = abs(seconds)
-    scale, unit = next((s, u) for s, u in _UNITS if size >= s)
-    return f"{seconds / (scale or 1e-9):.{3 if scale == 1.0 else 1}f} {unit}"
 
 
 def format_bytes(count: int) -> str:
