@@ -54,43 +54,42 @@ def _make_parser() -> argparse.ArgumentParser:
         "others. The program has collectives, as opwright_dist.data_parallel appends them.",
     )
     command.add_argument("program", help="folder of a saved training program")
-    add_feed_argument(command, ", the batch of one process")
-    command.add_argument(
-        "--ranks", type=_list_of(_count), default=_RANKS, help=f"processes (default: {_RANKS})"
-    )
-    command.add_argument(
-        "--network",
-        type=_list_of(str),
-        default=",".join(NETWORKS),
-        help=f"networks (default: {','.join(NETWORKS)})",
-    )
-    command.add_argument("--device", default="cpu", help="device to measure on (default: cpu)")
-    command.add_argument("--runs", type=_count, default=30, help="runs to measure (default: 30)")
-    command.add_argument(
-        "--spread",
-        type=float,
-        default=0.02,
-        help="standard deviation of the time of a process, as a share of it (default: 0.02)",
-    )
-    command.add_argument(
-        "--mtbf-hours",
-        type=float,
-        default=math.inf,
-        help="mean hours between failures of one process (default: it never fails)",
-    )
-    defaults = Reliability()
-    for name, value, meaning in (
-        ("--checkpoint-s", defaults.checkpoint_s, "seconds that a checkpoint takes"),
-        ("--restart-s", defaults.restart_s, "seconds from a failure to going on"),
-    ):
-        command.add_argument(name, type=float, default=value, help=f"{meaning} ({value:g})")
-    command.add_argument(
-        "--interval-s", type=float, help="seconds between checkpoints (default: the best)"
-    )
+    _add_measured(command)
+    _add_predicted(command)
     command.add_argument("--plot", metavar="FILE", help="draw the efficiency: .svg or .png")
     command.add_argument("--trace", metavar="FILE", help="write the timelines as a Chrome trace")
     command.add_argument("--json", action="store_true", help="print plain data")
     return parser
+
+
+def _add_measured(command: argparse.ArgumentParser) -> None:
+    """Add what is run here."""
+    add_feed_argument(command, ", the batch of one process")
+    command.add_argument("--device", default="cpu", help="device to measure on (default: cpu)")
+    command.add_argument("--runs", type=_count, default=30, help="runs to measure (default: 30)")
+
+
+def _add_predicted(command: argparse.ArgumentParser) -> None:
+    """Add what the other processes, their networks and failures are like."""
+    networks, defaults = ",".join(NETWORKS), Reliability()
+    command.add_argument(
+        "--ranks", type=_list_of(_count), default=_RANKS, help=f"processes (default: {_RANKS})"
+    )
+    command.add_argument(
+        "--network", type=_list_of(str), default=networks, help=f"networks (default: {networks})"
+    )
+    for name, default, meaning in (
+        ("--spread", 0.02, "standard deviation of the time of a process, as a share of it"),
+        ("--mtbf-hours", math.inf, "mean hours between failures of one process"),
+        ("--checkpoint-s", defaults.checkpoint_s, "seconds that a checkpoint takes"),
+        ("--restart-s", defaults.restart_s, "seconds from a failure to going on"),
+    ):
+        command.add_argument(
+            name, type=float, default=default, help=f"{meaning} (default: {default:g})"
+        )
+    command.add_argument(
+        "--interval-s", type=float, help="seconds between checkpoints (default: the best)"
+    )
 
 
 def _list_of(convert: Callable[[str], Any]) -> Callable[[str], list[Any]]:

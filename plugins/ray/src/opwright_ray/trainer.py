@@ -93,27 +93,21 @@ class OpwrightTrainer:
             _check_int("keep", keep, 1)
         _check_deadline(deadline_s)
         get_engine(engine, f"{_WHO}: engine")
-        ray = load_ray(_WHO)
+        train = load_ray(_WHO).train
         from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
         from opwright_ray.backend import EngineConfig
 
-        resources = None if resources_per_worker is None else dict(resources_per_worker)
         self._trainer = DataParallelTrainer(
             train_fn,
             train_loop_config=None if config is None else dict(config),
             backend_config=EngineConfig(engine, deadline_s),
-            scaling_config=ray.train.ScalingConfig(
-                num_workers=num_workers,
-                use_gpu=bool(resources and resources.get("GPU")),
-                resources_per_worker=resources,
-                placement_strategy=placement,
-            ),
-            run_config=ray.train.RunConfig(
+            scaling_config=_make_scaling(train, num_workers, resources_per_worker, placement),
+            run_config=train.RunConfig(
                 name=name,
                 storage_path=None if storage_path is None else os.fspath(storage_path),
-                failure_config=ray.train.FailureConfig(max_failures=max_failures),
-                checkpoint_config=ray.train.CheckpointConfig(num_to_keep=keep),
+                failure_config=train.FailureConfig(max_failures=max_failures),
+                checkpoint_config=train.CheckpointConfig(num_to_keep=keep),
             ),
             datasets=None if datasets is None else dict(datasets),
         )
@@ -127,6 +121,22 @@ class OpwrightTrainer:
             Workers have failed more often than `max_failures`; it names the errors by rank.
         """
         return self._trainer.fit()
+
+
+def _make_scaling(
+    train: Any,
+    num_workers: Workers,
+    resources_per_worker: Mapping[str, float] | None,
+    placement: str,
+) -> Any:
+    """Return Ray's `ScalingConfig`."""
+    resources = None if resources_per_worker is None else dict(resources_per_worker)
+    return train.ScalingConfig(
+        num_workers=num_workers,
+        use_gpu=bool(resources and resources.get("GPU")),
+        resources_per_worker=resources,
+        placement_strategy=placement,
+    )
 
 
 def _check_workers(num_workers: Any) -> None:

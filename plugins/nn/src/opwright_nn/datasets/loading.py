@@ -320,15 +320,7 @@ def load_batches(
         While iterating: `map` failed, which names the item; samples differ in shape; a worker
         ended, by a signal for example.
     """
-    workers = checks.check_int(_WHO, "workers", workers, at_least=0)
-    ahead = checks.check_int(_WHO, "ahead", ahead, at_least=1)
-    if timeout is not None:
-        timeout = checks.check_float(_WHO, "timeout", timeout, above=0.0, at_most=_MAX_TIMEOUT_S)
-        if not workers:
-            raise AttributeValueError(
-                f"{_WHO}: timeout is for workers, got timeout={timeout:g} for workers=0, which "
-                "decode in this process; leave one of them out"
-            )
+    workers, ahead, timeout = _check_ahead(workers, ahead, timeout)
     options: dict[str, Any] = {
         "epochs": checks.check_int(_WHO, "epochs", epochs, at_least=0),
         "first_epoch": checks.check_int(_WHO, "first_epoch", first_epoch, at_least=0),
@@ -340,6 +332,36 @@ def load_batches(
     order_seed = seed if checks.check_bool(_WHO, "shuffle", shuffle) else None
     if map is not None:
         checks.check_callable(_WHO, "map", map)
+    _check_source(data, map, samples, workers)
+    if callable(data):
+        count = checks.check_int(_WHO, "samples", samples, at_least=0)
+        share = find_share(_WHO, shard, size, count, options["drop_last"])
+        return Stream(data, map, count, size=size, seed=order_seed, share=share, **options)
+    if map is None:
+        return batches(data, size, seed=seed, shuffle=shuffle, shard=shard, **options)
+    stop = len(data) - size + 1 if drop_last else len(data)
+    per_epoch = len(range(0, max(stop, 0), size))
+    share = find_share(_WHO, shard, size, len(data), drop_last)
+    decoder = Decoder(data, map, size, per_epoch, order_seed, share)
+    return Loader(decoder, workers, ahead, timeout, **options)
+
+
+def _check_ahead(workers: Any, ahead: Any, timeout: Any) -> tuple[int, int, float | None]:
+    """Return how many processes decode, how far ahead, and how long they may take."""
+    workers = checks.check_int(_WHO, "workers", workers, at_least=0)
+    ahead = checks.check_int(_WHO, "ahead", ahead, at_least=1)
+    if timeout is not None:
+        timeout = checks.check_float(_WHO, "timeout", timeout, above=0.0, at_most=_MAX_TIMEOUT_S)
+        if not workers:
+            raise AttributeValueError(
+                f"{_WHO}: timeout is for workers, got timeout={timeout:g} for workers=0, which "
+                "decode in this process; leave one of them out"
+            )
+    return workers, ahead, timeout
+
+
+def _check_source(data: Any, map: Any, samples: Any, workers: int) -> None:
+    """Raise where data, map, samples and workers do not go together."""
     if callable(data) is (samples is None):
         raise AttributeValueError(
             f"{_WHO}: samples must be given for a function as data, and only then, got "
@@ -350,19 +372,9 @@ def load_batches(
             f"{_WHO}: workers decode a sequence of items by map, got workers={workers} for "
             f"{'a function' if callable(data) else 'data without map'}; leave workers out"
         )
-    if callable(data):
-        count = checks.check_int(_WHO, "samples", samples, at_least=0)
-        share = find_share(_WHO, shard, size, count, options["drop_last"])
-        return Stream(data, map, count, size=size, seed=order_seed, share=share, **options)
-    if map is None:
-        return batches(data, size, seed=seed, shuffle=shuffle, shard=shard, **options)
-    if isinstance(data, str | bytes | Mapping) or not hasattr(data, "__getitem__"):
+    is_sequence = hasattr(data, "__getitem__") and not isinstance(data, str | bytes | Mapping)
+    if map is not None and not callable(data) and not is_sequence:
         raise AttributeTypeError(
             f"{_WHO}: data must be a sequence of items where map is given, got "
             f"{type(data).__name__}; pass a list of paths, for example"
         )
-    stop = len(data) - size + 1 if drop_last else len(data)
-    per_epoch = len(range(0, max(stop, 0), size))
-    share = find_share(_WHO, shard, size, len(data), drop_last)
-    decoder = Decoder(data, map, size, per_epoch, order_seed, share)
-    return Loader(decoder, workers, ahead, timeout, **options)
