@@ -212,7 +212,7 @@ for turn in range(4):
         step(x=x * 7, i=np.array([0, 10**9]))
     except ow.errors.OpwrightError:
         print("failed")
-    if turn == 3:  # nobody will ever wait for what has started
+    if turn == 3:  # no later step waits for what has started
         del step
         step = compile_step()
     g, y = step(x=x, i=np.array([0, 1]))

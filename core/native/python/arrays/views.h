@@ -43,7 +43,7 @@ inline bool Follow(Instance* instance, View* view) noexcept {
   return true;
 }
 
-// Whether nobody else has the array and it is unchanged; called after each run.
+// Whether no other object holds the array and it is unchanged; called after each run.
 inline bool IsUntouched(const View& view) noexcept {
   if (!view.is_numpy) return true;
   const PyArrayObject_fields* array = FieldsOf(view.array);

@@ -35,7 +35,7 @@ struct RunHooks {
   int32_t (*poll)(RunState* state);                       // not OW_OK: stop, the caller knows why
   int32_t (*start)(RunState* state, Instance* instance);  // before the next plan of a chain
   // After a recording that failed: turns the error that is set, if any, into a message. Not OW_OK
-  // where it must not be passed over; it stays then.
+  // where it must not be skipped; it stays then.
   int32_t (*forget_error)(RunState* state, char* message, uint64_t message_bytes);
 };
 

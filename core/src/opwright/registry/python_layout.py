@@ -34,7 +34,7 @@ class PythonLayout(NamedTuple):
 
 
 class _Parameters:
-    """The parameters of a kernel, sorted by what they are to the operator."""
+    """The parameters of a kernel, sorted by their role in the operator."""
 
     def __init__(self, function: Callable[..., object], slots: list[str], attrs: list[str]) -> None:
         signature = inspect.signature(function)

@@ -123,8 +123,8 @@ class AxisWalk {
     return true;
   }
 
-  // The same where other threads own some positions. Nobody can predict whose the next one is: a
-  // branch for each would cost more than the rest. So those of a block are listed first.
+  // The same where other threads own some positions. The owner of the next one cannot be predicted:
+  // a branch for each would cost more than the rest. So those of a block are listed first.
   template <typename Index, typename Function>
   OPWRIGHT_CPU_INLINE bool VisitOwned(WalkAxis line, const Index* index, int64_t x, int64_t other,
                                       Part positions, Function function) const {

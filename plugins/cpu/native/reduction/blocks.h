@@ -48,7 +48,7 @@ OPWRIGHT_CPU_INLINE T SumOf(const T* x, int64_t n) {
   return SumOver<T>(n, [x](int64_t i) OPWRIGHT_CPU_TERM { return x[i]; });
 }
 
-// Largest of n numbers, -inf (or the least integer) where there is none. NaN is passed over.
+// Largest of n numbers, -inf (or the least integer) where there is none. NaN is skipped.
 template <typename T>
 OPWRIGHT_CPU_INLINE T MaxOf(const T* x, int64_t n) {
   T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()

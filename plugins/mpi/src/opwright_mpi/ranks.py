@@ -155,7 +155,7 @@ class Ranks:
         try:
             stream.target.write(lines)
             stream.target.flush()
-        except BrokenPipeError:  # as by `| head`: as any program, it ends when nobody reads on
+        except BrokenPipeError:  # as by `| head`: as any program, it ends when its reader has ended
             self._signals.append(signal.SIGPIPE)
             with open(os.devnull, "wb") as nowhere:
                 os.dup2(nowhere.fileno(), stream.target.fileno())

@@ -1,4 +1,4 @@
-"""Values that stay the same from run to run until somebody sets a parameter.
+"""Values that stay the same from run to run until a parameter is set.
 
 Constant are persistables that the plan does not write, and what is computed of nothing else. The
 plan computes it before its first run, and again when a version of what it reads has changed: what

@@ -238,8 +238,10 @@ class Edit:
             return True
         for op in ops:
             library = pins.get(op.type, pins.get(ANY))
-            heirs = [heir for heir in new if heir.type == op.type] or new
-            if library is not None and not all(self._is_of(heir, library) for heir in heirs):
+            substitutes = [other for other in new if other.type == op.type] or new
+            if library is not None and not all(
+                self._is_of(other, library) for other in substitutes
+            ):
                 return False
         return True
 

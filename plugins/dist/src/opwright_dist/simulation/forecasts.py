@@ -93,7 +93,7 @@ class Forecast:
     interval_s : float or None
         Seconds between checkpoints; None where nothing fails and none was named.
     examples : int
-        Examples of a step of one process; 0 where nobody knows.
+        Examples of a step of one process; 0 where that is unknown.
     """
 
     network: Network

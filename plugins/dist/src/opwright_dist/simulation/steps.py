@@ -59,7 +59,7 @@ class Step(NamedTuple):
     events : tuple of Compute, Start or Wait
         In order.
     examples : int
-        How many examples the process reads in a step, for rates; 0 where nobody knows.
+        How many examples the process reads in a step, for rates; 0 where that is unknown.
     """
 
     events: tuple[Event, ...]

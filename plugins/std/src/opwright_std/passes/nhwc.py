@@ -3,7 +3,7 @@
 oneDNN convolves plain NHWC images at full speed, plain NCHW ones at half of it; cuDNN's kernels for
 tensor cores transpose them on each call. Their registrations say so. Such convolutions are turned
 first, each between two transpositions; what stands between them and does not care about the order
-is turned as well; then every transposition that undoes another one is passed by. What is left
+is turned as well; then every transposition that undoes another one is skipped. What is left
 stands at the borders of such a chain.
 """
 
