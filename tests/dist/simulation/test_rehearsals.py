@@ -51,6 +51,23 @@ def test_a_rehearsed_step_sends_every_gradient_once_and_waits_for_it(before):
     assert any(isinstance(event, Compute) for event in step.events[: step.events.index(starts[0])])
 
 
+def test_dropout_and_statistics_of_the_whole_batch_are_rehearsed(before):
+    with ow.program_guard(ow.Program(seed=1), ow.Program(seed=1)) as (program, startup):
+        x = layers.data("x", shape=[None, 6])
+        y = layers.data("y", shape=[None, 1], dtype="int64")
+        hidden = layers.batch_norm(layers.fc(x, size=5), sync="world")
+        scores = layers.fc(layers.dropout(hidden, 0.5), size=3)
+        loss = layers.mean(layers.softmax_with_cross_entropy(scores, y))
+        nn.optimizer.SGD(0.1).minimize(loss, data_parallel="world")
+    scope = ow.Scope()
+    ow.Network(startup.global_block()).run(scope)
+    step = rehearse(program, FEEDS, [loss], scope=scope, runs=3)(8)
+    sent = [event.size_bytes for event in step.events if isinstance(event, Start)]
+    statistics = 2 * (4 * 5) + 2 * (4 * 5)  # forward and backward, five channels
+    parameters = 4 * (6 * 5 + 5 + 2 * 5 + 5 * 3 + 3)
+    assert sum(sent) == statistics + parameters
+
+
 def test_a_rehearsal_leaves_scope_and_world_as_they_were(before):
     program, loss, scope = build()
     values = {name: scope.find_var(name).numpy() for name in scope.names()}

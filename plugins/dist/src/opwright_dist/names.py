@@ -1,4 +1,4 @@
-"""The collectives, by their types without ``dist.``: a list of its own, which imports nothing."""
+"""The operators, by their types without ``dist.``: lists of their own, which import nothing."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ COLLECTIVES: Final = (
     "all_to_all",
     "barrier",
 )
+
+PLAN_OPS: Final = ("all_reduce_start", "all_reduce_wait", "compare_plans", "part")
+"""What passes make of them."""
 
 COLLECTIVE_TYPES: Final = tuple(f"dist.{name}" for name in COLLECTIVES)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from opwright import plugin
-from opwright_dist.names import BUCKET_BYTES, COLLECTIVES, DEFAULT_BUCKET_BYTES
+from opwright_dist.names import BUCKET_BYTES, COLLECTIVES, DEFAULT_BUCKET_BYTES, PLAN_OPS
 
-PLAN_OPS = ("all_reduce_start", "all_reduce_wait", "compare_plans", "part")
 PASSES = (
     ("alone", "canonicalize", "dist_alone"),
     ("random_numbers", "canonicalize", "dist_random"),

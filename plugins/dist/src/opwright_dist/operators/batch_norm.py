@@ -176,5 +176,6 @@ BATCH_NORM = (
             no_grad=_STATISTICS,
             body=_grad_body,
         ),
+        unchanged=lambda attrs: not attrs["training"],
     )
 )

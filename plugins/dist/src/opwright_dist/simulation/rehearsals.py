@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
+import numpy as np
+
 import opwright as ow
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
@@ -14,13 +16,10 @@ from opwright.plugin import load_tool
 from opwright.rewriting import size_bytes
 from opwright_dist.errors import DistError
 from opwright_dist.groups import Engine, World, current_world, set_world
-from opwright_dist.names import COLLECTIVES
+from opwright_dist.names import COLLECTIVES, PLAN_OPS
 from opwright_dist.simulation.steps import Compute, Event, Start, Step, Wait
 
 LIBRARY: Final = "rehearsal"
-REHEARSED: Final = (*COLLECTIVES, "all_reduce_start", "all_reduce_wait", "compare_plans")
-"""What has kernels here, without ``dist.``."""
-
 _PREFIX: Final = "dist."
 _DEPENDS_ON_RANKS: Final = frozenset({"all_gather", "reduce_scatter", "all_to_all"})
 
@@ -64,13 +63,17 @@ class Rehearsal(Engine):
 
 
 class Rehearsed:
-    """Writes zeros, and refuses outside of a rehearsal."""
+    """Writes zeros, for ``dist.part`` the first of equal parts; refuses outside of a rehearsal."""
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
         """Refuse where processes are real."""
         if not isinstance(current_world().engine, Rehearsal):
             ctx.lack("a rehearsal of many processes, as `opwright-dist simulate` makes it")
+        if ctx.op_type == "dist.part":
+            own = ctx.inputs["rows"][0].shape[0]
+            numbers = (0, own, own * current_world().group(ctx.attrs["group"]).size)
+            return lambda rows, part, **_: np.copyto(part, numbers)
         n_inputs = len(ctx.inputs)
         return lambda *slots, **_: _write_zeros(slots[n_inputs:])
 
@@ -154,7 +157,7 @@ def rehearse(
 @contextmanager
 def _imagined(ranks: int) -> Iterator[None]:
     context = ow.current_context()
-    pins = {**context.pins, **{f"{_PREFIX}{name}": LIBRARY for name in REHEARSED}}
+    pins = {**context.pins, **{f"{_PREFIX}{name}": LIBRARY for name in (*COLLECTIVES, *PLAN_OPS)}}
     before = set_world(World(Rehearsal(ranks), deadline_s=1.0))
     try:
         with ow.context_guard(context.with_pins(pins)):
@@ -185,7 +188,7 @@ def _events(rows: Sequence[Any]) -> Iterator[Event]:
             whole = row.outputs if name == "all_gather" else row.inputs[:1]
             yield Start(row.step, name, _size_of(whole))
             yield Wait(row.step)
-        elif name != "compare_plans":
+        elif name not in PLAN_OPS:
             yield Compute(row.median_s, row.op_type)
 
 
