@@ -69,7 +69,9 @@ def test_without_a_package_that_connects_processes_the_error_names_it(
 
 
 def test_an_unknown_choice_is_refused() -> None:
-    with pytest.raises(AttributeValueError, match="unequal_rows must be one of 'refuse', 'weight', got 'ignore'"):
+    with pytest.raises(
+        AttributeValueError, match="unequal_rows must be one of 'refuse', 'weight', got 'ignore'"
+    ):
         nn.Model(data_parallel=nn.DataParallel(unequal_rows="ignore"))
     with pytest.raises(dist.DistError, match="unknown group, got 'team'"):
         nn.Model(data_parallel="team")

@@ -73,3 +73,15 @@ def test_no_file_of_the_repository_is_ignored() -> None:
     command = ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_every_python_file_is_linted() -> None:
+    """Ruff excludes folders such as ``dist`` by their names unless told otherwise."""
+    command = [sys.executable, "-m", "ruff", "check", "--show-files", "."]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    linted = set(done.stdout.splitlines())
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    names = [name for name in listed.stdout.splitlines() if "_pb2" not in name]
+    assert [name for name in names if str(ROOT / name) not in linted] == []

@@ -27,7 +27,9 @@ def _gradient(g: GradientContext) -> None:
 
 MEAN_SHARE = add_group(
     OpMaker("dist.mean_share")
-    .add_comment("out = x / n, where n is the number of processes of the group; none is waited for.")
+    .add_comment(
+        "out = x / n, where n is the number of processes of the group; none is waited for."
+    )
     .add_input("x", "any shape")
     .dtypes(*_FLOATS)
     .add_output("out", "shape and dtype of x")

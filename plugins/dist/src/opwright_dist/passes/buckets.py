@@ -119,7 +119,8 @@ def _place(graph: Graph, buckets: list[_Bucket]) -> None:
     gone = {op for bucket in buckets for op in bucket.ops}
     behind: dict[int, list[LoweredOp]] = {}
     before: dict[int, list[LoweredOp]] = {}
-    # Starts keep the order of the program, equal on all processes; also behind reductions that stay.
+    # Starts keep the order of the program, equal on all processes, also behind reductions that
+    # stay.
     staying = [uses.position[op] for op in graph.of_type("dist.all_reduce") if op not in gone]
     started = -1
     for bucket in buckets:

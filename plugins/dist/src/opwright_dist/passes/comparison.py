@@ -31,8 +31,8 @@ def dist_compare(graph: Graph) -> None:
     ops = [op for op in graph.of_type(*COLLECTIVE_TYPES, *_OF_PLANS) if _meets(op)]
     if ops and graph.is_body:
         raise ProgramError(
-            f"{ops[0].type.removesuffix('_start')}: a collective must stand outside of loops and branches, which each "
-            f"process takes as its own data say, got one within for group "
+            f"{ops[0].type.removesuffix('_start')}: a collective must stand outside of loops and "
+            f"branches, which each process takes as its own data say, got one within for group "
             f"{ops[0].attrs['group']!r}; move it out"
         )
     if not ops or not graph.is_served("dist.compare_plans"):

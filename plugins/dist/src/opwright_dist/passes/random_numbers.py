@@ -99,8 +99,8 @@ def _place(graph: Graph, axes: dict[LoweredOp, int], sharing: _Sharing) -> None:
     }
     made = graph.make("dist.part", {"rows": rows}, {"part": part}, attrs, like=first)
     part.op = made
-    for op in axes:
-        _check_length(op, axes[op], rows)
+    for op, axis in axes.items():
+        _check_length(op, axis, rows)
     new = {op: _make_part(graph, op, axis, part) for op, axis in axes.items()}
     for old, op in new.items():
         for value in old.writes():
