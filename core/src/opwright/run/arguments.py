@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from opwright.describe.names import hint
 from opwright.errors import FeedError, ProgramError
-from opwright.lowering import Lock
+from opwright.lowering import Lock, Target
+from opwright.plugins.context import current_context
 from opwright.plugins.threads import is_deterministic
 from opwright.program import Block, Operator, Variable
 from opwright.program.variable import list_names
-from opwright.registry import HOST_DEVICE
+from opwright.registry import HOST_DEVICE, DeviceName
 
 
 def checked_operators(given: Any) -> Iterable[Operator]:
@@ -64,6 +65,32 @@ def choose_passes(
             "lock='program.lock'"
         )
     return lock, tuple(row.name for row in lock.passes)
+
+
+def choose_target(
+    device: str,
+    fallback: str | None,
+    passes: Sequence[str] | None,
+    options: Mapping[str, Any] | None,
+    deterministic: bool | None,
+    lock: Lock | str | os.PathLike[str] | None,
+) -> Target:
+    """Return where and how a network runs, by the arguments of `Network.compile`."""
+    name, context = DeviceName.parse(device), current_context()
+    given = {} if options is None else options
+    chosen = context.options.check("Network.compile", given, context.chosen_options)
+    checked_lock, names = choose_passes("Network.compile", passes, lock)
+    if checked_lock is not None:
+        checked_lock.check(context, name.kind)
+    return Target(
+        context,
+        name,
+        fallback,
+        passes=names,
+        lock=checked_lock,
+        options=tuple(chosen.items()),
+        deterministic=choose_deterministic("Network.compile", deterministic),
+    )
 
 
 def check_range(who: str, first: Any, last: Any, count: int) -> tuple[int, int]:

@@ -35,7 +35,7 @@ from opwright.run.arguments import (
     check_range,
     checked_operators,
     choose_deterministic,
-    choose_passes,
+    choose_target,
     list_items,
 )
 from opwright.run.bindings import lasting_names, names_read_first, scope_metas
@@ -234,26 +234,11 @@ class Network:
         """
         scope = default_scope() if scope is None else scope
         check_fallback("Network.compile", fallback)
-        name = DeviceName.parse(device)
         feeds = [self._spec(item) for item in list_items(feed, "feed")]
         fetches = check_fetches(list_items(fetch, "fetch"), self.ops, self._block)
         ops = tuple(self.ops)
         fed = {spec.name for spec in feeds}
-        context = current_context()
-        given = {} if options is None else options
-        chosen = context.options.check("Network.compile", given, context.chosen_options)
-        checked_lock, names = choose_passes("Network.compile", passes, lock)
-        if checked_lock is not None:
-            checked_lock.check(context, name.kind)
-        target = Target(
-            context,
-            name,
-            fallback,
-            passes=names,
-            lock=checked_lock,
-            options=tuple(chosen.items()),
-            deterministic=choose_deterministic("Network.compile", deterministic),
-        )
+        target = choose_target(device, fallback, passes, options, deterministic, lock)
         template = LowerRequest(
             OpRange(ops, self._program),
             target,

@@ -94,15 +94,8 @@ def _prepare_function(
     )
 
 
-def _prepare_class(
-    entry: KernelEntry,
-    op: LoweredOp,
-    device: str,
-    packable: tuple[int, ...],
-    target: Target,
-    deferred: list[tuple[Complete, Any]] | None,
-) -> _runtime.Prepared | Refuse:
-    """Call a Python kernel's ``prepare``."""
+def _make_context(op: LoweredOp, device: str, target: Target) -> PrepareContext:
+    """Return what a Python kernel sees of an operator in its ``prepare``."""
     proto = op.definition.proto
     metas = signature_of(op)
     inputs = {s.name: m for s, m in zip(proto.inputs, metas.inputs, strict=True)}
@@ -112,8 +105,21 @@ def _prepare_class(
     ctx = PrepareContext(
         op.type, inputs, outputs, _attributes(op), device, target.n_threads, number, options
     )
-    ctx.deferred = deferred
     ctx.deterministic = target.deterministic
+    return ctx
+
+
+def _prepare_class(
+    entry: KernelEntry,
+    op: LoweredOp,
+    device: str,
+    packable: tuple[int, ...],
+    target: Target,
+    deferred: list[tuple[Complete, Any]] | None,
+) -> _runtime.Prepared | Refuse:
+    """Call a Python kernel's ``prepare``."""
+    ctx = _make_context(op, device, target)
+    ctx.deferred = deferred
     try:
         ready = entry.load().prepare(ctx)
         if isinstance(ready, DeviceCall):
