@@ -24,9 +24,12 @@ def ray() -> Any:
 
 @pytest.fixture(scope="session")
 def folder() -> Iterator[Path]:
-    """Give a folder for Ray whose path is short: it has sockets in it."""
+    """Give a folder for Ray, which writes nowhere else; its path is short, for sockets in it."""
     path = Path(tempfile.mkdtemp(prefix="ray-"))
-    yield path
+    (path / "ray").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_TMPDIR", str(path))
+        yield path
     shutil.rmtree(path, ignore_errors=True)
 
 

@@ -42,12 +42,15 @@ def report(
         Ray is not installed.
     """
     train = load_ray("report").train
-    if program is None or dist.rank() != 0:
+    if program is None:
         train.report(dict(metrics))
         return
     with tempfile.TemporaryDirectory(prefix="opwright-ray-") as folder:
+        # Called by all: of workers that train together the first one writes, the others wait.
         nn.checkpoint.save(folder, program, scope, state=state, keep=1)
-        train.report(dict(metrics), checkpoint=train.Checkpoint.from_directory(folder))
+        is_first = dist.rank() == 0
+        checkpoint = train.Checkpoint.from_directory(folder) if is_first else None
+        train.report(dict(metrics), checkpoint=checkpoint)
 
 
 def resume(program: ow.Program, scope: ow.Scope | None = None) -> dict[str, Any] | None:
