@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 
@@ -126,6 +127,14 @@ def test_a_wrong_feed_is_named(feeds, text):
     call, _ = _compiled()
     with pytest.raises((FeedError, TypeError), match=text):
         call(**feeds)
+
+
+def test_a_network_that_is_fed_nothing_says_how_it_is_compiled():
+    program, scope = _linear()
+    call = ow.Network(program.global_block()).compile(fetch=["w"], scope=scope)
+    text = "this network is fed nothing, got 'x'; say what is fed when it is compiled: "
+    with pytest.raises(FeedError, match=re.escape(text + "compile(feed=['x'], ...)")):
+        call(x=1.0)
 
 
 def test_positional_feeds_are_refused():

@@ -54,6 +54,11 @@ def check_feed_names(given: Iterable[str], expected: Sequence[str]) -> None:
     """Raise FeedError for the first unknown or missing feed."""
     names = list(given)
     for name in names:
+        if not expected:
+            raise FeedError(
+                f"feed: this network is fed nothing, got {name!r}; say what is fed when it is "
+                f"compiled: compile(feed=[{name!r}], ...)"
+            )
         if name not in expected:
             raise FeedError(
                 f"feed: unknown feed, got {name!r}{hint(name, expected)}; "
