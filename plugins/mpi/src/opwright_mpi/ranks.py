@@ -22,7 +22,7 @@ _TERMINATE_S: Final = 0.5
 """How long a process may take to end by SIGTERM, where another one has failed."""
 
 _INTERRUPT_S: Final = 10.0
-"""How long the processes may take to end after Ctrl-C, such as for a last checkpoint."""
+"""How long they may take to end by a signal to the launcher, or by Ctrl-C where one has ended."""
 
 _LAST_WORDS_S: Final = 1.0
 """How long a process that has ended may have children that print."""
@@ -71,6 +71,7 @@ class Ranks:
         self._children: list[subprocess.Popen[bytes]] = []
         self._ending = Ending(0, "")
         self._signals: list[int] = []
+        self._is_interrupted = False
         self._kill_at = float("inf")
 
     def interrupt(self, number: int, frame: FrameType | None = None) -> None:
@@ -166,10 +167,13 @@ class Ranks:
             if self._ending.status:
                 self._kill_at = 0.0
                 continue
+            if number == signal.SIGINT and not self._is_interrupted:
+                self._is_interrupted = True  # a training ends by itself, as soon as all is saved
+                self._send(number)
+                continue
             reason = f"ended by {_name_signal(number)}"
-            sent = (
-                signal.SIGTERM if number == signal.SIGPIPE else number
-            )  # Python ignores the other
+            # Python ignores SIGPIPE.
+            sent = signal.SIGTERM if number == signal.SIGPIPE else number
             self._end_all(128 + number, reason, sent, _INTERRUPT_S)
 
     def _look_for_failure(self) -> None:
@@ -178,8 +182,12 @@ class Ranks:
             fault = None if code is None else self._find_fault(rank, code)
             if code is None or fault is None:
                 continue
-            status = code if code > 0 else 128 - code if code < 0 else 1
-            self._end_all(status, f"rank {rank} {fault}", signal.SIGTERM, _TERMINATE_S)
+            if self._is_interrupted:  # all have been told: the others may end by themselves
+                reason = f"ended by {_name_signal(signal.SIGINT)}"
+                self._end_all(128 + signal.SIGINT, reason, 0, _INTERRUPT_S)
+            else:
+                status = code if code > 0 else 128 - code if code < 0 else 1
+                self._end_all(status, f"rank {rank} {fault}", signal.SIGTERM, _TERMINATE_S)
             return
 
     def _find_fault(self, rank: int, code: int) -> str | None:
@@ -202,7 +210,7 @@ class Ranks:
         self._send(number)
 
     def _send(self, number: int) -> None:
-        """Send a signal to all processes, and to those that they have started."""
+        """Send a signal to all processes, and to those that they have started; 0 sends none."""
         for child in self._children:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, number)

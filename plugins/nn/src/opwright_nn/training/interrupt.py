@@ -12,37 +12,40 @@ from types import FrameType
 class Interrupt:
     """Whether Ctrl-C was pressed.
 
+    Parameters
+    ----------
+    is_shared : bool, default: False
+        Whether other processes must stop after the same step: then the handler only notes.
+
     Attributes
     ----------
-    requested : bool
+    noted : bool
         True after the first Ctrl-C. A second one raises KeyboardInterrupt at once.
+    requested : bool
+        Whether the training shall stop now.
     """
 
-    __slots__ = ("requested",)
+    __slots__ = ("_is_shared", "noted", "requested")
 
-    def __init__(self) -> None:
-        self.requested = False
+    def __init__(self, is_shared: bool = False) -> None:
+        self._is_shared = is_shared
+        self.noted = self.requested = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Handle the signal."""
-        if self.requested:
+        if self.noted:
             raise KeyboardInterrupt
-        self.requested = True
+        self.noted = True
+        self.requested = not self._is_shared
 
 
 @contextlib.contextmanager
-def ignore_interrupt() -> Iterator[Interrupt]:
-    """Note nothing, in a with block: Ctrl-C raises KeyboardInterrupt at once."""
-    yield Interrupt()
-
-
-@contextlib.contextmanager
-def catch_interrupt() -> Iterator[Interrupt]:
+def catch_interrupt(is_shared: bool = False) -> Iterator[Interrupt]:
     """Note Ctrl-C instead of raising KeyboardInterrupt, in a with block.
 
     Another thread than the main one cannot, and a handler of the script stays.
     """
-    interrupt = Interrupt()
+    interrupt = Interrupt(is_shared)
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield interrupt

@@ -69,8 +69,8 @@ def train(
         history = nn.train(model, train, epochs=20, batch_size=64, validation=test)
 
     Ctrl-C ends it after the current step, with everything saved; the history is returned with
-    ``stop_reason="interrupted"``. A second Ctrl-C ends it at once, and so does the first one where
-    several processes train together.
+    ``stop_reason="interrupted"``. A second Ctrl-C ends it at once. Several processes that train
+    together end after the same step, soon after Ctrl-C came to one of them.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from opwright_nn.parallel import Team
 from opwright_nn.training.callback import Callback
 from opwright_nn.training.display import Display
 from opwright_nn.training.history import TIMES, History, pack_records, unpack_records
-from opwright_nn.training.interrupt import Interrupt, catch_interrupt, ignore_interrupt
+from opwright_nn.training.interrupt import Interrupt, catch_interrupt
 from opwright_nn.training.source import Source
 from opwright_nn.training.totals import Totals
 
@@ -215,9 +215,7 @@ class Training:
         for callback in self._callbacks:
             callback.begin(self)
         interrupted = False
-        # Processes that stop after different steps would wait for one another.
-        catch = catch_interrupt if self._trained.team is None else ignore_interrupt
-        with catch() as interrupt:
+        with catch_interrupt(is_shared=self._trained.team is not None) as interrupt:
             while self.epoch < self.epochs and self.stop_reason is None and not interrupted:
                 if self._run_epoch(interrupt):
                     self._end_epoch()
@@ -240,6 +238,7 @@ class Training:
             n_run = self._run_chunk(step, islice(batches, n), interrupt)
             seconds = time.perf_counter() - began
             self._seconds += seconds
+            seconds = self._agree(seconds, interrupt)
             if interrupt.requested:
                 return False
             if n_run < n:
@@ -270,6 +269,19 @@ class Training:
             if callback.every_steps is not None:
                 n = min(n, callback.every_steps - self.n_steps % callback.every_steps)
         return n
+
+    def _agree(self, seconds: float, interrupt: Interrupt) -> float:
+        """Return how long the slowest process took; Ctrl-C to one of them is for all.
+
+        So all have chunks of the same length, and stop after the same step: otherwise they would
+        wait for one another.
+        """
+        team = self._trained.team
+        if team is None:
+            return seconds
+        told = team.gather([seconds, interrupt.noted])
+        interrupt.requested = any(noted for _, noted in told)
+        return float(max(seconds for seconds, _ in told))
 
     def _adapt(self, seconds: float) -> None:
         if seconds < _CHUNK_S / 2:

@@ -1,0 +1,116 @@
+"""Ctrl-C while several processes train: all stop after the same step, and everything is saved."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+CODE = "import sys; from opwright_mpi.launcher import main; sys.exit(main())"
+
+TRAINING = """
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import opwright_dist as dist
+import opwright_nn as nn
+
+ROWS = np.random.default_rng(0).normal(size=(60, 6)).astype(np.float32)
+DATA = {"x": ROWS, "y": ROWS.sum(axis=1, keepdims=True)}
+
+
+class Slow(nn.Callback):
+    every_steps = 5
+
+    def after_steps(self, training):
+        if training.n_steps == 5:
+            print("pid", os.getpid(), flush=True)
+        time.sleep(0.05)
+
+
+folder, slow = Path(sys.argv[1]), sys.argv[2:] == ["slow"]
+model = nn.Model(data_parallel=True)
+hidden = model.dropout(model.tanh(model.fc_layer("x", 16)), 0.3)
+error = model.fc_layer(hidden, 1) - model.input("y")
+model.minimize(model.mean(error * error), nn.optimizer.Adam(0.01))
+history = nn.train(
+    model, DATA, epochs=40, batch_size=6, seed=2, resume="latest", progress=False,
+    callbacks=[nn.Checkpoint(folder / "states"), *([Slow()] if slow else [])],
+)
+values = [model.scope.var(p.name).numpy() for p in model.parameters]
+assert len(set(dist.gather(b"".join(value.tobytes() for value in values)))) == 1
+if dist.rank() == 0:
+    np.savez(folder / "values.npz", *values)
+print("stopped:", history.stop_reason, flush=True)
+"""
+
+
+def command(script: Path, *arguments: object) -> list[str]:
+    return [sys.executable, "-c", CODE, "run", "-n", "2", *map(str, (script, *arguments))]
+
+
+def train_to_the_end(script: Path, folder: Path) -> dict[str, np.ndarray]:
+    done = subprocess.run(
+        command(script, folder), capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["[0] stopped: finished", "[1] stopped: finished"]
+    return dict(np.load(folder / "values.npz"))
+
+
+@pytest.mark.parametrize("to", ["the launcher", "one of two"])
+def test_ctrl_c_stops_all_after_the_same_step_and_the_rest_is_as_if_not(
+    tmp_path: Path, to: str
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(TRAINING)
+    stopped, whole = tmp_path / "stopped", tmp_path / "whole"
+    for folder in (stopped, whole):
+        folder.mkdir()
+    with subprocess.Popen(
+        command(script, stopped, "slow"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2)]
+        pids = [int(line.split()[2]) for line in lines]
+        os.kill(process.pid if to == "the launcher" else pids[1], signal.SIGINT)
+        output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert sorted(output.splitlines()) == ["[0] stopped: interrupted", "[1] stopped: interrupted"]
+    assert "opwright-mpi" not in errors
+    rest, wanted = train_to_the_end(script, stopped), train_to_the_end(script, whole)
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(rest[name], value)
+
+
+def test_a_second_ctrl_c_ends_all(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import signal, time\n"
+        "signal.signal(signal.SIGINT, lambda *_: print('once', flush=True) or "
+        "signal.signal(signal.SIGINT, signal.default_int_handler))\n"
+        "print('begun', flush=True)\n"
+        "while True:\n    time.sleep(0.01)\n"
+    )
+    with subprocess.Popen(
+        command(script), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        for word in ("begun", "once"):
+            assert [process.stdout.readline().split()[1] for _ in range(2)] == [word, word]
+            process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert "opwright-mpi: ended by SIGINT" in errors
