@@ -100,7 +100,7 @@ $(STAMPS)/nvrtc: $(STAMPS)/tools
 	@touch $@
 
 test: venv  ## run all tests, operators on a sample of their cases
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(if $(ARGS),$(BIN)/python -m pytest $(ARGS),tests/run_in_parts.sh $(BIN)/python)
 
 test-all: export OPWRIGHT_EVERY_CASE := 1
 test-all: test  ## run all tests, with every case of an operator in every dtype on every library
