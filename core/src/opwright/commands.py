@@ -7,8 +7,9 @@ has ``add_arguments(parser)`` and ``run(args) -> exit code``, and is imported at
 
 Look up names from the command line within ``with resolving():``, so that an unknown name ends with
 exit code 2, as any wrong usage does; findings of a command are 1. A process that a command starts
-should end with the command (`end_with_parent`), and may answer requests (`serve_requests`). A
-command that runs a saved program can take the shapes of feeds as `opwright lock` does
+should end with the command (`end_with_parent`), and may answer requests (`serve_requests`); how it
+ended is reported in words (`describe_exit`), and where a crash is expected it leaves no file
+(`end_without_core`). A command that runs a saved program can take the shapes of feeds
 (`add_feed_argument`, `make_feeds`), and fetch the results (`results_of`).
 
 A package that uses a service, such as MPI, has ``opwright doctor`` examine it: a function that an
@@ -18,8 +19,8 @@ entry point in the group ``opwright.doctor`` names returns an `Examination`.
 from __future__ import annotations
 
 from opwright.cli.command import GROUP, Command
+from opwright.cli.ending import describe_exit, end_without_core
 from opwright.cli.feeds import add_feed_argument, make_feeds, results_of
-from opwright.cli.isolation import Tell, run_forked
 from opwright.cli.services import DOCTOR_GROUP, Examination
 from opwright.cli.usage import resolving
 from opwright.plugins.child import end_with_parent, serve_requests
@@ -30,14 +31,14 @@ __all__ = [
     "GROUP",
     "Command",
     "Examination",
-    "Tell",
     "add_feed_argument",
     "align",
+    "describe_exit",
     "end_with_parent",
+    "end_without_core",
     "format_seconds",
     "make_feeds",
     "resolving",
     "results_of",
-    "run_forked",
     "serve_requests",
 ]

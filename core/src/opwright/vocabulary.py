@@ -1,40 +1,48 @@
-"""The words that core itself uses: the operator types that it emits, and reserved names.
+"""The operator types that the core itself emits, and reserved names.
 
-See `opwright.describe.vocabulary` for what each of them means.
+The core contains no operator. Gradients, copies and the step counter need five, which the core
+names by type; any plugin may provide them. The gradient of a loop is a scan, whose slots its
+`opwright.op.Loop` names. The slots of the others are fixed here:
+
+==========  ==============  =======  ==========================================================
+type        inputs          output   attributes
+==========  ==============  =======  ==========================================================
+fill_like   x (shape only)  out      value (float, default 0): out has the shape and dtype of x
+add_n       x (duplicable)  out      none: out is the sum of all x, of one shape and dtype
+assign      x               out      none: out is a copy of x
+cast        x               out      dtype (a dtype attribute, required)
+==========  ==============  =======  ==========================================================
 """
 
 from __future__ import annotations
 
-from opwright.describe.vocabulary import (
-    ADD_N,
-    ASSIGN,
-    CAST,
-    EMITTED_TYPES,
-    FILL_LIKE,
-    GRAD_SUFFIX,
-    OUT,
-    PROVIDER,
-    SCAN,
-    SEED_ATTR,
-    STEP,
-    STEP_SLOT,
-    STREAM_ATTR,
-    X,
-)
+from typing import Final
 
-__all__ = [
-    "ADD_N",
-    "ASSIGN",
-    "CAST",
-    "EMITTED_TYPES",
-    "FILL_LIKE",
-    "GRAD_SUFFIX",
-    "OUT",
-    "PROVIDER",
-    "SCAN",
-    "SEED_ATTR",
-    "STEP",
-    "STEP_SLOT",
-    "STREAM_ATTR",
-    "X",
-]
+FILL_LIKE: Final = "fill_like"
+ADD_N: Final = "add_n"
+ASSIGN: Final = "assign"
+CAST: Final = "cast"
+SCAN: Final = "scan"
+
+EMITTED_TYPES: Final = (FILL_LIKE, ADD_N, ASSIGN, CAST, SCAN)
+"""The only operator types that core emits."""
+
+PROVIDER: Final = "opwright-std"
+"""The distribution to install where no plugin provides one of these types."""
+
+X: Final = "x"
+"""The input slot of the first four."""
+
+OUT: Final = "out"
+"""The output slot of the first four."""
+
+GRAD_SUFFIX: Final = "_grad"
+"""Ends the type of a gradient operator, its gradient slots, and the names of gradients."""
+
+SEED_ATTR: Final = "seed"
+STREAM_ATTR: Final = "stream"
+STEP_SLOT: Final = "step"
+"""The attributes and the input of an operator that draws random numbers, see `OpMaker.build`."""
+
+STEP: Final = "@step"
+"""The persistable int64 variable of shape [1] that counts the runs of a program."""

@@ -10,10 +10,10 @@ from opwright.backward.versions import Key
 from opwright.backward.walking import Walk
 from opwright.describe.dtypes import is_float
 from opwright.describe.journal import transaction
-from opwright.describe.vocabulary import GRAD_SUFFIX
 from opwright.errors import GradientError
 from opwright.program import Block, Variable
 from opwright.program.variable import list_names
+from opwright.vocabulary import GRAD_SUFFIX
 
 VariableOrName = Variable | str
 

@@ -14,10 +14,10 @@ from opwright.backward.emitting import append_zeros
 from opwright.backward.routing import find_route
 from opwright.backward.versions import ForwardName, ForwardOp
 from opwright.describe.control import Branch, names_in
-from opwright.describe.vocabulary import GRAD_SUFFIX
 from opwright.errors import GradientError
 from opwright.program import Block
 from opwright.program.transforms import clone_block, drop_unused_vars, prune_block
+from opwright.vocabulary import GRAD_SUFFIX
 
 if TYPE_CHECKING:
     from opwright.backward.walking import InputGrads, OutputGrads, Walk, Wanted

@@ -6,11 +6,11 @@ from opwright.backward.versions import ForwardOp, Versions
 from opwright.describe.completion import Attrs, Given, Slots, Wanted
 from opwright.describe.composite import word_of
 from opwright.describe.op_proto import OpProto, VarProto
-from opwright.describe.vocabulary import FILL_LIKE, OUT, X
 from opwright.errors import GradientError
 from opwright.program import Block, Operator, Program
 from opwright.program.building import BlockPlace
 from opwright.program.operator import definition_of
+from opwright.vocabulary import FILL_LIKE, OUT, X
 
 
 def append_zeros(block: Block, like: str, name: str) -> str:

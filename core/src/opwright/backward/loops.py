@@ -15,10 +15,10 @@ from opwright.backward.routing import Paths, Route, find_route
 from opwright.backward.segmenting import segment_turns
 from opwright.backward.versions import ForwardName, ForwardOp, Key, Versions
 from opwright.describe.control import Loop, names_in
-from opwright.describe.vocabulary import ADD_N, FILL_LIKE, GRAD_SUFFIX, OUT, PROVIDER, SCAN, X
 from opwright.errors import GradientError
 from opwright.program.operator import definition_of
 from opwright.program.transforms import drop_unused_vars, prune_block
+from opwright.vocabulary import ADD_N, FILL_LIKE, GRAD_SUFFIX, OUT, PROVIDER, SCAN, X
 
 if TYPE_CHECKING:
     from opwright.backward.walking import InputGrads, OutputGrads, Walk, Wanted

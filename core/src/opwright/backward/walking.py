@@ -13,9 +13,9 @@ from opwright.describe.control import Branch, Loop
 from opwright.describe.gradient_rules import find_forward
 from opwright.describe.meta import shapes_match
 from opwright.describe.rule_context import GradientContext
-from opwright.describe.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
 from opwright.errors import GradientError, OpwrightError
 from opwright.program.building import infer_outputs
+from opwright.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
 
 OutputGrads = dict[str, list[str | None]]
 Wanted = dict[str, list[bool]]

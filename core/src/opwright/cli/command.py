@@ -12,7 +12,7 @@ from opwright.errors import CommandError
 GROUP: Final = "opwright.commands"
 """The entry-point group of commands."""
 
-_KIT: Final = ("bench", "check", "graph", "new", "ops.page", "stubs")
+_KIT: Final = ("bench", "check", "graph", "lock", "new", "ops.page", "stubs")
 """The commands of opwright-kit: where it is not installed, the error names it."""
 
 
@@ -45,10 +45,6 @@ OWN: Final = {
         "list the passes that rewrite a plan, in the order in which they run", "opwright.cli.passes"
     ),
     "explain": Command("show which kernel computes an operator, and why", "opwright.cli.explain"),
-    "lock": Command(
-        "write which kernel of which package computes each operator",
-        "opwright.cli.lock",
-    ),
     "doctor": Command("find what is broken, and the command that fixes it", "opwright.cli.doctor"),
 }
 """The commands of the core, by name."""

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import opwright
-from opwright.cli.isolation import describe_exit
+from opwright.cli.ending import describe_exit
 from opwright.cli.probe import CHECK, END, TRY
 from opwright.errors import PluginError
 from opwright.plugins.index import key_of

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, TextIO
 
-from opwright.cli.isolation import end_without_core
+from opwright.cli.ending import end_without_core
 from opwright.errors import OpwrightError
 from opwright.plugins.index import key_of
 from opwright.plugins.load import load_all

@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from opwright.cli.isolation import describe_exit, end_without_core
+from opwright.cli.ending import describe_exit, end_without_core
 from opwright.errors import CommandError
 
 DOCTOR_GROUP: Final = "opwright.doctor"

@@ -16,8 +16,8 @@ from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta, metas_match
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
 from opwright.describe.rule_context import BodyContext
-from opwright.describe.vocabulary import OUT, SEED_ATTR, STEP_SLOT, STREAM_ATTR
 from opwright.errors import ProgramError
+from opwright.vocabulary import OUT, SEED_ATTR, STEP_SLOT, STREAM_ATTR
 
 
 class BodyInput(str):

@@ -11,8 +11,8 @@ from opwright.describe.meta import BlockMetas, InferContext, Meta
 from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
 from opwright.describe.slot_dtypes import DtypeRule, DtypeSource, find_source, make_rules
-from opwright.describe.vocabulary import STEP_SLOT
 from opwright.errors import DtypeError, OpwrightError, ShapeError, SlotError
+from opwright.vocabulary import STEP_SLOT
 
 if TYPE_CHECKING:
     from opwright.describe.rule_context import BodyContext, GradientContext

@@ -12,8 +12,8 @@ from opwright.describe.attribute_values import PYTHON_TYPES, AttrType, describe_
 from opwright.describe.control import Branch, Control, Loop
 from opwright.describe.dtypes import DTYPES
 from opwright.describe.names import check_op_type, hint
-from opwright.describe.vocabulary import SEED_ATTR, STEP_SLOT, STREAM_ATTR
 from opwright.errors import AttributeTypeError, AttributeValueError, RegistrationError
+from opwright.vocabulary import SEED_ATTR, STEP_SLOT, STREAM_ATTR
 
 if TYPE_CHECKING:
     from opwright.describe.op_proto import AttrProto, OpProto, VarProto

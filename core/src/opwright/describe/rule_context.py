@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeAlias
 from opwright.describe.meta import Meta
 from opwright.describe.names import hint
 from opwright.describe.op_proto import OpProto
-from opwright.describe.vocabulary import ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, STEP_SLOT, X
 from opwright.errors import AttributeValueError, GradientError, SlotError
+from opwright.vocabulary import ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, STEP_SLOT, X
 
 Names: TypeAlias = "str | Sequence[str | None] | None"
 """The variables that a rule gives to a slot: one name, a list of names, or None for absent."""

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 from opwright.describe.definition import Body, GradientRule, NoGradient, OpDefinition
 from opwright.describe.meta import Meta
 from opwright.describe.rule_context import BodyContext, GradientContext, grad_name
-from opwright.describe.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
 from opwright.errors import GradientError
+from opwright.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
 
 Forward: TypeAlias = "Callable[[BodyContext], str | Mapping[str, str]]"
 """Writes an operator as simpler ones; returns its float output, or several by slot."""

@@ -12,7 +12,6 @@ from opwright.describe.completion import Attrs, Names, Slots, Wanted, complete_o
 from opwright.describe.control import Loop
 from opwright.describe.meta import Meta, format_shape, shapes_match
 from opwright.describe.op_proto import AttrType, AttrValue, OpProto, VarProto
-from opwright.describe.vocabulary import STEP_SLOT, STREAM_ATTR
 from opwright.errors import DtypeError, ProgramError, ShapeError, SlotError
 from opwright.program.adapting import adapted
 from opwright.program.operator import (
@@ -24,6 +23,7 @@ from opwright.program.operator import (
 )
 from opwright.program.turns import carry_step
 from opwright.program.variable import DEFAULT_DTYPE, Variable
+from opwright.vocabulary import STEP_SLOT, STREAM_ATTR
 
 if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition

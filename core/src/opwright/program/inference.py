@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from opwright.describe.vocabulary import FILL_LIKE, GRAD_SUFFIX, OUT, X
 from opwright.program.block import Block
 from opwright.program.operator import Operator
 from opwright.program.transforms import drop_unused_vars, renumbered_blocks
+from opwright.vocabulary import FILL_LIKE, GRAD_SUFFIX, OUT, X
 
 if TYPE_CHECKING:
     from opwright.program.program import Program

@@ -10,7 +10,6 @@ from typing import Any
 from opwright.describe.journal import record
 from opwright.describe.kit import frame_page
 from opwright.describe.names import UniqueNames
-from opwright.describe.vocabulary import STEP
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
 from opwright.program.block import Block
 from opwright.program.inference import drop_training, stop_training
@@ -23,6 +22,7 @@ from opwright.program.transforms import (
     renumbered_blocks,
 )
 from opwright.program.variable import Parameter, Variable, list_names
+from opwright.vocabulary import STEP
 
 _SEED_MAX = 2**63 - 1
 _FREE_FIELDS = ("initializer", "optimize", "regularizer")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from opwright.describe.names import printable
 from opwright.describe.op_proto import AttrType, VarProto
-from opwright.describe.vocabulary import SEED_ATTR, STEP, STEP_SLOT, STREAM_ATTR
 from opwright.program.variable import Variable
+from opwright.vocabulary import SEED_ATTR, STEP, STEP_SLOT, STREAM_ATTR
 
 if TYPE_CHECKING:
     from opwright.program.block import Block

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from opwright.describe.completion import Slots, Wanted
-from opwright.describe.vocabulary import ADD_N, FILL_LIKE, OUT, STEP, X
+from opwright.vocabulary import ADD_N, FILL_LIKE, OUT, STEP, X
 
 if TYPE_CHECKING:
     from opwright.describe.control import Loop

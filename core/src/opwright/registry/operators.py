@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from opwright.describe.names import hint
-from opwright.describe.vocabulary import GRAD_SUFFIX
 from opwright.errors import OperatorNotFoundError, RegistrationError
 from opwright.registry import rules
 from opwright.registry.advice import advise_operator
@@ -14,6 +13,7 @@ from opwright.registry.named import NamedRegistry
 from opwright.registry.package import Package, PluginReport
 from opwright.registry.registrations import OpRegistration
 from opwright.registry.target import load_target
+from opwright.vocabulary import GRAD_SUFFIX
 
 if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition

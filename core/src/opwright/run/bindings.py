@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from opwright import vocabulary
 from opwright._runtime import Device, Scope
-from opwright.describe import vocabulary
 from opwright.describe.meta import Meta
 from opwright.program import Block, Operator
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from opwright.describe import vocabulary
+from opwright import vocabulary
 from opwright.describe.meta import Meta
 from opwright.describe.names import UniqueNames, hint
 from opwright.errors import FeedError, OpwrightError, ProgramError

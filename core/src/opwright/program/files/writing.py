@@ -12,7 +12,6 @@ import numpy as np
 from opwright.describe.arguments import suggest_arguments
 from opwright.describe.dtypes import dtype_from_numpy
 from opwright.describe.meta import Meta, shapes_match
-from opwright.describe.vocabulary import STEP
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
 from opwright.program import Program, Variable, default_scope
 from opwright.program.files.disk import write_file
@@ -28,6 +27,7 @@ from opwright.program.files.opening import folder_of
 from opwright.program.files.pair import adopt_pair, remove_interrupted
 from opwright.program.files.params_file import Arrays, encode_params, mark_of
 from opwright.program.variable import list_names
+from opwright.vocabulary import STEP
 
 if TYPE_CHECKING:
     from opwright._runtime import Scope

@@ -18,6 +18,10 @@ GRAPH: Final = Command(
     "draw a saved program as a page for a browser, with kernels and times",
     "opwright_kit.commands.graph",
 )
+LOCK: Final = Command(
+    "write which kernel of which package computes each operator",
+    "opwright_kit.commands.lock",
+)
 NEW: Final = Command(
     "write a package that provides an operator, a kernel or a device",
     "opwright_kit.commands.new",

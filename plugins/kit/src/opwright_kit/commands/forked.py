@@ -5,11 +5,12 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
-import resource
 import signal
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+from opwright.commands import describe_exit, end_without_core
 
 Tell = Callable[[Any], None]
 
@@ -67,15 +68,3 @@ def _be_child(work: Callable[[Tell], None], writer: int) -> None:
         code = 0
     finally:
         os._exit(code)  # nothing of the parent's is to be closed or printed once more
-
-
-def end_without_core() -> None:
-    """Let an expected crash leave no core file."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def describe_exit(code: int) -> str:
-    """Return how a process ended, by its exit code, or by the signal where that is negative."""
-    if code >= 0:
-        return f"ended the process with exit code {code}"
-    return f"crashed with {signal.Signals(-code).name}"

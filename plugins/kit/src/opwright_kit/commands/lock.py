@@ -6,15 +6,18 @@ import argparse
 import json
 from pathlib import Path
 
-from opwright._runtime import Scope
-from opwright.cli.feeds import add_feed_argument, make_feeds, results_of
-from opwright.cli.usage import resolving
+from opwright import (
+    LoadedProgram,
+    Lock,
+    Network,
+    Scope,
+    current_context,
+    load,
+    load_program,
+)
+from opwright.commands import add_feed_argument, make_feeds, resolving, results_of
+from opwright.device import HOST_DEVICE, DeviceName
 from opwright.errors import CommandError, FileTakenError
-from opwright.lowering import Lock
-from opwright.plugins.context import current_context
-from opwright.program.files import LoadedProgram, load, load_program
-from opwright.registry import HOST_DEVICE, DeviceName
-from opwright.run.network import Network
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
