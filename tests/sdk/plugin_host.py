@@ -25,8 +25,7 @@ from abi_tables import (
     String,
 )
 
-from opwright.describe.dtypes import dlpack_type
-from opwright.op import dtype_from_numpy
+from opwright.op import dtype_from_numpy, dtype_to_code
 
 _pointer = c.c_void_p
 _u32, _i32, _i64 = c.c_uint32, c.c_int32, c.c_int64
@@ -35,12 +34,18 @@ _LIST_FIELDS = {int: ("ints", _i64), float: ("floats", c.c_double), bool: ("bool
 _TYPES = {int: 1, float: 2, str: 3, bool: 4}
 
 
+def _dlpack_type(dtype: str) -> tuple[int, int]:
+    """Return DLPack's type code and bits of a dtype."""
+    code = dtype_to_code(dtype)
+    return code & 0xFF, code >> 8 & 0xFF
+
+
 def make_tensor(shape: tuple[int, ...], dtype: str, data: int | None = None) -> Any:
     """Return a compact DLTensor."""
     strides = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * shape[axis + 1]
-    code, bits = dlpack_type(dtype)
+    code, bits = _dlpack_type(dtype)
     n = max(len(shape), 1)
     return DLTensor(
         data, 1, 0, len(shape), DLDataType(code, bits, 1), (_i64 * n)(*shape), (_i64 * n)(*strides)
@@ -145,7 +150,7 @@ class Library:
 
     def kernel(self, type: str, dtype: str) -> Any:
         """Return the kernel of an operator for a dtype."""
-        wanted = dlpack_type(dtype)
+        wanted = _dlpack_type(dtype)
         for row in self.kernels:
             mine = [(d.code, d.bits) for d in row.dtypes[: row.n_dtypes]] if row.n_dtypes else []
             if row.op_type.decode() == type and (not mine or wanted in mine):

@@ -74,13 +74,13 @@ def whole_proto() -> OpProto:
 
 def test_an_operator_comes_back_as_it_went():
     proto = whole_proto()
-    assert OpProto.from_proto(messages.op_proto_to_bytes(proto)) == proto
+    assert OpProto.from_proto(proto.to_proto().SerializeToString()) == proto
     assert OpProto.from_proto(proto.to_proto()) == proto
 
 
 def test_the_smallest_operator_comes_back():
     proto = OpMaker("op").add_comment("c").add_input("x", "c").build(lambda ctx: None).proto
-    assert OpProto.from_proto(messages.op_proto_to_bytes(proto)) == proto
+    assert OpProto.from_proto(proto.to_proto().SerializeToString()) == proto
 
 
 def test_a_version_that_is_not_set_is_the_first():

@@ -15,7 +15,6 @@ import pytest
 import opwright as ow
 from acme_operators import SCALE
 from opwright import Context, context_guard
-from opwright.describe.wire import op_proto_to_bytes
 
 SOURCES = Path(__file__).parent / "sources"
 sys.path.insert(0, str(Path(__file__).parent))  # tape_device
@@ -41,7 +40,7 @@ class Compiler:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        array = ", ".join(map(str, op_proto_to_bytes(SCALE.proto)))
+        array = ", ".join(map(str, SCALE.proto.to_proto().SerializeToString()))
         (folder / "proto.h").write_text(
             f"static const unsigned char kScaleProto[] = {{{array}}};\n"
         )

@@ -67,20 +67,11 @@ def filled(value, width=3):
 
 
 def save_pair(folder, program, scope, **options):
-    """Save, and leave in the folder only the two files, as releases without generations did."""
+    """Save, and leave in the folder only the two files, as somebody who copies them does."""
     save(folder / "whole", program, scope, **options)
     for name in ("program.pb", "params.safetensors"):
         shutil.copyfile(folder / "whole" / name, folder / name)
     shutil.rmtree(folder / "whole")
-
-
-def save_interrupted_pair(folder, program, scope):
-    """Leave what a release without generations left when it was killed between its renames."""
-    save_pair(folder, program, scope)
-    for name in ("program.pb", "params.safetensors"):
-        (folder / name).rename(folder / f"{name}.new")
-    save_pair(folder, build(6), filled(0, 6))
-    (folder / "program.pb.new").rename(folder / "program.pb")
 
 
 def save_nothing(folder, program, scope):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from opwright import save
-from opwright.errors import FileMissingError, FormatError
+from opwright.errors import FileMissingError
 
 HERE = Path(__file__).parent
 KILLS = int(os.environ.get("OPWRIGHT_SAVING_KILLS", "25"))
@@ -82,7 +82,7 @@ while status != 0:
 )
 
 
-@pytest.mark.parametrize("layout", ["save", "save_pair", "save_interrupted_pair"])
+@pytest.mark.parametrize("layout", ["save", "save_pair"])
 @pytest.mark.parametrize("width", [3, 5], ids=["same_program", "other_program"])
 def test_a_kill_at_any_step_leaves_one_whole_generation(tmp_path, model, width, layout):
     assert run_child(KILL_AT_EACH, tmp_path, width, layout) == 0
@@ -208,34 +208,3 @@ def test_a_folder_that_is_a_file(tmp_path, model):
     with pytest.raises(FileExistsError, match="file"):
         save(tmp_path / "file", model.build(), model.filled(1))
     assert (tmp_path / "file").read_text() == "mine"
-
-
-@pytest.mark.parametrize("step", ["both_new", "program_renamed"])
-def test_a_save_of_the_first_releases_that_was_interrupted_is_loaded_and_kept(
-    tmp_path, model, step
-):
-    other = tmp_path / "other"
-    other.mkdir()
-    model.save_pair(tmp_path, model.build(), model.filled(1))
-    model.save_pair(other, model.build(5), model.filled(2, 5))
-    target = "program.pb.new" if step == "both_new" else "program.pb"
-    (other / "program.pb").replace(tmp_path / target)
-    (other / "params.safetensors").replace(tmp_path / "params.safetensors.new")
-    old = (3, 1) if step == "both_new" else (5, 2)
-    assert model.load_value(tmp_path) == old
-    save(tmp_path, model.build(6), model.filled(3, 6))
-    assert model.load_value(tmp_path) == (6, 3)
-    assert model.load_value(tmp_path / "generations" / "00000001") == old
-    assert not list(tmp_path.glob("*.new"))
-
-
-def test_leftovers_of_a_foreign_save_are_not_taken(tmp_path, model):
-    other = tmp_path / "other"
-    other.mkdir()
-    model.save_pair(tmp_path, model.build(), model.filled(1))
-    model.save_pair(other, model.build(5), model.filled(2, 5))
-    (other / "params.safetensors").replace(tmp_path / "params.safetensors.new")
-    assert model.load_value(tmp_path) == (3, 1)
-    (tmp_path / "params.safetensors").unlink()
-    with pytest.raises((FormatError, FileNotFoundError), match=r"params\.safetensors"):
-        model.load_value(tmp_path)

@@ -19,12 +19,8 @@ EXTREMES = [(0.0, "lost"), (1.0, "lost"), (1.0, "cut"), (1.0, "zeros")]
 NUMBERED = re.compile(r"model/generations/\d+")
 
 
-def old_pair(folder, model):
+def copied_pair(folder, model):
     model.save_pair(folder, model.build(), model.filled(1))
-
-
-def interrupted_pair(folder, model):
-    model.save_interrupted_pair(folder, model.build(), model.filled(1))
 
 
 def generations(folder, model):
@@ -34,7 +30,7 @@ def generations(folder, model):
 
 @pytest.mark.parametrize("keep", [1, 2])
 @pytest.mark.parametrize("width", [3, 5], ids=["same_program", "other_program"])
-@pytest.mark.parametrize("prepare", [old_pair, interrupted_pair, generations])
+@pytest.mark.parametrize("prepare", [copied_pair, generations])
 def test_a_loss_of_power_leaves_one_whole_generation(tmp_path, model, disks, prepare, width, keep):
     folder = tmp_path / "model"
     folder.mkdir()

@@ -14,7 +14,6 @@ from typing import Any
 import opwright as ow
 from acme_operators import SCALE
 from opwright import _runtime
-from opwright.describe.wire import op_proto_to_bytes
 from opwright.kernel import KernelKey
 from opwright.op import Meta, OpDefinition
 from opwright.registry.native_library import NativeLibrary
@@ -69,7 +68,7 @@ _FIELDS = (
 def _library() -> Path:
     """Return the library, compiled into a folder of this process."""
     folder = Path(tempfile.mkdtemp(prefix="plugin-table-"))
-    array = ", ".join(map(str, op_proto_to_bytes(SCALE.proto)))
+    array = ", ".join(map(str, SCALE.proto.to_proto().SerializeToString()))
     header = f"static const unsigned char kScaleProto[] = {{{array}}};\n"
     (folder / "proto.h").write_text(header)
     includes = [f"-I{place}" for place in (ow.get_include(), folder, SOURCES)]

@@ -139,12 +139,6 @@ def item_size(dtype: str) -> int:
         raise
 
 
-def dlpack_type(dtype: str) -> tuple[int, int]:
-    """Return DLPack's (type code, bits) of a canonical name."""
-    check_dtype(dtype)
-    return _DLPACK[dtype]
-
-
 def dtype_to_code(dtype: str) -> int:
     """Return the dtype as one int: DLDataType's bytes, ``code | bits << 8 | lanes << 16``."""
     try:

@@ -154,11 +154,6 @@ def read_op_proto(
     )
 
 
-def op_proto_to_bytes(proto: OpProto) -> bytes:
-    """Return an OpProto as bytes, always the same for the same operator."""
-    return op_proto_to_message(proto).SerializeToString(deterministic=True)
-
-
 def _slot_to_message(slot: VarProto) -> pb.VarProto:
     plain = {name: getattr(slot, name) for name in _SLOT_FIELDS}
     return pb.VarProto(**plain, dtypes=slot.dtypes, same_as=slot.same_as, aliases=slot.aliases)

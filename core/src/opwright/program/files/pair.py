@@ -1,7 +1,7 @@
 """The two files at the top of a folder: links to the newest generation, or a saved pair by itself.
 
-A pair by itself was written by a release without generations, or copied from a generation. The
-first `save` to its folder turns it into a generation, before it adds its own.
+A pair by itself was copied from a generation. The first `save` to its folder turns it into a
+generation, before it adds its own.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from opwright.program.files.disk import (
     open_regular,
     read_into,
     read_small,
-    remove_file,
-    sync_folder,
     write_file,
 )
 from opwright.program.files.generations import (
@@ -43,7 +41,6 @@ from opwright.program.files.manifest import (
 from opwright.program.files.params_file import ParamsMark, check_belongs, digest_of, read_mark
 from opwright.program.files.savers import Saver
 
-_NEW: Final = ".new"  # ends the names of temporary files of the first releases
 _COPY_BYTES: Final = 1 << 20
 
 OpenFile = tuple[Path, int]
@@ -64,26 +61,11 @@ def read_open_program(path: Path, handle: int) -> bytes:
 
 
 def open_params(stack: ExitStack, folder: Path, program: bytes) -> OpenFile:
-    """Open the parameters of a pair by itself: the file that was written with the program.
-
-    If a save of the first releases was interrupted between its two renames, the file still has its
-    temporary name.
-
-    Raises
-    ------
-    FileNotFoundError, FormatError
-        If there is none; the message says what is wrong with ``params.safetensors``.
-    """
-    failures = []
-    for path in (folder / PARAMS, folder / (PARAMS + _NEW)):
-        try:
-            handle = stack.enter_context(open_regular(path, follow=True))
-            check_belongs(path, read_mark(path, handle), program)
-        except (FileNotFoundError, FormatError) as error:
-            failures.append(error)
-        else:
-            return path, handle
-    raise failures[0]
+    """Open the parameters of a pair by itself; FormatError unless they belong to the program."""
+    path = folder / PARAMS
+    handle = stack.enter_context(open_regular(path, follow=True))
+    check_belongs(path, read_mark(path, handle), program)
+    return path, handle
 
 
 def check_top_level(folder: Path) -> None:
@@ -153,23 +135,7 @@ def adopt_pair(folder: Path, saver: Saver) -> None:
             source = open_params(stack, folder, program)
         except (FileNotFoundError, FormatError):
             return
-        _finish_interrupted(folder, source)
         publish(folder, saver, lambda new: _copy_pair(new, program, source), number)
-
-
-def _finish_interrupted(folder: Path, source: OpenFile) -> None:
-    """Give the parameters of an interrupted save their name: both files are then of one save."""
-    path, _ = source
-    if path.name != PARAMS:
-        with suppress(FileNotFoundError):  # another saver was quicker
-            path.rename(folder / PARAMS)
-        sync_folder(folder)
-
-
-def remove_interrupted(folder: Path) -> None:
-    """Remove temporary files of the first releases, whose pair is a generation now."""
-    for name in (PROGRAM, PARAMS):
-        remove_file(folder / (name + _NEW))
 
 
 def _copy_pair(new: Path, program: bytes, source: OpenFile) -> None:

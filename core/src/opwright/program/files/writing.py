@@ -24,7 +24,7 @@ from opwright.program.files.manifest import (
     write_manifest,
 )
 from opwright.program.files.opening import folder_of
-from opwright.program.files.pair import adopt_pair, remove_interrupted
+from opwright.program.files.pair import adopt_pair
 from opwright.program.files.params_file import Arrays, encode_params, mark_of
 from opwright.program.variable import list_names
 from opwright.vocabulary import STEP
@@ -102,7 +102,6 @@ def save(
         adopt_pair(folder, saver)
         publish(folder, saver, lambda new: _write_generation(new, data, arrays, kept_notes))
         point_to_newest(folder, saver)
-        remove_interrupted(folder)
         remove_old(folder, saver, keep)
 
 
