@@ -19,14 +19,8 @@ from __future__ import annotations
 
 from opwright.describe.attribute_values import INT_MAX, INT_MIN
 from opwright.describe.attribute_values import describe_type as describe_value_type
-from opwright.describe.definition import (
-    Branch,
-    Control,
-    Loop,
-    NoGradient,
-    OpDefinition,
-    SlotMetas,
-)
+from opwright.describe.control import Branch, Control, Loop
+from opwright.describe.definition import NoGradient, OpDefinition, SlotMetas
 from opwright.describe.docstring import (
     describe_attribute,
     describe_slot,
@@ -46,13 +40,7 @@ from opwright.describe.dtypes import (
     is_float,
     item_size,
 )
-from opwright.describe.gradient_rules import (
-    GradOp,
-    grad_name,
-    grad_op,
-    graded_inputs,
-    graded_outputs,
-)
+from opwright.describe.gradient_rules import GradOp, grad_op, graded_inputs, graded_outputs
 from opwright.describe.meta import (
     InferContext,
     Meta,
@@ -69,7 +57,7 @@ from opwright.describe.meta import (
 )
 from opwright.describe.op_maker import BLOCK, OpMaker
 from opwright.describe.op_proto import AttrProto, AttrType, AttrValue, OpProto, VarProto
-from opwright.describe.rule_context import BodyContext, GradientContext
+from opwright.describe.rule_context import BodyContext, GradientContext, grad_name
 from opwright.describe.second_gradients import (
     Composition,
     by_differentiating,

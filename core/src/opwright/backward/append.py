@@ -83,7 +83,6 @@ def append_backward(
 
 
 def _check_targets(targets: list[Variable]) -> Block:
-    """Return the block of the targets."""
     if not targets:
         raise GradientError("append_backward: targets must name a variable, got none")
     for target in targets:

@@ -43,10 +43,7 @@ class GradientEmitter(BlockPlace):
     def emit(self, type: str, inputs: Given, outputs: Wanted, attrs: Attrs) -> dict[str, list[str]]:
         """Write one operator; see `opwright.describe.rule_context.Emitter`.
 
-        Raises
-        ------
-        GradientError
-            Where a forward value is overwritten before the operator would read it.
+        GradientError where a forward value is overwritten before the operator would read it.
         """
         definition = definition_of(type)
         for slot_name, names in inputs.items():

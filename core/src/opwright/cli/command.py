@@ -69,11 +69,8 @@ def list_commands() -> dict[str, Command]:
 def get_command(name: str) -> Command:
     """Return one command; no other one is loaded.
 
-    Raises
-    ------
-    CommandError
-        For an unknown name, naming the nearest, or what to install; where the package that adds the
-        command is broken, or two packages add one of this name.
+    CommandError for an unknown name, naming the nearest, or what to install; where the package that
+    adds the command is broken, or two packages add one of this name.
     """
     if name in OWN:
         return OWN[name]

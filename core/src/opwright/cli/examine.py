@@ -40,40 +40,21 @@ _START_S: Final = 60.0  # for the child itself, before the first plugin
 
 
 class Crash(NamedTuple):
-    """A plugin that crashes or blocks the processes that load it.
-
-    With `always` it does so in its hooks, which every process runs, else only where its objects are
-    used.
-    """
+    """A plugin that crashes or blocks the processes that load it."""
 
     failure: PluginFailure
-    always: bool
+    always: bool  # in its hooks, which every process runs; else where its objects are used
 
 
 class Diagnosis(NamedTuple):
-    """The state of all plugins.
+    """The state of all plugins."""
 
-    Attributes
-    ----------
-    records : list of PluginRecord
-        Plugins whose hooks returned.
-    failures : tuple of PluginFailure
-        Plugins that are quarantined.
-    crashes : tuple of Crash
-        Plugins that crash or block processes.
-    problems : dict of Package to dict of str to str
-        Objects of plugins that cannot be used, each with the command most likely to help.
-    refusals : dict of Package to dict of str to list of str
-        Why kernels would refuse on this machine, and the libraries of these kernels.
-    ended : mapping of (Package, str) to list of EndedImport
-        Modules and libraries that earlier processes were importing when they ended.
-    """
-
-    records: list[PluginRecord]
-    failures: tuple[PluginFailure, ...]
+    records: list[PluginRecord]  # of plugins whose hooks returned
+    failures: tuple[PluginFailure, ...]  # of plugins that are quarantined
     crashes: tuple[Crash, ...]
-    problems: dict[Package, dict[str, str]]
-    refusals: dict[Package, dict[str, list[str]]]
+    problems: dict[Package, dict[str, str]]  # what cannot be used, and the command that may help
+    refusals: dict[Package, dict[str, list[str]]]  # why kernels of which libraries would refuse
+    # Modules and libraries that earlier processes were importing when they ended.
     ended: Mapping[tuple[Package, str], list[EndedImport]] = MappingProxyType({})
 
 

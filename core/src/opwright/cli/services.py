@@ -50,30 +50,15 @@ class Examination(NamedTuple):
 
 
 class Service(NamedTuple):
-    """One entry point, and what came of it.
+    """One entry point, and what came of it."""
 
-    Attributes
-    ----------
-    name, label : str
-        Of the entry point, and of the distribution, with its version.
-    examination : Examination
-    """
-
-    name: str
-    label: str
+    name: str  # of the entry point
+    label: str  # of the distribution, with its version
     examination: Examination
 
 
 def examine_services(left_out: Collection[str], timeout_s: float) -> list[Service]:
-    """Run each function of the group in a child process.
-
-    Parameters
-    ----------
-    left_out : collection of str
-        Plugins that are not to run, whose entry points of the same names are left out, too.
-    timeout_s : float
-        Seconds that each may take.
-    """
+    """Run each function of the group in a child process, but those of plugins that are left out."""
     points = sorted(entry_points(group=DOCTOR_GROUP), key=lambda point: point.name)
     return [
         Service(point.name, _label(point), _examine(point, timeout_s))
@@ -122,15 +107,7 @@ def _run(command: list[str], output: Path, timeout_s: float) -> str:
 
 
 def main(target: str, answer_path: str) -> None:
-    """Run one function, and write what it returns; in the child process.
-
-    Parameters
-    ----------
-    target : str
-        ``"module:function"``.
-    answer_path : str
-        The file to write.
-    """
+    """Run one function, ``"module:function"``, and write what it returns; in the child process."""
     end_without_core()
     examination = EntryPoint("", target, DOCTOR_GROUP).load()()
     if not isinstance(examination, Examination):

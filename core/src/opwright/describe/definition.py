@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from opwright.describe.control import Branch, Control, Loop
+from opwright.describe.control import Control
 from opwright.describe.meta import BlockMetas, InferContext, Meta
 from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
@@ -16,20 +16,6 @@ from opwright.vocabulary import STEP_SLOT
 
 if TYPE_CHECKING:
     from opwright.describe.rule_context import BodyContext, GradientContext
-
-__all__ = [
-    "Body",
-    "Branch",
-    "Control",
-    "CountOutputs",
-    "GradientRule",
-    "InferShape",
-    "Loop",
-    "NoGradient",
-    "OpDefinition",
-    "SlotMetas",
-    "Upgrade",
-]
 
 InferShape: TypeAlias = Callable[[InferContext], None]
 GradientRule: TypeAlias = "Callable[[GradientContext], None]"

@@ -11,7 +11,7 @@ from opwright.describe.meta import InferContext, Meta, metas_match
 from opwright.describe.names import hint
 from opwright.describe.op_proto import OpProto, VarProto
 from opwright.describe.proto_rules import check_op_proto
-from opwright.describe.rule_context import BodyContext, Emitter, GradientContext, grad_name
+from opwright.describe.rule_context import GradientContext, grad_name
 from opwright.describe.slot_dtypes import can_be_float
 from opwright.errors import (
     DtypeError,
@@ -20,18 +20,6 @@ from opwright.errors import (
     RegistrationError,
     ShapeError,
 )
-
-__all__ = [
-    "BodyContext",
-    "Emitter",
-    "GradOp",
-    "GradientContext",
-    "derive_grad_definition",
-    "grad_name",
-    "grad_op",
-    "graded_inputs",
-    "graded_outputs",
-]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,9 @@ from opwright.describe.attribute_values import (
     convert_value,
     describe_type,
 )
+from opwright.describe.control import Control
 from opwright.describe.definition import (
     Body,
-    Control,
     CountOutputs,
     GradientRule,
     InferShape,

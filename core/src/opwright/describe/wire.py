@@ -132,12 +132,8 @@ def read_op_proto(
     """Return the OpProto of a message, or of the bytes of one; its rules are not checked.
 
     `make_op`, `make_slot` and `make_attr` are the classes of the result, which are above this
-    module.
-
-    Raises
-    ------
-    FormatError
-        Where the bytes are too many or foreign, or a value does not have the type of its attribute.
+    module. FormatError where the bytes are too many or foreign, or a value does not have the type
+    of its attribute.
     """
     if isinstance(message, bytes):
         _check_size("operator", message, MAX_OP_PROTO_BYTES)
@@ -296,10 +292,7 @@ def program_to_bytes(message: pb.ProgramDesc) -> bytes:
 def program_from_bytes(data: bytes, max_bytes: int = MAX_PROGRAM_BYTES) -> pb.ProgramDesc:
     """Return the program of bytes from anywhere, of which at most `max_bytes` are read.
 
-    Raises
-    ------
-    FormatError
-        Where they are too many, foreign, truncated, damaged or of a newer format.
+    FormatError where they are too many, foreign, truncated, damaged or of a newer format.
     """
     _check_size("program", data, max_bytes)
     if not data.startswith(_PROGRAM_START):

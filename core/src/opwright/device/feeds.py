@@ -104,11 +104,7 @@ def ready_feed(
 
     An array on the host must have the dtype of the variable; Python numbers and lists are converted
     to it, where it holds them. An array on the device is used there, without a copy to the host.
-
-    Raises
-    ------
-    FeedError
-        Where dtype or shape do not fit the variable, or the array lies on another device.
+    FeedError where dtype or shape do not fit, or the array lies on another device.
     """
     if isinstance(value, np.ndarray):
         return make_ready(_borrow(value, spec))

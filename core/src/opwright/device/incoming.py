@@ -83,16 +83,9 @@ def read_host(value: Any, who: str, dtype: str | None = None, beside: str = "") 
 def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = "") -> NDArray[Any]:
     """Return a value on the host as an array over the same memory, strides and byte order.
 
-    Parameters
-    ----------
-    value : array_like
-        An array, or a NumPy scalar, keeps its dtype.
-    who : str
-        Operator and slot, or feed, for messages.
-    dtype : str, optional
-        The dtype for Python numbers and lists; by default the dtype that NumPy gives them.
-    beside : str
-        The value that has this dtype and may be cast, for messages.
+    `dtype` is that of Python numbers and lists, by default the one that NumPy gives them; arrays
+    and NumPy scalars keep theirs. `who` (operator and slot, or feed) and `beside` (the value that
+    has this dtype and may be cast) are for messages.
 
     Raises
     ------

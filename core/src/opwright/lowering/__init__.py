@@ -40,11 +40,8 @@ __all__ = [
 def lower(request: LowerRequest) -> LoweredPlan:
     """Decide everything that can be decided before a run.
 
-    Raises
-    ------
-    OpwrightError
-        If shapes or dtypes do not fit, a variable is read before it is written, or no kernel is
-        registered; nothing has been run or changed then.
+    OpwrightError if shapes or dtypes do not fit, a variable is read before it is written, or no
+    kernel is registered; nothing has been run or changed then.
     """
     was_enabled = gc.isenabled()
     gc.disable()  # a plan has many long-lived objects: each collection would scan them again

@@ -22,13 +22,8 @@ def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
 
     The graph is verified after a pass that changed the list of operators, with OPWRIGHT_STRICT=1
     after every pass: a graph that lost a value is an error here, not a wrong number later.
-
-    Raises
-    ------
-    PluginError
-        If the target names an unknown pass, or a pass fails or leaves the graph inconsistent.
-    ProgramError
-        If a pass refuses the program.
+    PluginError if the target names an unknown pass, or a pass fails or leaves such a graph;
+    ProgramError if a pass refuses the program.
     """
     if graph.keep_all:
         return

@@ -18,31 +18,14 @@ from opwright.registry.import_notes import ImportNotes
 
 
 class Settings(NamedTuple):
-    """The environment variables about plugins.
+    """The environment variables about plugins; lists are names separated by commas."""
 
-    Attributes
-    ----------
-    allowed : tuple of str or None
-        OPWRIGHT_PLUGINS, names separated by commas: only these are loaded; None: all.
-    strict : bool
-        OPWRIGHT_STRICT=1: the first failure is an error.
-    cache_folder : str or None
-        Where the index and the notes of imports are; None: nowhere.
-    checked : bool
-        OPWRIGHT_CHECKED=1: plans watch what kernels do to their arguments.
-    isolated : tuple of str
-        OPWRIGHT_ISOLATE, names separated by commas: their kernels of the host run in processes of
-        their own.
-    isolate_time_limit_s : float
-        OPWRIGHT_ISOLATE_TIME_LIMIT, seconds that such a kernel may take.
-    """
-
-    allowed: tuple[str, ...] | None = None
-    strict: bool = False
-    cache_folder: str | None = None
-    checked: bool = False
-    isolated: tuple[str, ...] = ()
-    isolate_time_limit_s: float = 60.0
+    allowed: tuple[str, ...] | None = None  # OPWRIGHT_PLUGINS: only these are loaded; None: all
+    strict: bool = False  # OPWRIGHT_STRICT=1: the first failure is an error
+    cache_folder: str | None = None  # of the index and the notes of imports; None: nowhere
+    checked: bool = False  # OPWRIGHT_CHECKED=1: plans watch what kernels do to their arguments
+    isolated: tuple[str, ...] = ()  # OPWRIGHT_ISOLATE: kernels of the host in other processes
+    isolate_time_limit_s: float = 60.0  # OPWRIGHT_ISOLATE_TIME_LIMIT, of such a kernel
 
     @staticmethod
     def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
@@ -104,21 +87,9 @@ def discover(
 ) -> Discovery:
     """Find the installed plugins and fill registries with what they provide.
 
-    Parameters
-    ----------
-    paths : sequence of str, optional
-        Where to look; by default ``sys.path``.
-    settings : Settings, optional
-        By default those of the environment.
-    core_version : str
-        Version of opwright; indexes of another one are not read.
-
-    Raises
-    ------
-    SettingError
-        For an unknown name in OPWRIGHT_PLUGINS.
-    PluginError
-        With OPWRIGHT_STRICT=1 for any failure.
+    `paths` is by default ``sys.path``, `settings` those of the environment; an index of another
+    `core_version` is not read. SettingError for an unknown name in OPWRIGHT_PLUGINS, PluginError
+    for any failure with OPWRIGHT_STRICT=1.
     """
     settings = Settings.from_environment() if settings is None else settings
     sources = scan(paths)

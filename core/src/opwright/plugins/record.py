@@ -27,30 +27,18 @@ class WatchedFile(NamedTuple):
 class PluginRecord(NamedTuple):
     """One plugin and everything that it registers; nothing of it has been imported.
 
-    Attributes
-    ----------
-    source : Source
-        The entry point of the plugin.
-    ops, kernels, devices, passes, options : tuple
-        Its registrations, in the order of its hooks.
-    files : tuple of WatchedFile
-        Files that must be unchanged for the record to be valid; empty: it is valid in this process
-        only.
-    load_ms : float
-        How long importing its hook module and running its hooks took.
-    from_index : bool
-        Whether it was read from the index instead.
+    Registrations are in the order of the hooks of the plugin.
     """
 
-    source: Source
+    source: Source  # its entry point
     ops: tuple[OpRegistration, ...] = ()
     kernels: tuple[KernelRegistration, ...] = ()
     devices: tuple[DeviceRegistration, ...] = ()
     passes: tuple[PassRegistration, ...] = ()
     options: tuple[OptionRegistration, ...] = ()
-    files: tuple[WatchedFile, ...] = ()
-    load_ms: float = 0.0
-    from_index: bool = False
+    files: tuple[WatchedFile, ...] = ()  # unchanged while it is valid; none: in this process only
+    load_ms: float = 0.0  # how long importing its hook module and running its hooks took
+    from_index: bool = False  # whether it was read from the index instead
 
     @property
     def package(self) -> Package:

@@ -24,29 +24,14 @@ _FIRST: Final = ("opwright-std", "opwright-cpu", "opwright-cuda", "opwright-nn")
 
 
 class Source(NamedTuple):
-    """One entry point of the group: a plugin that is installed, and not imported.
+    """One entry point of the group: a plugin that is installed, and not imported."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the entry point, which is the plugin's: ``"acme"``.
-    target : str
-        ``"module"`` or ``"module:attribute"``.
-    distribution, version : str
-        The distribution that provides it: ``"opwright-acme"``, ``"1.0"``.
-    location : str
-        Folder of its metadata, or a text in its place.
-    stamp : int
-        Time of change of ``entry_points.txt`` in ns, so that a new install is noticed; 0 where
-        there is none.
-    """
-
-    name: str
-    target: str
-    distribution: str
+    name: str  # of the entry point, which is the plugin's: "acme"
+    target: str  # "module" or "module:attribute"
+    distribution: str  # "opwright-acme"
     version: str
-    location: str
-    stamp: int
+    location: str  # the folder of its metadata, or a text in its place
+    stamp: int  # when entry_points.txt changed, in ns: a new install is noticed; 0 without the file
 
 
 class _Distribution(NamedTuple):

@@ -202,12 +202,8 @@ def define_outputs(
 ) -> None:
     """Create the output variables that do not exist, after checking those that do.
 
-    Raises
-    ------
-    ShapeError, DtypeError
-        If a variable exists with another known shape or another dtype.
-    ProgramError
-        If the variable belongs to an enclosing block: a body writes only its own variables.
+    ShapeError or DtypeError if a variable exists with another known shape or another dtype;
+    ProgramError if it belongs to an enclosing block: a body writes only its own variables.
     """
     local = block.vars
     undefined: list[tuple[str, Inferred]] = []

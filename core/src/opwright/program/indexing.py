@@ -34,13 +34,8 @@ class _Cut(NamedTuple):
 def read_key(x: Variable, key: Any) -> list[Call]:
     """Return the operators that index a variable, in order; none if the key takes all of it.
 
-    Raises
-    ------
-    ShapeError
-        For more indices than x has axes, a position outside a known axis, a step of 0, and an
-        unknown number of axes.
-    SlotError
-        For a mask, for several arrays of positions, and for what is no index.
+    ShapeError for more indices than x has axes, a position outside a known axis, a step of 0, and
+    an unknown number of axes; SlotError for a mask, several arrays of positions, and no index.
     """
     parts = list(key) if isinstance(key, tuple) else [key]
     parts = [np.asarray(part) if isinstance(part, list) else part for part in parts]

@@ -26,12 +26,8 @@ Given = Variable | str | Iterable[Variable | str] | None
 def definition_of(op_type: str, operators: OpRegistry | None = None) -> OpDefinition:
     """Return the definition of an operator type, in the current Context unless others are given.
 
-    Raises
-    ------
-    OperatorNotFoundError
-        If no plugin provides it; the message names the nearest type.
-    ProgramError
-        For a plan-only type, which no program can have.
+    OperatorNotFoundError if no plugin provides it; ProgramError for a plan-only type, which no
+    program can have.
     """
     if operators is None:
         operators = current_operators()
@@ -171,7 +167,6 @@ def _make_operator(op_type: str, inputs: Slots, outputs: Slots, attrs: Any) -> O
 def _split(
     proto: OpProto, given: Mapping[str, Any]
 ) -> tuple[dict[str, Given], dict[str, Given], dict[str, Any]]:
-    """Return inputs, outputs and attributes."""
     known: tuple[Mapping[str, object], ...]
     known = (proto.input_slots, proto.output_slots, proto.attr_protos)
     for name in given:

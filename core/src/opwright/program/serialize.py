@@ -88,12 +88,8 @@ def program_to_bytes(
 def program_from_proto(message: pb.ProgramDesc | bytes, program: Program) -> Program:
     """Read the program of a message, or of the bytes of one, into an empty program; return it.
 
-    Raises
-    ------
-    FormatError
-        If the message is no program, or one that no release of opwright has written.
-    OperatorNotFoundError
-        If an operator is unknown; the message names the package to install.
+    FormatError if the message is no program, or one that no release of opwright has written;
+    OperatorNotFoundError names the package to install.
     """
     if isinstance(message, bytes):
         message = messages.program_from_bytes(message)

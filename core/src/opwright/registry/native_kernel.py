@@ -49,33 +49,12 @@ class NativeKernel:
         deterministic: bool = False,
         typed_by_value: bool = False,
     ) -> _runtime.Prepared:
-        """Make the kernel ready for attributes and metas.
+        """Make the kernel ready for attributes that are given, and for metas, slot by slot.
 
-        Parameters
-        ----------
-        proto : OpProto
-            The operator.
-        metas : (inputs, outputs)
-            Slot by slot, in the order of the OpProto; an absent slot is empty.
-        attrs : mapping
-            Those that are not absent.
-        packable : sequence of int
-            Flat arguments that the plan reads from the scope and never writes.
-        n_threads : int
-            The number of threads that the kernel will be called with.
-        device : Device, optional
-            None: the host.
-        deterministic : bool
-            Whether `n_threads` is the same on every machine, so that bits are.
-        typed_by_value : bool
-            Whether the types of attributes follow from the values, not from the OpProto.
-
-        Raises
-        ------
-        RefusedError
-            With the kernel's reason.
-        KernelError
-            Where prepare fails otherwise.
+        `packable` are the flat arguments that the plan reads from the scope and never writes. With
+        `deterministic`, `n_threads` is the same on every machine, so that bits are. The types of
+        attributes are those of the OpProto, with `typed_by_value` those of the values. RefusedError
+        has the kernel's reason; KernelError where prepare fails otherwise.
         """
         if typed_by_value:
             typed = [(name, _type_number(name, value), value) for name, value in attrs.items()]

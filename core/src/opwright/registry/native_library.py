@@ -108,12 +108,8 @@ class NativeLibrary:
     def load_definition(self, type: str, hidden: bool = False) -> OpDefinition:
         """Return the definition of one of the library's operators.
 
-        Raises
-        ------
-        PluginError
-            Where the library has none of this type.
-        RegistrationError
-            Where its description breaks a rule, or does not agree with `hidden` in the hook.
+        PluginError where the library has none of this type; RegistrationError where its description
+        breaks a rule, or does not agree with `hidden` in the hook.
         """
         index = self._op_index.get(type)
         if index is None:

@@ -97,12 +97,8 @@ class OpRegistry(NamedRegistry[OpEntry]):
     def find(self, type: str) -> OpDefinition | None:
         """Return the definition of an operator, or None where no plugin provides it.
 
-        ``<type>_grad`` is derived where the gradient rule of ``<type>`` is a `grad_op`.
-
-        Raises
-        ------
-        PluginError, RegistrationError
-            Where a plugin names a definition that cannot be imported, or is none.
+        ``<type>_grad`` is derived where the gradient rule of ``<type>`` is a `grad_op`. PluginError
+        or RegistrationError where a plugin names a definition that cannot be imported, or is none.
         """
         definition = self._definitions.get(type)
         if definition is None:

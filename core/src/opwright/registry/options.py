@@ -50,12 +50,8 @@ class OptionRegistry(NamedRegistry[OptionEntry]):
     ) -> dict[str, Any]:
         """Return the options that differ from their defaults, sorted by name.
 
-        `who` begins the error. Options in `before` hold where `chosen` does not name them.
-
-        Raises
-        ------
-        SettingError
-            For an unknown option, naming the nearest, and for a value of another type.
+        Options in `before` hold where `chosen` does not name them. SettingError, which begins with
+        `who`, for an unknown option and for a value of another type.
         """
         if not isinstance(chosen, Mapping):
             example = next(iter(self._entries), "cuda.allow_tf32")

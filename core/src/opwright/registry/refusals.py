@@ -21,12 +21,8 @@ def find_refusal(target: str, package: Package, options: Mapping[str, Any]) -> s
     """Ask a plugin's function why kernels would refuse here; None where they would not.
 
     `target` is ``"module:attribute"`` of a function without arguments, or of ``options`` (the value
-    of every option), which returns a text or None. The reason is one line.
-
-    Raises
-    ------
-    PluginError
-        Where the function cannot be imported, raises, or returns something else.
+    of every option), which returns a text or None. The reason is one line. PluginError where the
+    function cannot be imported, raises, or returns something else.
     """
     from inspect import signature  # only where a function is asked
 

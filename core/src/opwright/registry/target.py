@@ -17,14 +17,9 @@ def load_target(
     """Import the module of `target` and return its attribute.
 
     `who` is the operator, kernel, device or pass that needs it, and begins errors. `notes` records
-    the import while it lasts, in case it ends the process.
-
-    Raises
-    ------
-    OutOfMemoryError
-        Where there is no memory for the import at the moment.
-    PluginError
-        Where the module cannot be imported, has ended processes before, or lacks the attribute.
+    the import while it lasts, in case it ends the process. OutOfMemoryError where there is no
+    memory for it now; PluginError where it fails, has ended processes before, or lacks the
+    attribute.
     """
     module, _, attribute = target.partition(":")
     try:

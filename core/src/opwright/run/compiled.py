@@ -22,26 +22,13 @@ from opwright.run.plan_cache import PlanCache
 
 
 class PreparedRun(NamedTuple):
-    """A plan, and the arguments of a run.
-
-    Attributes
-    ----------
-    lowered : LoweredPlan
-    feeds : tuple of array
-        In the order of the plan's feeds.
-    scope : Scope
-        Contains the persistable variables.
-    written : frozenset of str
-        Every name that the operators write.
-    fetch_device : bool
-        Whether fetches stay on the device.
-    """
+    """A plan, and the arguments of a run."""
 
     lowered: LoweredPlan
-    feeds: tuple[Any, ...]
-    scope: _runtime.Scope
-    written: frozenset[str]
-    fetch_device: bool = False
+    feeds: tuple[Any, ...]  # in the order of the plan's feeds
+    scope: _runtime.Scope  # of the persistable variables
+    written: frozenset[str]  # every name that the operators write
+    fetch_device: bool = False  # whether fetches stay on the device
 
 
 class CompiledSource:
@@ -111,12 +98,8 @@ class CompiledSource:
     def lower(self, feeds: dict[str, Any]) -> tuple[LoweredPlan, tuple[Any, ...]]:
         """Return the plan for these feeds and the current scope, and the feeds as arrays.
 
-        Those on the network's device are `Tensor` objects.
-
-        Raises
-        ------
-        FeedError
-            For a missing or unknown feed, or one of a wrong shape.
+        Those on the network's device are `Tensor` objects. FeedError for a missing or unknown feed,
+        or one of a wrong shape.
         """
         check_feed_names(feeds, self._names)
         device, context = self._device, self._target.context

@@ -35,13 +35,8 @@ def append_constant(block: Block, value: Any, dtype: str | None, who: str, besid
 
     `dtype` is that of numbers and lists, by default the one that NumPy gives them; `who` (operator
     and slot) and `beside` (the slot whose dtype this is) are for messages.
-
-    Raises
-    ------
-    DtypeError
-        For a number that the dtype cannot represent, and whole numbers beyond 2**53.
-    ShapeError
-        For an array that is too large.
+    DtypeError for a number that the dtype cannot represent, and whole numbers beyond 2**53;
+    ShapeError for an array that is too large.
     """
     if isinstance(value, float):  # float64 of NumPy, too, is a Python float and gets this dtype
         value = float(value)

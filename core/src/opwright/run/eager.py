@@ -114,7 +114,6 @@ class EagerSource:
         return self._run(given, attrs, args[n_inputs:])
 
     def _as_list(self, slot: VarProto, value: Any) -> list[Any]:
-        """Return the variables or arrays of one slot."""
         if value is Missing.VALUE or (value is None and not slot.optional):
             raise SlotError(
                 f"{self._proto.type}: input {slot.name!r} is required, got none; pass {slot.name}="

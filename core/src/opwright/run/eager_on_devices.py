@@ -69,12 +69,8 @@ class EagerOnDevices:
     def locate(self, given: Given) -> Located | None:
         """Return the device of the arrays; None for the host.
 
-        Raises
-        ------
-        DeviceNotFoundError
-            If no plugin provides that device.
-        SlotError
-            If they are on several devices, or some of them on the host.
+        DeviceNotFoundError if no plugin provides it; SlotError if they are on several devices, or
+        some of them on the host.
         """
         if all(isinstance(item, HOST_KINDS) for items in given for item in items):
             return None

@@ -134,7 +134,6 @@ class GraphBuilder:
         return given or name in self.inner_names or name in self.graph.written_names
 
     def _values(self, definition: OpDefinition, inputs: Names) -> tuple[tuple[Value, ...], ...]:
-        """Return the values of the names in each input slot."""
         env = self.env
         slots: list[tuple[Value, ...]] = []
         try:

@@ -32,16 +32,14 @@ MAX_RANK: Final = 64
 
 
 class Choice(NamedTuple):
-    """A kernel that was chosen for a signature.
-
-    ``reuse`` are the positions of output and input slots, of one value each and equal in size and
-    dtype, that may share memory; ``refusals`` are better kernels, and why they cannot be used.
-    """
+    """A kernel that was chosen for a signature."""
 
     entry: KernelEntry
     prepared: Prepared
+    # Positions of output and input slots, of one value each and equal in size and dtype, that may
+    # share memory.
     reuse: tuple[tuple[int, int], ...]
-    refusals: Refusals
+    refusals: Refusals  # better kernels, and why they cannot be used
 
 
 class Signature:

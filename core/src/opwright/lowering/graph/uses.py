@@ -64,7 +64,6 @@ class Uses:
                         rewrites.setdefault(buffer, [first_write[buffer]]).append(position)
 
     def _reads_of(self, buffer: Buffer) -> list[int]:
-        """Return the sorted positions at which memory is read."""
         if self._reads is None:
             reads: dict[Buffer, list[int]] = defaultdict(list)
             for value, readers in self._readers.items():
@@ -75,7 +74,6 @@ class Uses:
         return self._reads.get(buffer, [])
 
     def _writes_of(self, buffer: Buffer) -> Sequence[int]:
-        """Return the sorted positions at which memory is written."""
         if buffer in self._rewrites:
             return self._rewrites[buffer]
         return (self._first_write[buffer],) if buffer in self._first_write else ()

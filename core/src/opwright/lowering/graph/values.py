@@ -213,15 +213,11 @@ class LoweredOp:
 
 
 class Continuation(NamedTuple):
-    """The operators after one whose output shapes depend on values.
+    """The operators after one whose output shapes depend on values."""
 
-    ``resolve`` lowers them for the shapes of the values ``dynamic``; they read the values
-    ``crossing`` by name.
-    """
-
-    dynamic: tuple[Value, ...]
-    crossing: dict[str, Value]
-    resolve: Callable[[tuple[tuple[int, ...], ...]], Any]
+    dynamic: tuple[Value, ...]  # these values
+    crossing: dict[str, Value]  # what they read, by name
+    resolve: Callable[[tuple[tuple[int, ...], ...]], Any]  # lowers them for shapes of `dynamic`
 
 
 def _flatten(slots: Iterable[Iterable[Value]]) -> list[Value]:

@@ -28,10 +28,7 @@ def prepare_isolated(
 ) -> _runtime.Prepared | Refuse:
     """Return what runs a kernel in the process of its plugin, or the kernel's refusal.
 
-    Raises
-    ------
-    KernelError
-        If ``prepare`` fails, ends the process, or does not return.
+    KernelError if ``prepare`` fails, ends the process, or does not return.
     """
     proto, signature = op.definition.proto, signature_of(op)
     call = KernelCall(

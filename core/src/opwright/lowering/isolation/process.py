@@ -64,13 +64,7 @@ class KernelProcess:
         self._owner = os.getpid()
 
     def ask(self, who: str, *request: Any) -> Any:
-        """Return the answer to a request.
-
-        Raises
-        ------
-        KernelError
-            If the process ends, or takes too long and is ended; the message begins with `who`.
-        """
+        """Return the answer to a request; KernelError if the process ends, or takes too long."""
         connection = self._start()
         try:
             if self._is_new:

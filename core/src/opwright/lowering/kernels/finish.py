@@ -37,10 +37,7 @@ class Unfinished(NamedTuple):
 def finish_kernels(graph: Graph) -> None:
     """Complete what the chosen kernels have deferred, and prepare them again.
 
-    Raises
-    ------
-    OpwrightError
-        If a kernel's ``prepare`` fails now; the message names the operator.
+    OpwrightError if a kernel's ``prepare`` fails now; the message names the operator.
     """
     if not graph.unfinished:
         return

@@ -38,11 +38,7 @@ def prepare_kernel(
     `device` is the device type of the operator; `packable` are the flat arguments that the plan
     reads from the scope and never writes. The kernel adds to `deferred` what it defers to the end
     of lowering, and the result then only describes the kernel; without it nothing can be deferred.
-
-    Raises
-    ------
-    OpwrightError
-        If prepare fails without refusing.
+    OpwrightError if prepare fails without refusing.
     """
     if device == HOST_DEVICE and entry.package.plugin in Settings.from_environment().isolated:
         from opwright.lowering.isolation import prepare_isolated  # imports take 10 ms
@@ -70,7 +66,6 @@ def _attributes(op: LoweredOp) -> dict[str, Any]:
 
 
 def _duplicable(op: LoweredOp) -> list[int]:
-    """Return the positions of the slots that take lists."""
     proto = op.definition.proto
     return [i for i, slot in enumerate((*proto.inputs, *proto.outputs)) if slot.duplicable]
 
@@ -78,7 +73,6 @@ def _duplicable(op: LoweredOp) -> list[int]:
 def _prepare_function(
     entry: KernelEntry, layout: PythonLayout, op: LoweredOp, device: str, target: Target
 ) -> _runtime.Prepared | Refuse:
-    """Prepare a Python function, which takes attributes beside arrays."""
     reason = _find_lack_of_arrays(device, target)
     if reason is not None:
         return Refuse(reason)
@@ -117,7 +111,6 @@ def _prepare_class(
     target: Target,
     deferred: list[tuple[Complete, Any]] | None,
 ) -> _runtime.Prepared | Refuse:
-    """Call a Python kernel's ``prepare``."""
     ctx = _make_context(op, device, target)
     ctx.deferred = deferred
     try:

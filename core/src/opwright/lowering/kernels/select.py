@@ -46,12 +46,8 @@ NOT_DETERMINISTIC: Final = f"{REFUSED}two runs may give other bits, and the plan
 def select_kernels(graph: Graph) -> None:
     """Choose and prepare a kernel for every operator that has none yet.
 
-    Raises
-    ------
-    KernelNotFoundError
-        It lists the registered kernels, refusals with reasons, and what to install.
-    LockError
-        It lists the operators without a locked kernel.
+    KernelNotFoundError lists the registered kernels, refusals with reasons, and what to install;
+    LockError the operators without a locked kernel.
     """
     falls_back = False
     unserved = []

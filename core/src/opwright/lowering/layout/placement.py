@@ -10,45 +10,20 @@ from opwright.registry import HOST_DEVICE
 
 @dataclass(slots=True)
 class Placement:
-    """Counts of one plan, with the bodies of its control flow.
+    """Counts of one plan, with the bodies of its control flow."""
 
-    Attributes
-    ----------
-    device : str
-        Device of the plan: its type, and its number where that is not 0.
-    operators : int
-        Operators that run, after passes.
-    python_steps : int
-        Operators with a Python kernel.
-    kernels : Counter
-        Operators by ``device/library``.
-    types : Counter
-        Operators by type, after fusion.
-    refusals : dict of str to str
-        Better kernels that cannot be used, and why, with one reason each.
-    copies : int
-        Copies between buffers or devices.
-    bytes_moved : int
-        Bytes that these copies move in one run.
-    n_threads : int
-        Threads that the kernels of the plan itself use; a body of control flow has its own number.
-    prepare_s : float
-        Seconds spent in the ``prepare`` of kernels.
-    graph_refusal : str
-        Why the device launches the operators one by one. Empty if it replays them as one graph,
-        which it records in the second run.
-    """
-
-    device: str
-    operators: int = 0
-    python_steps: int = 0
-    kernels: Counter[str] = field(default_factory=Counter)
-    types: Counter[str] = field(default_factory=Counter)
-    refusals: dict[str, str] = field(default_factory=dict)
-    copies: int = 0
-    bytes_moved: int = 0
-    n_threads: int = 1
-    prepare_s: float = 0.0
+    device: str  # type, and number where that is not 0
+    operators: int = 0  # that run, after passes
+    python_steps: int = 0  # operators with a Python kernel
+    kernels: Counter[str] = field(default_factory=Counter)  # operators by ``device/library``
+    types: Counter[str] = field(default_factory=Counter)  # operators by type, after fusion
+    refusals: dict[str, str] = field(default_factory=dict)  # better kernels, with one reason each
+    copies: int = 0  # between buffers or devices
+    bytes_moved: int = 0  # by these copies in one run
+    n_threads: int = 1  # of the plan itself; a body of control flow has its own number
+    prepare_s: float = 0.0  # spent in the ``prepare`` of kernels
+    # Why the device launches the operators one by one. Empty if it replays them as one graph, which
+    # it records in the second run.
     graph_refusal: str = ""
 
     def add_child(self, child: Placement) -> None:

@@ -71,10 +71,7 @@ def link_text(name: str) -> str:
 def saving_to(folder: Path) -> Iterator[Saver]:
     """Prepare a folder, and remove the files that ended savers have left in it.
 
-    Raises
-    ------
-    FileTakenError
-        If something that `save` has not made has the name of a link at its top.
+    FileTakenError if something that `save` has not made has the name of a link at its top.
     """
     make_folder(folder)
     _check_links(folder)

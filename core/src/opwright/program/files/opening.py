@@ -103,13 +103,7 @@ def read_saved(folder: Path, read: Callable[[SavedPair], Read]) -> Read:
     """Return what `read` returns for the newest generation, or for a pair by itself.
 
     If that fails, and another process has saved meanwhile, the new generation is read instead.
-
-    Raises
-    ------
-    FileMissingError
-        If the folder has no saved program.
-    FormatError, OSError
-        The errors of `read` for what is still the newest generation.
+    FileMissingError if the folder has no saved program.
     """
     for _ in range(_MAX_TRIES):
         newest = find_newest(folder)

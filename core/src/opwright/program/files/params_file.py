@@ -91,13 +91,9 @@ def check_belongs(path: Path, mark: ParamsMark, program: bytes) -> None:
 def read_params(path: Path, handle: int, program: bytes, expected: Expected) -> Arrays:
     """Return the arrays of an open parameters file, all of `expected` and no others.
 
-    Names, dtypes and shapes are compared before any data is read.
-
-    Raises
-    ------
-    FormatError
-        If the file is truncated, foreign, damaged or of another program; if tensors are missing,
-        extra or of another shape, with their names.
+    Names, dtypes and shapes are compared before any data is read. FormatError if the file is
+    truncated, foreign, damaged or of another program, or if tensors are missing, extra or of
+    another shape.
     """
     header = read_header(path, handle)
     mark = _mark_in(path, header.metadata)

@@ -84,13 +84,7 @@ def data_of(array: NDArray[Any]) -> memoryview:
 
 
 def read_header(path: Path, handle: int) -> Header:
-    """Return the header of an open file.
-
-    Raises
-    ------
-    FormatError
-        If it is truncated or foreign, or contradicts itself or the size of the file.
-    """
+    """Return the header of an open file; FormatError if that contradicts itself or the size."""
     size_bytes = os.fstat(handle).st_size
     if size_bytes < _LENGTH_BYTES:
         _refuse(path, f"{size_bytes} bytes")

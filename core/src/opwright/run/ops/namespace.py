@@ -51,13 +51,7 @@ class Finder:
                     self._names.pop("__table__", None)
 
     def find(self, name: str) -> Callable[..., Any] | ModuleType:
-        """Return the function of an operator, or the namespace of a plugin.
-
-        Raises
-        ------
-        AttributeError
-            If there is neither; it is an `OperatorNotFoundError` too, and names the nearest.
-        """
+        """Return the function of an operator, or the namespace of a plugin, else AttributeError."""
         if name.startswith("__"):
             raise AttributeError(f"module {self._names['__name__']!r} has no attribute {name!r}")
         context = current_context()
