@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import numpy as np
 import pytest
 
 import opwright as ow
 from opwright import Context, context_guard
-from opwright.errors import KernelError, KernelNotFoundError, SettingError
+from opwright.errors import (
+    KernelError,
+    KernelNotFoundError,
+    MissingRequirementError,
+    SettingError,
+)
 
 X = np.array([1.0, 2.5, -3.0])
 WHO = r"acme.scale\[cpu, float64, acme\] of opwright-acme 1.0"
@@ -191,3 +197,11 @@ def test_an_operator_that_only_passes_make_is_isolated_too(monkeypatch):
     placement = network.placement()
     assert set(placement.types) == {"std.elementwise_chain"}
     assert placement.python_steps == 1
+
+
+def test_without_the_kit_it_is_named(monkeypatch):
+    monkeypatch.setenv("OPWRIGHT_ISOLATE", "cpu")
+    monkeypatch.setitem(sys.modules, "opwright_kit", None)
+    text = r'prepare_isolated: opwright-kit provides this.*pip install "opwright\[dev\]"'
+    with context_guard(Context.discover()), pytest.raises(MissingRequirementError, match=text):
+        ow.ops.add(X, X)

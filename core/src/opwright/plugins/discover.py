@@ -25,14 +25,12 @@ class Settings(NamedTuple):
     cache_folder: str | None = None  # of the index and the notes of imports; None: nowhere
     checked: bool = False  # OPWRIGHT_CHECKED=1: plans watch what kernels do to their arguments
     isolated: tuple[str, ...] = ()  # OPWRIGHT_ISOLATE: kernels of the host in other processes
-    isolate_time_limit_s: float = 60.0  # OPWRIGHT_ISOLATE_TIME_LIMIT, of such a kernel
 
     @staticmethod
     def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
         """Read the environment variables; an empty one counts as unset.
 
-        SettingError for a switch that is neither 0 nor 1, and for a time limit that is no positive
-        number.
+        SettingError for a switch that is neither 0 nor 1.
         """
         env = os.environ if environ is None else environ
         return Settings(
@@ -41,23 +39,11 @@ class Settings(NamedTuple):
             index.find_cache_folder(env),
             _read_switch("OPWRIGHT_CHECKED", env),
             _read_names("OPWRIGHT_ISOLATE", env),
-            _read_seconds("OPWRIGHT_ISOLATE_TIME_LIMIT", env, 60.0),
         )
 
 
 def _read_names(name: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, environ.get(name, "").split(","))))
-
-
-def _read_seconds(name: str, environ: Mapping[str, str], default: float) -> float:
-    text = environ.get(name, "").strip()
-    try:
-        seconds = float(text) if text else default
-    except ValueError:
-        seconds = 0.0
-    if not 0.0 < seconds < float("inf"):
-        raise SettingError(f"{name}: must be a number of seconds above 0, got {text!r}; set it so")
-    return seconds
 
 
 def _read_switch(name: str, environ: Mapping[str, str]) -> bool:

@@ -1,7 +1,7 @@
 """opwright-kit: for authors of operators, kernels and devices.
 
-A conformance kit, templates, timings, drawings, profiles and stubs, mostly used by commands such as
-``opwright check``. Names are imported when they are first used.
+A conformance kit, templates, timings, drawings, profiles, stubs and isolated kernels, mostly used
+by commands such as ``opwright check``. Names are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from opwright_kit.drawing import DrawnLayer, LayerDrawing
     from opwright_kit.drawing import frame_program as frame
     from opwright_kit.drawing import write_page as draw
+    from opwright_kit.isolation import prepare_isolated
     from opwright_kit.profiling import profile
     from opwright_kit.testing import check_package, run_kernel
 
@@ -24,6 +25,7 @@ _HOMES = {
     "check_package": ("opwright_kit.testing", "check_package"),
     "draw": ("opwright_kit.drawing", "write_page"),
     "frame": ("opwright_kit.drawing", "frame_program"),
+    "prepare_isolated": ("opwright_kit.isolation", "prepare_isolated"),
     "profile": ("opwright_kit.profiling", "profile"),
     "run_kernel": ("opwright_kit.testing", "run_kernel"),
 }
@@ -35,6 +37,7 @@ __all__ = [
     "check_package",
     "draw",
     "frame",
+    "prepare_isolated",
     "profile",
     "run_kernel",
 ]

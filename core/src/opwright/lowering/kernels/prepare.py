@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
+from opwright.describe.kit import load_tool
 from opwright.device.opening import find_helper, find_lack_of_arrays, open_device
 from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
 from opwright.lowering.graph.making import signature_of
@@ -41,9 +42,9 @@ def prepare_kernel(
     OpwrightError if prepare fails without refusing.
     """
     if device == HOST_DEVICE and entry.package.plugin in Settings.from_environment().isolated:
-        from opwright.lowering.isolation import prepare_isolated  # imports take 10 ms
-
-        return prepare_isolated(entry, op, packable, target)
+        prepare_isolated = load_tool("prepare_isolated")
+        options = target.options or ()
+        return prepare_isolated(entry, op, packable, options, target.deterministic)  # type: ignore[no-any-return]
     if entry.is_native:
         return _prepare_native(entry, op, device, packable, target)
     if entry.layout is not None:

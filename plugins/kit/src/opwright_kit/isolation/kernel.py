@@ -2,44 +2,69 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from opwright import _runtime
-from opwright.describe.dtypes import canonical_dtype
-from opwright.errors import KernelError
-from opwright.lowering.graph.making import signature_of
-from opwright.lowering.isolation.process import KernelCall, KernelProcess
-from opwright.plugins.discover import Settings
-from opwright.registry.prepare_context import Refuse, Unsupported
+import numpy as np
 
-if TYPE_CHECKING:
-    from opwright.describe.op_proto import OpProto
-    from opwright.lowering.graph.values import LoweredOp
-    from opwright.lowering.request import Target
-    from opwright.registry import KernelEntry
+from opwright.errors import KernelError, SettingError
+from opwright.kernel import KernelEntry, Refuse, Unsupported
+from opwright.op import OpProto, canonical_dtype
+from opwright.rewriting import LoweredOp
+from opwright.runtime import Prepared, prepare_python
+from opwright_kit.isolation.process import KernelCall, KernelProcess, Options
+
+TIME_LIMIT: Final = "OPWRIGHT_ISOLATE_TIME_LIMIT"
+"""The environment variable with the seconds that an isolated kernel may take."""
+
+_DEFAULT_LIMIT_S: Final = 60.0
 
 _processes: Final[dict[str, tuple[object, KernelProcess]]] = {}
 """For each plugin: time limit and path for which a process was started, and the process."""
 
 
 def prepare_isolated(
-    entry: KernelEntry, op: LoweredOp, packable: tuple[int, ...], target: Target
-) -> _runtime.Prepared | Refuse:
+    entry: KernelEntry,
+    op: LoweredOp,
+    packable: tuple[int, ...],
+    options: Options,
+    deterministic: bool,
+) -> Prepared | Refuse:
     """Return what runs a kernel in the process of its plugin, or the kernel's refusal.
 
-    KernelError if ``prepare`` fails, ends the process, or does not return.
+    Lowering calls it for the plugins that OPWRIGHT_ISOLATE names.
+
+    Parameters
+    ----------
+    entry : KernelEntry
+    op : LoweredOp
+        The operator, with its values.
+    packable : tuple of int
+        Flat arguments that the plan reads from the scope and never writes.
+    options : tuple of (str, value)
+        Options that differ from their defaults.
+    deterministic : bool
+        Whether results must not depend on the number of threads.
+
+    Raises
+    ------
+    KernelError
+        If ``prepare`` fails, ends the process, or does not return.
+    SettingError
+        If OPWRIGHT_ISOLATE_TIME_LIMIT is no positive number.
     """
-    proto, signature = op.definition.proto, signature_of(op)
+    proto = op.definition.proto
     call = KernelCall(
         tuple(entry.key),
         tuple(entry.package),
         tuple(op.attrs.items()),
-        tuple(tuple((meta.shape, meta.dtype) for meta in slot) for slot in signature.inputs),
-        tuple(map(len, signature.outputs)),
+        tuple(tuple((v.meta.shape, v.meta.dtype) for v in slot) for slot in op.inputs),
+        tuple(map(len, op.outputs)),
         packable if entry.takes_prepare else (),
-        target.options or (),
-        target.deterministic,
+        options,
+        deterministic,
     )
     kernel = IsolatedKernel(entry, proto, call)
     if entry.takes_prepare:
@@ -47,7 +72,7 @@ def prepare_isolated(
         if refusal is not None:
             return refusal
     slots = (*proto.inputs, *proto.outputs)
-    return _runtime.prepare_python(
+    return prepare_python(
         kernel,
         list(range(len(slots))),
         duplicable=[i for i, slot in enumerate(slots) if slot.duplicable],
@@ -99,7 +124,7 @@ class IsolatedKernel:
             kind, value = process.ask(self._who, "run", call, places, memory.end)
             self._check(kind, value)
             for out, (place, shape, dtype) in zip(outputs, value, strict=True):
-                target = out.resize(shape) if isinstance(out, _runtime.Resizer) else out
+                target = out if isinstance(out, np.ndarray) else out.resize(shape)
                 target[...] = memory.view(place, shape, dtype)
 
     def _check(self, kind: str, value: Any) -> None:
@@ -114,10 +139,23 @@ def _as_tuple(slot: Any) -> tuple[Any, ...]:
 
 
 def _find_process(plugin: str) -> KernelProcess:
-    limit_s = Settings.from_environment().isolate_time_limit_s
+    limit_s = _read_time_limit()
     key = (limit_s, tuple(sys.path))
     old_key, process = _processes.get(plugin, (None, None))
     if process is None or old_key != key:
         process = KernelProcess(limit_s)
         _processes[plugin] = (key, process)  # the old one ends after its last request
     return process
+
+
+def _read_time_limit() -> float:
+    text = os.environ.get(TIME_LIMIT, "").strip()
+    try:
+        limit_s = float(text) if text else _DEFAULT_LIMIT_S
+    except ValueError:
+        limit_s = 0.0
+    if not 0.0 < limit_s < math.inf:
+        raise SettingError(
+            f"{TIME_LIMIT}: must be a number of seconds above 0, got {text!r}; set it so"
+        )
+    return limit_s

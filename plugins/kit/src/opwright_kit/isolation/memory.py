@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from opwright.describe.dtypes import dtype_to_numpy
+from opwright.op import dtype_to_numpy
 
 ALIGNMENT: Final = 64
 """Of each array, in bytes, as for other kernels."""

@@ -17,9 +17,9 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from opwright import get_num_threads
 from opwright.errors import KernelError
-from opwright.lowering.isolation.memory import SharedMemory
-from opwright.plugins.threads import get_num_threads
+from opwright_kit.isolation.memory import SharedMemory
 
 _LAST_WORDS_S: Final = 5.0
 """How long a process that has closed its connection may take to end."""
@@ -33,6 +33,9 @@ _LOOK_S: Final = 0.25
 Slots = tuple[tuple[tuple[tuple[int, ...], str], ...], ...]
 """Shape and dtype of each array of each slot."""
 
+Options = tuple[tuple[str, Any], ...]
+"""Name and value of each option that differs from its default."""
+
 
 class KernelCall(NamedTuple):
     """A kernel, with the shapes, attributes and options that it is prepared for."""
@@ -43,7 +46,7 @@ class KernelCall(NamedTuple):
     inputs: Slots
     counts: tuple[int, ...]  # how many arrays each output slot has
     packable: tuple[int, ...]  # flat inputs that the plan never writes
-    options: tuple[tuple[str, Any], ...]  # those that differ from their defaults
+    options: Options
     deterministic: bool
 
 
@@ -148,7 +151,7 @@ def _how_it_ended(code: int) -> str:
 def _start_process(connection: int, memory: int) -> subprocess.Popen[bytes]:
     """Start the process in its own group, so that Ctrl-C reaches only this one, which ends it."""
     path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
-    command = [sys.executable, "-P", "-m", "opwright.run.kernel_server"]
+    command = [sys.executable, "-P", "-m", "opwright_kit.isolation.server"]
     return subprocess.Popen(
         [*command, str(connection), str(memory), str(os.getpid())],
         stdin=subprocess.DEVNULL,

@@ -1,7 +1,7 @@
-"""The process that runs the kernels of an isolated plugin; see `opwright.lowering.isolation`.
+"""The process that runs the kernels of an isolated plugin; see `opwright_kit.isolation`.
 
-``python -m opwright.run.kernel_server CONNECTION MEMORY PARENT``: descriptors of a connection and
-of the shared memory, and the id of the process that has started this one.
+``python -m opwright_kit.isolation.server CONNECTION MEMORY PARENT``: descriptors of a connection
+and of the shared memory, and the id of the process that has started this one.
 """
 
 from __future__ import annotations
@@ -14,19 +14,23 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from opwright import _runtime
-from opwright.describe.dtypes import canonical_dtype, dtype_to_numpy
-from opwright.describe.meta import Meta
+from opwright import (
+    Network,
+    Operator,
+    Scope,
+    context_guard,
+    current_context,
+    set_num_threads,
+)
+from opwright.commands import end_with_parent, serve_requests
+from opwright.device import HOST_DEVICE
 from opwright.errors import KernelError, OpwrightError
-from opwright.lowering.isolation import KernelCall, SharedMemory
-from opwright.lowering.prepare_one import prepare_one
-from opwright.plugins.child import end_with_parent, serve_requests
-from opwright.plugins.context import context_guard, current_context
-from opwright.plugins.threads import set_num_threads
-from opwright.program import Operator
-from opwright.registry import HOST_DEVICE, KernelEntry, Package
-from opwright.registry.prepare_context import Refuse, Unsupported
-from opwright.run.network import Network
+from opwright.kernel import KernelEntry, Refuse, Unsupported, prepare_one
+from opwright.op import Meta, canonical_dtype, dtype_to_numpy
+from opwright.plugin import Package
+from opwright.runtime import CompiledNetwork
+from opwright_kit.isolation.memory import SharedMemory
+from opwright_kit.isolation.process import KernelCall
 
 _MAX_NETWORKS: Final = 256
 """How many networks are cached, each with its plans: the operators of a large model."""
@@ -39,7 +43,7 @@ class KernelNetwork(NamedTuple):
 
     names: list[str]  # of its inputs, flat
     variables: frozenset[str]  # those that are read from the scope, where the kernel may pack them
-    run: _runtime.CompiledNetwork
+    run: CompiledNetwork
 
 
 class Kernels:
@@ -130,7 +134,7 @@ class Kernels:
             run = Network([operator]).compile(
                 feed=[name for name in names if name not in variables],
                 fetch=fetches,
-                scope=_runtime.Scope(),
+                scope=Scope(),
                 passes=[],
                 options=dict(call.options),
                 deterministic=call.deterministic,
