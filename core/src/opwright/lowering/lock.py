@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from opwright.errors import LockError
+from opwright.lowering.locked import LockedKernel, LockedPass
 from opwright.registry import ANY, KernelEntry, KernelRegistry, Package, PassEntry
 from opwright.registry.registrations import key_text
 
@@ -17,25 +18,6 @@ if TYPE_CHECKING:
     from opwright.plugins.context import Context
 
 _WAY_OUT: Final = "to write the lock again: opwright lock, or network.lock().save(path)"
-
-
-class LockedKernel(NamedTuple):
-    """A kernel: its key, and the distribution and version that provide it."""
-
-    operator: str
-    device: str
-    dtype: str
-    library: str
-    package: str
-    version: str
-
-
-class LockedPass(NamedTuple):
-    """A pass that rewrites the plan, and the distribution and version that provide it."""
-
-    name: str
-    package: str
-    version: str
 
 
 class Choices:
@@ -97,7 +79,7 @@ class Lock:
         """
         from opwright.lowering.lock_file import read_lock  # imports json
 
-        return read_lock(os.fspath(path))
+        return Lock(*read_lock(os.fspath(path)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file of JSON, with a line for each kernel and pass.
@@ -113,7 +95,7 @@ class Lock:
         """
         from opwright.lowering.lock_file import write_lock
 
-        write_lock(os.fspath(path), self)
+        write_lock(os.fspath(path), self.device, self.kernels, self.passes)
 
     @cached_property
     def _positions(self) -> dict[LockedKernel, int]:

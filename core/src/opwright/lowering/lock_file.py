@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from opwright.errors import FileMissingError, FileTakenError, FormatError
-from opwright.lowering.lock import Lock, LockedKernel, LockedPass
+from opwright.lowering.locked import LockedKernel, LockedPass
 from opwright.program.files.disk import (
     check_format,
     open_regular,
@@ -29,7 +29,9 @@ _MAX_BYTES: Final = 8 << 20
 _NAME: Final = re.compile(r"[A-Za-z0-9_*][A-Za-z0-9_.*+!-]{0,127}")
 
 
-def write_lock(name: str, lock: Lock) -> None:
+def write_lock(
+    name: str, device: str, kernels: Iterable[LockedKernel], passes: Iterable[LockedPass]
+) -> None:
     """Write a temporary file and rename it; only a lock is replaced. See `Lock.save`."""
     path = Path(name)
     if path.exists():
@@ -44,8 +46,8 @@ def write_lock(name: str, lock: Lock) -> None:
         raise FileMissingError(f"{path}: its folder must exist, got none; make it first")
     text = (
         f'{{\n  "format": "{_FORMAT}",\n  "format_version": {_VERSION},\n'
-        f'  "device": {json.dumps(lock.device)},\n'
-        f'  "kernels": {_format(lock.kernels)},\n  "passes": {_format(lock.passes)}\n}}\n'
+        f'  "device": {json.dumps(device)},\n'
+        f'  "kernels": {_format(kernels)},\n  "passes": {_format(passes)}\n}}\n'
     )
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
@@ -61,8 +63,8 @@ def _format(rows: Iterable[LockedKernel | LockedPass]) -> str:
     return f"[\n{lines}\n  ]" if lines else "[]"
 
 
-def read_lock(name: str) -> Lock:
-    """Return the lock in a file; see `Lock.load`."""
+def read_lock(name: str) -> tuple[str, tuple[LockedKernel, ...], tuple[LockedPass, ...]]:
+    """Return the fields of the lock in a file; see `Lock.load`."""
     path = Path(name)
     try:
         with open_regular(path, follow=True) as handle:
@@ -79,7 +81,7 @@ def read_lock(name: str) -> Lock:
         _check_once([row[:4] for row in kernels])
         _check_once([row[:1] for row in passes])
         (device,) = _names(content, ("device",))
-        return Lock(device, tuple(kernels), tuple(passes))
+        return device, tuple(kernels), tuple(passes)
     except FormatError:
         raise
     except (ValueError, LookupError, TypeError, RecursionError) as error:
