@@ -4,13 +4,15 @@
 #include <cmath>
 #include <type_traits>
 
-#include <opwright/functors/half.h>
+#include <opwright/sdk/element.hpp>
 
 namespace opwright_mpi {
 
 namespace {
 
-namespace functors = opwright::functors;
+using opwright::NumberOf;
+using opwright::ReadElement;
+using opwright::WriteElement;
 
 // What is summed stays in the first-level cache.
 constexpr int64_t kBlock = 1024;
@@ -21,34 +23,6 @@ constexpr int64_t kBlock = 1024;
 #else
 #define OPWRIGHT_MPI_CLONES
 #endif
-
-// 16-bit floats are summed in float32.
-template <typename T>
-struct Wide {
-  using Type = T;
-  static OPWRIGHT_FUNCTOR T Load(T value) { return value; }
-  static OPWRIGHT_FUNCTOR T Store(T value) { return value; }
-};
-template <>
-struct Wide<opwright::Float16> {
-  using Type = float;
-  static OPWRIGHT_FUNCTOR float Load(opwright::Float16 value) {
-    return functors::FloatOfFloat16(value.bits);
-  }
-  static OPWRIGHT_FUNCTOR opwright::Float16 Store(float value) {
-    return {functors::Float16OfFloat(value)};
-  }
-};
-template <>
-struct Wide<opwright::BFloat16> {
-  using Type = float;
-  static OPWRIGHT_FUNCTOR float Load(opwright::BFloat16 value) {
-    return functors::FloatOfBFloat16(value.bits);
-  }
-  static OPWRIGHT_FUNCTOR opwright::BFloat16 Store(float value) {
-    return {functors::BFloat16OfFloat(value)};
-  }
-};
 
 template <typename A>
 OPWRIGHT_FUNCTOR A Plus(A a, A b) {
@@ -75,13 +49,13 @@ OPWRIGHT_FUNCTOR void AddPart(Reduce reduce, const T* part, int64_t n, const dou
                               A* total) {
   if (weight != nullptr) {
     const A factor = static_cast<A>(*weight);
-    for (int64_t i = 0; i < n; ++i) total[i] = Plus(total[i], Wide<T>::Load(part[i]) * factor);
+    for (int64_t i = 0; i < n; ++i) total[i] = Plus(total[i], ReadElement(part[i]) * factor);
   } else if (reduce == Reduce::kMax) {
-    for (int64_t i = 0; i < n; ++i) total[i] = Greater(total[i], Wide<T>::Load(part[i]));
+    for (int64_t i = 0; i < n; ++i) total[i] = Greater(total[i], ReadElement(part[i]));
   } else if (reduce == Reduce::kMin) {
-    for (int64_t i = 0; i < n; ++i) total[i] = Less(total[i], Wide<T>::Load(part[i]));
+    for (int64_t i = 0; i < n; ++i) total[i] = Less(total[i], ReadElement(part[i]));
   } else {
-    for (int64_t i = 0; i < n; ++i) total[i] = Plus(total[i], Wide<T>::Load(part[i]));
+    for (int64_t i = 0; i < n; ++i) total[i] = Plus(total[i], ReadElement(part[i]));
   }
 }
 
@@ -102,7 +76,7 @@ OPWRIGHT_FUNCTOR void Divide(A divisor, int64_t n, A* total) {
 template <typename T>
 OPWRIGHT_FUNCTOR void JoinBlocks(Reduce reduce, const void* const* parts, int64_t n_parts,
                                  int64_t n, const double* weights, T* out) {
-  using A = typename Wide<T>::Type;
+  using A = NumberOf<T>;
   A divisor = static_cast<A>(n_parts);
   if (weights != nullptr) {
     double sum = 0;
@@ -115,14 +89,14 @@ OPWRIGHT_FUNCTOR void JoinBlocks(Reduce reduce, const void* const* parts, int64_
     const T* part = static_cast<const T*>(parts[0]) + begin;
     const A first = weights == nullptr ? A{1} : static_cast<A>(weights[0]);
     for (int64_t i = 0; i < count; ++i) {
-      total[i] = weights == nullptr ? Wide<T>::Load(part[i]) : Wide<T>::Load(part[i]) * first;
+      total[i] = weights == nullptr ? ReadElement(part[i]) : ReadElement(part[i]) * first;
     }
     for (int64_t r = 1; r < n_parts; ++r) {
       AddPart(reduce, static_cast<const T*>(parts[r]) + begin, count,
               weights == nullptr ? nullptr : weights + r, total);
     }
     if (reduce == Reduce::kMean) Divide(divisor, count, total);
-    for (int64_t i = 0; i < count; ++i) out[begin + i] = Wide<T>::Store(total[i]);
+    for (int64_t i = 0; i < count; ++i) out[begin + i] = WriteElement<T>(total[i]);
   }
 }
 
