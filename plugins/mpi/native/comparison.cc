@@ -1,4 +1,4 @@
-// What all processes are about to run: compared before any data moves.
+// Compares what all processes are about to run, before any data moves.
 #include <algorithm>
 #include <sstream>
 
@@ -61,7 +61,7 @@ Status Group::EndComparison(const char* who, const Poll& poll) {
   return Status::Ok();
 }
 
-// All processes come here, as each saw all digests.
+// All processes come here, since each has seen all digests.
 Status Group::DescribeDifference(const char* who, const Poll& poll) {
   std::string text;
   for (const std::string& entry : *entries_) text += entry + '\n';
@@ -79,7 +79,7 @@ Status Group::DescribeDifference(const char* who, const Poll& poll) {
     for (std::string line; std::getline(theirs, line);) lines.push_back(line);
     return lines;
   };
-  // Against the first process that differs from rank 0, so that all tell of the same two.
+  // Compares with the first process that differs from rank 0, so that all report the same two.
   int other = 1;
   while (all_[static_cast<size_t>(2 * other)] == all_[0]) ++other;
   const std::vector<std::string> mine = entries_of(0);

@@ -24,11 +24,11 @@ using Clock = std::chrono::steady_clock;
 constexpr int kTag = 7;
 constexpr auto kPollInterval = std::chrono::milliseconds(1);
 constexpr auto kAnswerTime = std::chrono::milliseconds(500);
-// Turns in which a process that waits keeps its core; then others may have it. Where there are more
-// processes than cores, those that it waits for need it.
+// Turns in which a process that waits keeps its core; then it yields. Where there are more
+// processes than cores, those that it waits for need the core.
 constexpr int kSpins = 50;
 constexpr int kFewSpins = 2;
-// Waited so long, it sleeps between two looks: the others are far behind.
+// A process that has waited so long sleeps between two checks: the others are far behind.
 constexpr auto kPatience = std::chrono::milliseconds(50);
 constexpr long kNapNs = 50'000;
 
@@ -51,14 +51,14 @@ std::string RankList(const std::vector<int>& ranks) {
   return text.str();
 }
 
-// Tells the core that this is a loop that waits.
+// Tells the processor that this loop only waits.
 inline void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
 }
 
-// Of all processes: on several machines their cores are more, and a yield costs little there.
+// Of all processes, as if they were on one machine: on several ones a yield costs little.
 int SpinsOf(int n_processes) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -185,7 +185,7 @@ Status Group::Wait(const char* who, const Poll& poll, const std::function<int()>
     const bool is_late = now - begin > std::chrono::duration<double>(
                                            deadline_seconds.load(std::memory_order_relaxed));
     if (!ended.empty() || is_late) {
-      // What has just come may have been what was waited for.
+      // What was waited for may have arrived just now.
       const int last = done();
       if (last == 1) return Status::Ok();
       if (last == 2) continue;

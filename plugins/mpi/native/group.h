@@ -17,11 +17,11 @@ namespace opwright_mpi {
 
 class MpiReduction;
 
-// What a run does about once a millisecond while it waits; not ok: it gives up.
+// What a run calls about once a millisecond while it waits; where that fails, the run gives up.
 using Poll = std::function<opwright::Status()>;
 
-// Three communicators of the same processes: collectives start in one order on each, that of the
-// program, whatever the others are at. A reduction's second part goes by the second.
+// Three communicators of the same processes. On each of them collectives start in the order of the
+// program, independent of the other two. The second part of a reduction uses the second one.
 class Group {
  public:
   Group(std::string group_name, Comm base);
@@ -41,14 +41,14 @@ class Group {
   // nullptr where they do not share memory.
   SharedExchange* exchange() const { return exchange_.get(); }
 
-  // Whether a collective may start: to be asked first by each. `who` is the operator.
+  // Whether a collective may start; each calls this first. `who` is the operator.
   opwright::Status Check(const char* who) const;
-  // Counts a collective that was started; `code` is MPI's answer.
+  // Counts a collective that was started; `code` is what MPI returned.
   opwright::Status Started(const char* who, int code);
 
-  // Waits until `done` says 1. 0 is not yet, 2 that something was done meanwhile, a negative number
-  // an error code of MPI, negated. Ends with an error that names the processes that did not come
-  // where nothing was done until the deadline.
+  // Waits until `done` returns 1. It returns 0 for not yet, 2 where something was done meanwhile,
+  // and a negated error code of MPI. Where nothing was done until the deadline, the error names the
+  // processes that did not arrive.
   opwright::Status Wait(const char* who, const Poll& poll, const std::function<int()>& done);
   // Waits for one request.
   opwright::Status Wait(const char* who, const Poll& poll, Request* request);
@@ -57,23 +57,23 @@ class Group {
   // for `entries`, which live as long as the plan.
   opwright::Status BeginComparison(const Poll& poll, int64_t digest,
                                    const std::vector<std::string>* entries);
-  // Waits for the answer, if one was asked for.
+  // Waits for the comparison, if one has begun.
   opwright::Status EndComparison(const char* who, const Poll& poll);
 
-  // Reductions by MPI that are under way go on, in the order in which they started.
+  // Lets reductions by MPI that have started make progress, in the order in which they started.
   int Progress();
   void Add(MpiReduction* reduction) { active_.push_back(reduction); }
   void Remove(const MpiReduction* reduction);
 
   // Tells the others that this process starts no further collective.
   void SayGoodbye();
-  // The others that have not said so yet, for people; empty where there are none.
+  // Names the others that have not said so yet, for messages; empty where there are none.
   std::string FindRemaining();
 
  private:
   enum Message : int64_t { kAsk, kAnswer, kGoodbye };
   struct Peer {
-    int64_t n_started = -1;  // collectives, as far as it has said
+    int64_t n_started = -1;  // collectives that it has reported
     bool answered = false;
     bool ended = false;
   };
@@ -82,7 +82,7 @@ class Group {
   opwright::Status FailMpi(const char* who, int code);
   void Send(int to, Message message);
   void Receive();
-  // What is wrong with the others, after the deadline.
+  // Describes what is wrong with the others, after the deadline.
   std::string FindMissing(const Poll& poll);
   std::string FindEnded() const;
   opwright::Status WaitForComparison(const char* who, const Poll& poll);

@@ -71,8 +71,8 @@ EXPORT int opwright_mpi_gather(const char* group_name, const char* data, int64_t
   return Answer(status.ok() ? "" : status.message(), text, size);
 }
 
-// Says that this process starts no further collective; then 0 once all have said so, or 1 and the
-// text names who has not.
+// Announces that this process starts no further collective. Returns 0 once all have done so, or 1
+// with a text that names those that have not.
 EXPORT void opwright_mpi_say_goodbye() { FindGroup("world")->SayGoodbye(); }
 EXPORT int opwright_mpi_find_remaining(char* text, int64_t size) {
   return Answer(FindGroup("world")->FindRemaining(), text, size);

@@ -34,13 +34,14 @@ inline opwright::Status FindMembers(const std::string& name, Group** group) {
                                        "OPWRIGHT_DIST_ENGINE=mpi");
 }
 
-// What a collective waits for first: whether all processes are about to run the same plan.
+// Waits until it is known that all processes are about to run the same plan.
 inline opwright::Status Enter(Group* group, const char* who, const opwright::RunContext& ctx) {
   OPWRIGHT_RETURN_IF_ERROR(group->Check(who));
   return group->EndComparison(who, PollOf(ctx));
 }
 
-// What MPI reads and writes is kept from run to run: where a run ends in a wait, it still does.
+// What MPI reads and writes is kept from run to run: MPI goes on with it after a run that failed
+// while it waited.
 struct Buffers {
   std::vector<char> sent;
   std::vector<char> received;
@@ -56,7 +57,7 @@ struct Buffers {
   }
 };
 
-// Starts what `start` says and waits for it.
+// Calls `start`, and waits for what that starts.
 template <typename Start>
 opwright::Status Exchange(Group* group, const char* who, const opwright::RunContext& ctx,
                           Buffers& buffers, const Start& start) {

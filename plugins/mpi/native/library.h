@@ -18,15 +18,14 @@ struct Library {
 // The functions; all null before Connect.
 const Library& Mpi();
 
-// Opens the library at `path` and joins the other processes, unless the process has done that
-// itself. Returns what is wrong, or an empty text. Once in a process.
+// Opens the library at `path` and connects with the other processes, unless this process has called
+// MPI_Init itself. Returns the error, or an empty text. Called once in a process.
 std::string Connect(const std::string& path);
 
-// Whether collectives may start here: connected, not finalized, no forked child. Why not, or
-// nullptr.
+// Why collectives may not start here: not connected, finalized, or in a forked child; else nullptr.
 const char* FindUnusable();
 
-// What an error code of MPI means.
+// Returns the text of an error code of MPI.
 std::string ErrorText(int code);
 
 // The library's name and version.

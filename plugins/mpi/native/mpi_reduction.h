@@ -24,7 +24,7 @@ class MpiReduction : public Reduction {
   opwright::Status Wait(const char* who, const Poll& poll, const Target* target) override;
   bool IsDone() const override { return stage_ == Stage::kIdle; }
 
-  // Goes on as far as it can without waiting; returns an error code of MPI, or kSuccess.
+  // Does what is possible without waiting; returns an error code of MPI, or kSuccess.
   int Advance();
   bool HasBegunLastPart() const { return stage_ != Stage::kFirst; }
 

@@ -1,4 +1,4 @@
-// dist.part: which rows of the whole batch are those of this process.
+// dist.part: which rows of the whole batch this process has.
 #include <cstring>
 #include <mutex>
 #include <numeric>

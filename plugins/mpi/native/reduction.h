@@ -1,4 +1,4 @@
-// One reduction over a group: started, moved on while others compute, awaited.
+// One reduction over a group: it starts, makes progress while others compute, and is waited for.
 #ifndef OPWRIGHT_MPI_REDUCTION_H_
 #define OPWRIGHT_MPI_REDUCTION_H_
 
@@ -11,7 +11,8 @@
 
 namespace opwright_mpi {
 
-// Of one size, again and again. Joined in the order of ranks, whatever the elements go by.
+// One object serves many reductions of one size. Elements are joined in the order of ranks, by
+// whichever way they travel.
 class Reduction {
  public:
   virtual ~Reduction() = default;

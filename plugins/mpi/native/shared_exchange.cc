@@ -84,7 +84,7 @@ SharedExchange::Chunk SharedExchange::ChunkOf(const Transfer& transfer, int64_t 
   return chunk;
 }
 
-// That of a chunk which was started and is not taken yet.
+// The transfer of a chunk that was started and is not read yet.
 Transfer* SharedExchange::TransferOf(int64_t number) const {
   const auto found =
       std::find_if(transfers_.begin(), transfers_.end(), [number](const Transfer* transfer) {
@@ -109,7 +109,7 @@ bool SharedExchange::HaveAll(Counter Board::* counter, int64_t number, int64_t* 
   return true;
 }
 
-// The first one, which is in the cache most likely; -1 where there is none.
+// The first one, which is most likely in the cache; -1 where there is none.
 int64_t SharedExchange::FindFreeSlot() {
   for (size_t slot = 0; slot < slot_chunks_.size(); ++slot) {
     if (HaveAll(&Board::taken, slot_chunks_[slot], &least_taken_)) {

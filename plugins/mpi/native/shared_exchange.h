@@ -25,7 +25,7 @@ struct Transfer {
   // The rest is the exchange's own. The pointers live as long as a call of its owner.
   const Source* source = nullptr;
   const Target* target = nullptr;
-  // Elements that found no free slot, and results that were taken before anybody waited for them.
+  // Elements for which no slot was free, and results that were read before a run waited for them.
   std::unique_ptr<char[]> kept;
   bool has_kept_source = false;
   int64_t n_kept_results = 0;  // bytes
@@ -42,19 +42,19 @@ class SharedExchange {
  public:
   SharedExchange(std::unique_ptr<SharedMemory> memory, int rank, int size);
 
-  // Begins. The source is left alone afterwards, unless the owner says that it `stays` there until
-  // the transfer is done.
+  // Begins a transfer. The source is not read afterwards, unless it `stays` valid until the
+  // transfer is done.
   void Start(Transfer* transfer, const Source& source, bool stays);
   // From now on the results go to `target`; nullptr: nowhere.
   void SetTarget(Transfer* transfer, const Target* target);
-  // Goes one step further: 1 where the transfer is done, 2 where a step was made, 0 where not.
+  // Tries one more step: returns 1 if the transfer is done, 2 if a step was made, else 0.
   int Advance(Transfer* wanted);
-  // The caller's memory is gone, whether the transfer is done or not.
+  // The memory of the caller must not be used any more, whether the transfer is done or not.
   static void ForgetPointers(Transfer* transfer);
   // Lets a transfer end without its owner.
   void Drop(std::unique_ptr<Transfer> transfer);
 
-  // Says what this process is about to run; later, whether all have said so, and what.
+  // Publishes what this process is about to run; returns later what all others have published.
   void PostComparison(int64_t digest, int64_t n_started);
   bool HasComparison() const;
   void ReadComparison(std::vector<int64_t>* all) const;
@@ -93,7 +93,7 @@ class SharedExchange {
   int64_t joined_ = 0;
   int64_t taken_ = 0;
   int64_t compared_ = 0;
-  // What the slowest process was seen to have done.
+  // What the slowest process had done when it was last read.
   mutable int64_t least_pushed_ = 0;
   mutable int64_t least_joined_ = 0;
   mutable int64_t least_taken_ = 0;

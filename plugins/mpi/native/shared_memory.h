@@ -39,13 +39,13 @@ struct alignas(64) Board {
   ChunkHeader headers[kHeaders];
 };
 
-// What the process that made the memory tells the others of it.
+// What the others need to know of the process that made the memory.
 struct Offer {
-  int64_t is_wanted;  // by the process that says it: 0 where its user wants none
-  int64_t pid;        // 0 where it offers nothing
+  int64_t is_wanted;  // of the process itself: 0 where its user wants no shared memory
+  int64_t pid;        // 0 where it offers none
   int64_t descriptor;
   int64_t bytes;
-  int64_t key[2];  // is written at the begin of the memory: another machine has the pid, too
+  int64_t key[2];  // at the begin of the memory: another machine may have the same pid
 };
 
 // Anonymous memory, which has no name that a killed process could leave behind: the others open
@@ -61,7 +61,7 @@ class SharedMemory {
   SharedMemory& operator=(const SharedMemory&) = delete;
 
   Offer offer() const { return offer_; }
-  // All have mapped it: from now on it lasts as long as a process has.
+  // Called when all have mapped it: from then on it exists as long as one process maps it.
   void CloseDescriptor();
 
   int n_slots() const { return n_slots_; }
@@ -79,8 +79,8 @@ class SharedMemory {
   char* base_ = nullptr;
 };
 
-// Whether the environment of this process lets it share memory: OPWRIGHT_MPI_SHARED_MEMORY is not
-// 0. Returns what is wrong with that, or an empty text.
+// Whether this process may share memory: OPWRIGHT_MPI_SHARED_MEMORY is not 0. Returns the error in
+// that variable, or an empty text.
 std::string FindChoice(bool* may_share);
 
 }  // namespace opwright_mpi

@@ -12,9 +12,9 @@
 
 namespace opwright_cpu {
 
-// Lines shorter than this are sorted by comparisons: counting digits costs as much as they.
+// Lines shorter than this are sorted by comparisons, which take less time than counting digits.
 inline constexpr int64_t kTiny = 32;
-// Those shorter than this have digits of one byte, whose counts are cleared and added up sooner.
+// Lines shorter than this have digits of one byte: there are fewer counts to clear and to add up.
 inline constexpr int64_t kShort = 512;
 inline constexpr int kDigitBits = 11;
 inline constexpr int64_t kDigits = int64_t{1} << kDigitBits;
@@ -38,8 +38,8 @@ struct UnsignedOf<8> {
   using Type = uint64_t;
 };
 
-// An unsigned number that is in the order of the elements: of floats the sign turns all other bits
-// over, both zeros are one number, and NaN is the greatest.
+// An unsigned number with the order of the elements. Of a negative float all other bits are
+// inverted; both zeros give one number, and NaN gives the greatest.
 template <typename T, typename Key>
 Key KeyOf(T x) {
   constexpr Key kSign = static_cast<Key>(Key(1) << (8 * sizeof(Key) - 1));
@@ -82,8 +82,8 @@ void SortByDigit(const Keyed<Key>* from, int64_t n, int shift, const int64_t* co
   for (int64_t i = 0; i < n; ++i) to[starts[(from[i].key >> shift) & (kDigits - 1)]++] = from[i];
 }
 
-// One byte after the other, those in which the keys differ. Only digits between the least and the
-// greatest that can occur are counted: few where many elements are equal.
+// Sorts by one byte after the other, without those in which all keys are equal. Only digits between
+// the least and the greatest that can occur are counted: few where many elements are equal.
 template <typename Key>
 Keyed<Key>* SortByBytes(Keyed<Key>* items, Keyed<Key>* other, int64_t n) {
   static_assert(kShort <= std::numeric_limits<uint16_t>::max(), "places fit into 16 bits");

@@ -1,5 +1,5 @@
-// Rows of 16-bit floats, to float and back: the whole support that kernels of float16 and bfloat16
-// build on. They compute in float and round once, when they store. By what a kernel is, take
+// Rows of 16-bit floats, to float and back: everything that kernels of float16 and bfloat16 need.
+// They compute in float and round once, when they store. What a kernel adds for them:
 //
 // 1. an element-wise function: nothing. A function of elementwise/map.h that is added for float is
 //    there for both dtypes, and OPWRIGHT_CPU_REGISTER registers its kernel for them: MapKernel
@@ -54,8 +54,8 @@ struct HasRoundTo<Attrs, std::void_t<decltype(&Attrs::RoundTo)>> : std::true_typ
 
 }  // namespace detail
 
-// Attributes with which elements are compared are numbers of the elements' dtype: their struct says
-// which by a function RoundTo(dtype).
+// Attributes that elements are compared with are rounded to the dtype of the elements, by a
+// function RoundTo(dtype) of their struct.
 template <typename Attrs>
 Attrs AttributesIn(DLDataType dtype, Attrs attrs) {
   if constexpr (detail::HasRoundTo<Attrs>::value) attrs.RoundTo(dtype);

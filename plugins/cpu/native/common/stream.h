@@ -41,11 +41,11 @@ OPWRIGHT_CPU_INLINE void FetchLines(const void* source, int64_t n) {
   for (int64_t line = 0; line < n; line += kLineBytes) __builtin_prefetch(from + line);
 }
 
-// How far ahead of what is read lines are asked for: the processor's own fetching stops at every
-// page, and loads that wait for memory fill its window.
+// How far ahead of what is read lines are prefetched: the processor's own prefetching stops at
+// every page, and loads that wait for memory fill its window.
 constexpr int64_t kAheadBytes = 2048;
 
-// Asks for the n bytes that are read some blocks later.
+// Prefetches the n bytes that are read some blocks later.
 OPWRIGHT_CPU_INLINE void FetchAhead(const void* source, int64_t n) {
   FetchLines(static_cast<const char*>(source) + kAheadBytes, n);
 }

@@ -1,16 +1,16 @@
-// A kernel for float as a kernel for float16 and bfloat16: it is shown its 16-bit tensors as
-// tensors of float, copies in the workspace, and its results are rounded once.
+// Makes a kernel for float16 and bfloat16 of one for float: it gets copies of its 16-bit tensors,
+// in float and in the workspace, and its results are rounded once.
 //
 //   OPWRIGHT_REGISTER_KERNEL_FOR("lrn", "cpu", opwright_cpu::LrnKernel, float, double);
 //   OPWRIGHT_CPU_REGISTER_WIDENED("lrn", opwright_cpu::LrnKernel);
 //
-// It costs a pass over the tensors: enough for what computes long, or what few people wait for. Its
-// library is the kernel's with "_widened", and its priority below the kernel's, so that it is the
-// one to fall back on beside a kernel with 16-bit loops of its own.
-// Everything else of the kernel holds: its options (an output that lies on an input lies on it in
-// the copies, too), slots of other dtypes, absent ones and those of which only the shape is given,
-// its workspace, its bound state, what it packs, its estimate with the copies added. Only outputs
-// whose shape depends on values are refused.
+// It costs a pass over the tensors, which is little beside long computations. Its library is the
+// kernel's with "_widened", and its priority below the kernel's, so that a kernel with 16-bit loops
+// of its own comes first.
+// Everything else of the kernel is kept: its options (an output that shares the memory of an input
+// does so in the copies, too), slots of other dtypes, absent ones and those of which only the shape
+// is given, its workspace, its bound state, what it packs, its estimate with the copies added. Only
+// outputs whose shape depends on values are refused.
 #ifndef OPWRIGHT_CPU_COMMON_WIDENED_H_
 #define OPWRIGHT_CPU_COMMON_WIDENED_H_
 
@@ -33,7 +33,8 @@ class WideArguments {
   DLTensor* const* args() const { return args_.data(); }
   DLTensor& tensor(uint32_t arg) { return tensors_[arg]; }
 
-  // Before each run: data may differ. Where an argument is a copy, its data is none yet.
+  // Before each run, since data may differ. The data of an argument that is copied is NULL until
+  // then.
   void Update(DLTensor* const* args);
 
  private:
@@ -133,7 +134,7 @@ class Widened {
   static void Configure(opwright::KernelOptions& options) {
     if constexpr (opwright::detail::HasConfigure<K>::value) K::Configure(options);
     options.library += options.library.empty() ? "widened" : "_widened";
-    options.priority = std::max(options.priority - 10, 1);  // a kernel of its own goes first
+    options.priority = std::max(options.priority - 10, 1);  // one with 16-bit loops comes first
     options.strided = false;                                // copies are rows of all elements
   }
 

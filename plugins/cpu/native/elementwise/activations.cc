@@ -33,7 +33,7 @@ OPWRIGHT_CPU_FUNCTION_1(TanhGelu, functors::GeluTanh(x));
 OPWRIGHT_CPU_FUNCTION_2(ErfGeluGrad, functors::GeluGrad(x, y));
 OPWRIGHT_CPU_FUNCTION_2(TanhGeluGrad, functors::GeluTanhGrad(x, y));
 
-// Two functions under one name: the first parameter says which.
+// One of two functions, as the first parameter says.
 template <typename T>
 struct EitherGelu : Function<T, 1> {
   explicit EitherGelu(const Parameters& p) : tanh(p.first != 0) {}
@@ -51,7 +51,7 @@ struct EitherGeluGrad : Function<T, 2> {
   bool tanh;
 };
 
-// A loop of one line cannot be made twice by the compiler, once for each function.
+// One loop for each function: the compiler does not divide a loop over lines into two by itself.
 template <typename F, typename OtherF>
 void EitherLines(const void* const* inputs, void* out, int64_t n, const Parameters& parameters) {
   static const Loop loop = SelectLineLoopOf<F>(), other = SelectLineLoopOf<OtherF>();
@@ -63,7 +63,8 @@ Loop SelectEitherLines(DLDataType dtype) {
                           : &EitherLines<F<float>, OtherF<float>>;
 }
 
-// Of a 16-bit float by its bits: negative numbers have the sign, and NaN the greatest magnitudes.
+// relu of a 16-bit float by its bits: negative numbers have the sign bit, and NaN has the greatest
+// magnitudes.
 template <uint16_t kInfinity>
 struct ReluOfBits : Function<uint16_t, 1> {
   explicit ReluOfBits(const Parameters&) {}
@@ -74,7 +75,7 @@ struct ReluOfBits : Function<uint16_t, 1> {
   }
 };
 
-// To widen and to round take longer than to read and to write.
+// By bits, since widening and rounding would take longer than reading and writing.
 struct ReluKernel : UnaryKernel<> {
   opwright::Status Prepare(opwright::PrepareContext& ctx, const NoAttrs& attrs) {
     const DLDataType dtype = ctx.input(0).dtype();

@@ -42,7 +42,7 @@ using MultiplyBits = Multiply<BitsOf<T>>;
 template <typename T>
 using SquaredDifferenceBits = SquaredDifference<BitsOf<T>>;
 
-// A step of whole numbers is a whole number of their type.
+// The step of integers is an integer of their type.
 template <typename T>
 struct Increment : Function<BitsOf<T>, 1> {
   explicit Increment(const Parameters& p) : step(static_cast<BitsOf<T>>(static_cast<T>(p.first))) {}

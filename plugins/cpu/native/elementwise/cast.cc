@@ -10,8 +10,8 @@
 namespace opwright_cpu {
 namespace {
 
-// What a float becomes where it does not fit a whole number is not defined in C++: as NumPy's, it
-// goes through the signed type that processors convert to, and is cut off.
+// C++ does not define the conversion of a float that an integer type does not hold. As in NumPy, it
+// is converted to the signed type that processors convert to, of which the low bits are kept.
 template <typename To, typename From>
 OPWRIGHT_CPU_INLINE To Convert(From x) {
   if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint64_t>) {
@@ -55,7 +55,7 @@ void CopyLoop(const void* x, void* out, int64_t n) {
 
 using Conversion = void (*)(const void* x, void* out, int64_t n);
 
-// A whole number is cut off by its bits alone, and extended by the sign of what it was.
+// Integers lose their high bits, or are extended by the sign of the type that they had.
 template <typename From, typename To>
 Conversion SelectPair() {
   constexpr bool kWhole = std::is_integral_v<From> && std::is_integral_v<To>;
@@ -92,7 +92,7 @@ Conversion SelectFrom(DLDataType from, DLDataType to) {
   return conversion;
 }
 
-// Between the dtypes that C++ has.
+// Between dtypes that are types of C++.
 Conversion SelectDirect(DLDataType from, DLDataType to) {
   if (from.code == kDLBool && to.code == kDLBool) return &CopyLoop<uint8_t>;
   if (from.code == kDLBool) from.code = kDLUInt;

@@ -26,12 +26,12 @@ OPWRIGHT_CPU_PREDICATE(And, 2, (T x, T y), int{x != T(0)} & int{y != T(0)});
 OPWRIGHT_CPU_PREDICATE(Or, 2, (T x, T y), int{x != T(0)} | int{y != T(0)});
 OPWRIGHT_CPU_PREDICATE(Xor, 2, (T x, T y), int{x != T(0)} ^ int{y != T(0)});
 OPWRIGHT_CPU_PREDICATE(Not, 1, (T x), x == T(0));
-// Of whole numbers none is NaN or infinite.
+// Integers are never NaN or infinite.
 OPWRIGHT_CPU_PREDICATE(IsNan, 1, (T x), x != x);
 OPWRIGHT_CPU_PREDICATE(IsInf, 1, (T x), functors::IsInf(x));
 OPWRIGHT_CPU_PREDICATE(IsFinite, 1, (T x), functors::IsFinite(x));
 
-// Only the bits of whole numbers matter to these.
+// Of integers only the bits matter to these.
 template <typename T>
 using EqualBits = Equal<BitsOf<T>>;
 template <typename T>
@@ -50,7 +50,7 @@ template <typename T>
 using IsInfBits = IsInf<BitsOf<T>>;
 template <typename T>
 using IsFiniteBits = IsFinite<BitsOf<T>>;
-// And the order of bool is that of its byte.
+// The order of bool is that of its byte.
 template <typename T>
 using Ordered = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 template <typename T>

@@ -1,4 +1,4 @@
-// Whole quotients that are rounded down, and what remains.
+// Quotients that are rounded down to whole numbers, and remainders.
 #include <opwright/functors.h>
 
 #include <limits>
@@ -12,11 +12,11 @@ namespace {
 namespace functors = opwright::functors;
 
 // A float type in which the quotient of two T is exact once it is rounded down: processors have no
-// vectors of whole quotients.
+// vector instructions that divide integers.
 template <typename T>
 using QuotientType = std::conditional_t<sizeof(T) <= 2, float, double>;
 
-// As NumPy's: 0 where y is 0, and the least number over -1, which does not fit, is itself.
+// As in NumPy: 0 where y is 0; the least number divided by -1, which does not fit, stays as it is.
 template <typename T>
 OPWRIGHT_CPU_INLINE T WholeQuotient(T x, T y) {
   using Limits = std::numeric_limits<T>;

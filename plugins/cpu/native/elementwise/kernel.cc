@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Floats of a block of 16-bit ones: four of them and the operands leave most of the cache free.
+// Floats of a block of 16-bit ones: four such blocks and the operands leave most of the cache free.
 constexpr int64_t kWideBlock = kBlock / 2;
 
 Functions MakeFunctions() {
@@ -37,8 +37,8 @@ const NamedFunction* FindFunction(const std::string& op_type) {
 }
 
 uint64_t EstimateNs(int64_t n, double bytes, double ns_per_element, int32_t n_threads) {
-  constexpr double kBytesPerNs = 10;  // what one thread provides from memory
-  constexpr double kStepNs = 15;      // what a step costs whatever it does
+  constexpr double kBytesPerNs = 10;  // what one thread reads and writes
+  constexpr double kStepNs = 15;      // what every step costs
   const double work = std::max(bytes / kBytesPerNs, static_cast<double>(n) * ns_per_element);
   const int64_t threads = std::clamp<int64_t>(n / kElementGrain, 1, std::max(n_threads, 1));
   return static_cast<uint64_t>(kStepNs + work / static_cast<double>(threads));
@@ -83,8 +83,8 @@ opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& p
     widest = std::max(widest, in_bytes_[i]);
     bytes += static_cast<double>(input.numel() * in_bytes_[i]);
   }
-  // A line of the output at least: of predicates it holds as many elements as two of doubles'
-  // blocks.
+  // At least a cache line of the output, which for bool holds as many elements as two blocks of
+  // double.
   stream_block_ = std::max(kStreamBlockBytes / widest, kLineBytes / out_bytes_);
   stream_ = n_ * out_bytes_ >= kStreamBytes;
   line_loop_ = direct_ ? plan.line_loop : nullptr;

@@ -56,7 +56,8 @@ class MapKernel {
  private:
   using Inputs = std::array<const void*, kMaxInputs>;
 
-  // Without the checks of ctx.input: Plan has made them, and a step on a few numbers is as short.
+  // Without the checks of ctx.input, which Plan has made: they take as long as a step on few
+  // numbers.
   static char* DataOf(const opwright::RunContext& ctx, uint32_t arg) {
     const DLTensor* tensor = ctx.frame()->args[arg];
     return static_cast<char*>(tensor->data) + tensor->byte_offset;

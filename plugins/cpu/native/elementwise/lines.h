@@ -10,10 +10,10 @@
 
 namespace opwright_cpu {
 
-// A Loop over whole lines of the output, which begins with one, not on an input; a fence must
-// follow. Each line is stored and one is asked for between the arithmetic of others, so that memory
-// never waits for the arithmetic, nor the reverse: a quarter faster than to compute a block and
-// then store it. A copy, or what is as short, gains nothing by it.
+// A Loop over whole cache lines of the output, which begins at one and is not the memory of an
+// input; a fence must follow. Between the arithmetic of other lines each line is stored and one is
+// prefetched, so that memory never waits for the arithmetic, nor the reverse: a quarter faster than
+// to compute a block and then store it. Short functions, such as a copy, gain nothing by it.
 template <typename F, typename Store>
 OPWRIGHT_CPU_INLINE void MapLines(const void* const* inputs, void* out, int64_t n,
                                   const Parameters& parameters) {

@@ -12,7 +12,7 @@
 
 namespace opwright_cpu {
 
-// What attributes say to a function; which is which, the function knows.
+// The attributes of a function, which knows the meaning of each.
 struct Parameters {
   double first = 0;
   double second = 0;
@@ -103,7 +103,7 @@ struct NamedFunction {
   const char* op_type = nullptr;
   Loop (*select)(DLDataType dtype) = nullptr;  // NULL for a dtype that it is not for
   int n_inputs = 0;
-  double ns = 0;  // of one float, where it is not the memory that takes the time
+  double ns = 0;  // of one float, where the arithmetic takes longer than memory
   Loop (*select_lines)(DLDataType dtype) = nullptr;  // see lines.h; NULL for short functions
 };
 using Functions = std::vector<NamedFunction>;

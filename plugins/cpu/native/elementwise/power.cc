@@ -30,7 +30,8 @@ OPWRIGHT_CPU_INLINE float PowerOf(float base, float exponent) {
   const double with_sign = odd & (functors::detail::BitCast<int64_t>(x) < 0) ? -power : power;
   const bool undefined = (x < 0) & (x > -kInfinity) & !whole & (y == y);
   const double defined = undefined ? __builtin_nan("") : with_sign;
-  // 1 whatever the other is, NaN included; and (-1)**inf, which the logarithm leaves undefined.
+  // 1 for an exponent of 0 and a base of 1, also beside NaN; and (-1)**inf, which the logarithm
+  // leaves undefined.
   const bool one = (x == 1) | (y == 0) | ((size == 1) & (y_size == kInfinity));
   return static_cast<float>(one ? 1.0 : defined);
 }

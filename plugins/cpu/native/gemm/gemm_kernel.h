@@ -1,7 +1,6 @@
-// The product for one instruction set. A file that includes this chooses the set by a pragma, says
-// how many registers a tile has, and is the only one to see these functions: they are static and no
-// library header is included, for a function compiled for AVX-512 must never be the linker's choice
-// for an older processor.
+// The product for one instruction set. A file that includes this chooses the set by a pragma and
+// says how many registers a tile has. All functions are static and no library header is included:
+// otherwise the linker might choose a function that was compiled for AVX-512 for all processors.
 #ifndef OPWRIGHT_CPU_GEMM_GEMM_KERNEL_H_
 #define OPWRIGHT_CPU_GEMM_GEMM_KERNEL_H_
 

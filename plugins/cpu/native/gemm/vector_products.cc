@@ -5,8 +5,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Each function holds the loop over all rows: to enter one compiled for the processor costs as much
-// as a short row.
+// Each function has the loop over all rows: calling the version for this processor costs as much as
+// a short row.
 
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddScaledRows(const T* __restrict x, const T* __restrict w, int64_t stride,

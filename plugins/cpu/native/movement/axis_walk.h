@@ -1,4 +1,4 @@
-// Elements at positions along an axis: what take_along_axis, scatter and scatter_nd walk over.
+// Visits elements at positions along an axis, for take_along_axis, scatter and scatter_nd.
 #ifndef OPWRIGHT_CPU_MOVEMENT_AXIS_WALK_H_
 #define OPWRIGHT_CPU_MOVEMENT_AXIS_WALK_H_
 
@@ -12,10 +12,10 @@
 
 namespace opwright_cpu {
 
-// An axis that the index has, and how far apart neighbours are in three tensors, in items: in x,
-// whose elements are named by positions, in the index, and in the tensor that lies beside the index
-// (the output of a look-up, the updates of a scatter). Of the axis of the positions, `x` is the
-// distance of two positions.
+// An axis of the index, and the strides along it of three tensors, in items: of x, which positions
+// refer to, of the index, and of the other tensor, which has the shape of the index (the output of
+// a look-up, the updates of a scatter). For the axis of the positions, `x` is the stride between
+// two positions.
 struct WalkAxis {
   int64_t length;
   int64_t x;
@@ -25,11 +25,11 @@ struct WalkAxis {
 
 class AxisWalk {
  public:
-  // What one thread sees to: groups of lines, columns of their rows, and positions.
+  // The work of one thread: groups of lines, columns of their rows, and positions.
   struct Share {
     Part groups;
     Part columns;
-    Part along;      // of the index, where nothing is written twice
+    Part along;      // of the index, where no element is written twice
     Part positions;  // of x
   };
 
@@ -39,15 +39,15 @@ class AxisWalk {
 
   bool is_empty() const { return n_groups_ * axis_.length * row_.length == 0; }
 
-  // The shares of threads that write x: no element of it has two owners, so that the order in which
-  // an element is written is that of the index.
+  // The share of a thread that writes x. Each element of x belongs to one thread, so that it is
+  // written in the order of the index.
   Share ShareOfX(int32_t thread, int32_t n_threads) const;
-  // The shares of threads that only read x.
+  // The share of a thread that only reads x.
   Share ShareOfOther(int32_t thread, int32_t n_threads) const;
 
-  // Calls function(place in x, place in the other tensor) for each element of a share; in reverse
-  // along the axis where kReverse. Returns false where a position is out of range: what lies behind
-  // it in the walk is left out.
+  // Calls function(offset in x, offset in the other tensor) for each element of a share, in reverse
+  // along the axis where kReverse. Returns false at the first position that is out of range, and
+  // does not visit the rest.
   template <bool kReverse, typename Index, typename Function>
   bool Visit(const Index* index, const Share& share, const Function& function) const {
     for (int64_t group = share.groups.begin; group < share.groups.end; ++group) {
@@ -105,8 +105,8 @@ class AxisWalk {
     return true;
   }
 
-  // Each element of a line has its own position. What the loop reads is held in locals: the
-  // function's writes could otherwise change it for all that the compiler knows.
+  // Each element of a line has its own position. What the loop reads is copied to local variables:
+  // the compiler would otherwise have to read it again after each write of the function.
   template <typename Index, typename Function>
   OPWRIGHT_CPU_INLINE bool VisitLine(WalkAxis line, const Index* index, int64_t x, int64_t other,
                                      Part positions, Function function) const {
@@ -123,8 +123,9 @@ class AxisWalk {
     return true;
   }
 
-  // The same where other threads own some positions. The owner of the next one cannot be predicted:
-  // a branch for each would cost more than the rest. So those of a block are listed first.
+  // The same where other threads own some positions. The processor cannot predict who owns the next
+  // one, so a branch for each would cost more than the rest: the own ones of a block are listed
+  // first.
   template <typename Index, typename Function>
   OPWRIGHT_CPU_INLINE bool VisitOwned(WalkAxis line, const Index* index, int64_t x, int64_t other,
                                       Part positions, Function function) const {

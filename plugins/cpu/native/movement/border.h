@@ -12,8 +12,9 @@ namespace opwright_cpu {
 
 enum class BorderMode { kConstant, kReflect, kEdge };
 
-// Writes the box, then the border axis by axis from the last to the first: along each axis between
-// what lies in the box before it and all of the axes behind it, so that everything is written once.
+// Writes the box, then the border along each axis, from the last axis to the first. Along an axis
+// it covers the box in the axes before, and the box with its border in the axes behind, so that
+// each element is written once.
 class Border {
  public:
   Border() = default;

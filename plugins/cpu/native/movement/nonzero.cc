@@ -31,7 +31,8 @@ void Find(const Word* x, Word bits, const Rows& rows, int64_t begin, int64_t at,
   for (int64_t row = begin; at < end; ++row) {
     const int64_t first = at;
     const Word* line = x + row * rows.length;
-    // Writing before asking costs no branch that cannot be foreseen; it ends with the last one.
+    // Each position is written, and kept only where the element is not 0: a branch could not be
+    // predicted. The loop ends with the last element that is kept.
     for (int64_t j = 0; j < rows.length && at < end; ++j) {
       last[at] = j;
       at += (line[j] & bits) != 0;

@@ -15,14 +15,14 @@ namespace opwright_cpu {
 constexpr int64_t kPhiloxBlocks = 256;
 constexpr int64_t kPhiloxWords = 4 * kPhiloxBlocks;
 
-// What tells the words of one operator in one run from all others.
+// What distinguishes the words of one operator in one run from all others.
 struct PhiloxKey {
   uint64_t seed;
   uint32_t stream;
   uint32_t step;
 };
 
-// Of the attributes seed and stream and the input step, which may be absent.
+// The key of the attributes seed and stream and of the input step, which may be absent.
 template <typename Attrs>
 PhiloxKey KeyOf(const opwright::RunContext& ctx, uint32_t step_slot, const Attrs& attrs) {
   const int64_t step = ctx.has_input(step_slot) ? *ctx.input(step_slot).data<int64_t>() : 0;

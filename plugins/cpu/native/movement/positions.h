@@ -16,7 +16,7 @@ class Positions {
   Positions(const opwright::InputTensor& index, int64_t n)
       : data_(index.raw()), n_(n), is_long_(index.dtype().bits == 64) {}
 
-  // Positions that a kernel has found out.
+  // Positions that a kernel has computed.
   Positions(const int64_t* data, int64_t n) : data_(data), n_(n), is_long_(true) {}
 
   int64_t operator[](int64_t i) const {

@@ -11,7 +11,7 @@
 namespace opwright_cpu {
 namespace {
 
-constexpr int64_t kAhead = 8;  // rows between the one that is asked for and the one that is used
+constexpr int64_t kAhead = 8;  // rows between the one that is prefetched and the one that is used
 
 // Positions jump, so that the processor cannot foresee the next row. Into the second cache, where
 // more lines can be on their way than into the first.
@@ -135,7 +135,8 @@ void AddRowsAt(const RowBlocks& blocks, const T* rows, const Positions& index, T
       if (blocks.outer >= threads) {
         outer = PartOf(blocks.outer, 1, thread, threads);
       } else if (blocks.row * item >= 512 * threads) {
-        // Columns are fair however often a position comes; in whole cache lines of a compact table.
+        // Threads divide columns, so that each has as much to do however often a position occurs;
+        // in whole cache lines of a compact table.
         const Part columns = PartOf(blocks.row, 64 / item, thread, threads);
         share.column_begin = columns.begin;
         share.column_end = columns.end;

@@ -39,7 +39,7 @@ struct SparseUpdateKernel {
   static constexpr uint32_t kTables = 1 + Rule::kStates;  // param and states
   // The sum of the values of a row; of half precision one of them, and the row of each table.
   static constexpr uint32_t kScratch = kIsHalf ? 2 + kTables : 1;
-  static constexpr int64_t kAhead = 8;  // rows between the one that is asked for and the one used
+  static constexpr int64_t kAhead = 8;  // rows between the one that is prefetched and the one used
   static constexpr int64_t kGrain = 8192;  // elements that are worth a thread
 
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -60,7 +60,7 @@ struct SparseUpdateKernel {
     if constexpr (kIsHalf) half_rows_ = HalfRowsOf(ctx.input(0).dtype());
     ctx.SetWorkspace(ScratchBytes() * static_cast<uint64_t>(threads_) +
                      TouchedRows::WorkspaceBytes(firsts_.back()));
-    // A row of the table lies anywhere in memory: it costs a few times what a stream of it would.
+    // A row of the table lies anywhere in memory: it takes a few times as long as reading in order.
     ctx.SetEstimate(
         4 *
         MoveNanoseconds(elements * static_cast<int64_t>((1 + 2 * kTables) * sizeof(T)), threads_));

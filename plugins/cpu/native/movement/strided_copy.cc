@@ -58,14 +58,14 @@ void FillRows(const char* source, char* destination, const CopyAxis& outer, cons
   }
 }
 
-// A short row that moves as one item may lie anywhere.
+// A short row that moves as one item need not be aligned.
 template <typename T>
 struct Unaligned {
   // NOLINTNEXTLINE(modernize-use-using): GCC ignores attributes of dependent types there
   typedef T Item __attribute__((aligned(1), may_alias));
 };
 
-// Rows that are read backwards: the order of neighbours turns round in registers.
+// Rows that are read backwards: the order of neighbours is reversed in registers.
 template <typename T>
 OPWRIGHT_CPU_CLONES void ReverseRow(const char* last, char* destination, int64_t n) {
   const auto* from = reinterpret_cast<const typename Unaligned<T>::Item*>(last);
@@ -243,7 +243,7 @@ CopyFunction SelectInterleaveKernel(int64_t item_bytes) {
 }
 
 CopyFunction SelectTileKernel(int64_t item_bytes, bool stream) {
-  // Of bytes a tile has more rows than the processor can gather lines for.
+  // A tile of bytes has more rows than the processor can collect cache lines for.
   if (item_bytes == 1) return &CopyTiles<uint8_t, false>;
   if (item_bytes == 2) return stream ? &CopyTiles<uint16_t, true> : &CopyTiles<uint16_t, false>;
   if (item_bytes == 4) return stream ? &CopyTiles<uint32_t, true> : &CopyTiles<uint32_t, false>;

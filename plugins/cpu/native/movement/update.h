@@ -1,6 +1,6 @@
 // What all optimizers share: which elements a thread updates, of one parameter or of many in one
-// step, and the numbers of a step. Its files are compiled without contraction, so that an element
-// has one result, wherever a vector or a share begins.
+// step, and the numbers of a step. These files are compiled without contraction (fused
+// multiply-add), so that an element has one result, wherever a vector or a share begins.
 #ifndef OPWRIGHT_CPU_MOVEMENT_UPDATE_H_
 #define OPWRIGHT_CPU_MOVEMENT_UPDATE_H_
 

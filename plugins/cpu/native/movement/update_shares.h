@@ -1,4 +1,4 @@
-// Who updates what: the elements of many parameters, dealt out to threads once.
+// Divides the elements of many parameters among threads, once.
 #ifndef OPWRIGHT_CPU_MOVEMENT_UPDATE_SHARES_H_
 #define OPWRIGHT_CPU_MOVEMENT_UPDATE_SHARES_H_
 
@@ -14,8 +14,9 @@ struct UpdateShare {
   int64_t end;
 };
 
-// The shares of every thread. A large parameter is split by rows, as those that read it do, so that
-// its cache lines stay with their cores; a small one goes whole to who has the least to do.
+// The shares of every thread. A large parameter is split by rows, as the kernels that read it split
+// it, so that its cache lines stay with their cores; a small one goes as a whole to the thread with
+// the least work.
 std::vector<std::vector<UpdateShare>> DealOut(const std::vector<std::vector<int64_t>>& shapes,
                                               int32_t n_threads);
 

@@ -13,19 +13,19 @@
 namespace opwright_cpu {
 namespace {
 
-// What is searched for an extremum at a time: only the block that has it is searched for its place.
+// Bytes of a block. Only the block that has the extremum is searched for its position.
 constexpr int64_t kBlockBytes = 1024;
 constexpr int64_t kScan = 64;
 constexpr int64_t kArgmaxStrip = 128;
 
 template <typename T, bool kMax>
 OPWRIGHT_CPU_INLINE bool TakesPlaceOf(T x, T best) {
-  // Whole numbers are never unequal to themselves; bitwise operators leave no branches.
+  // Integers are never unequal to themselves. Bitwise operators, so that there are no branches.
   return Extremum<T, kMax>::IsBetter(x, best) | ((x != x) & (best == best));
 }
 
-// A block whose extremum is no better cannot hold the first position. What comes next, beyond this
-// line too, is asked for early: while a place is looked for, nothing else would be read.
+// A block whose extremum is no better cannot have the first position. What comes next, also beyond
+// this line, is prefetched: nothing else would be read while a position is searched.
 template <typename T, bool kMax>
 OPWRIGHT_CPU_INLINE int64_t FindPosition(const T* x, int64_t n) {
   constexpr int64_t kBlock = kBlockBytes / static_cast<int64_t>(sizeof(T));
@@ -42,7 +42,7 @@ OPWRIGHT_CPU_INLINE int64_t FindPosition(const T* x, int64_t n) {
   const auto is_best = [=](int64_t i) OPWRIGHT_CPU_TERM {
     return (x[i] == best) | ((x[i] != x[i]) & (best != best));
   };
-  // Whether it is among the next ones is asked for all of them at once.
+  // The next elements are compared together, without a branch for each.
   int64_t i = block;
   for (; i + kScan <= n; i += kScan) {
     int found = 0;

@@ -30,8 +30,8 @@ opwright::Status CheckProbabilities(const T* x, int64_t n) {
   return opwright::Status::Ok();
 }
 
-// Slots: x, label, positives, negatives; auc, positives_out, negatives_out. The states lie where
-// they lay.
+// Slots: x, label, positives, negatives; auc, positives_out, negatives_out. Each state is updated
+// in place.
 template <typename T>
 struct AucKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -41,7 +41,7 @@ OPWRIGHT_CPU_CLONES void RunStatistics(const E* x, const Lines& lines, int64_t c
   variance[channel] = squares / count;
 }
 
-// What is known of some rows of channels side by side: the mean, and the sum of squared deviations.
+// Statistics of some rows of channels side by side: the mean, and the sum of squared deviations.
 // Of one piece both are followed by two arrays for intermediate results.
 template <typename T>
 struct Moments {
@@ -194,7 +194,7 @@ struct BatchNormKernel {
     const T rest = static_cast<T>(1 - attrs.momentum);
     const T epsilon = static_cast<T>(attrs.epsilon);
     T* batch[] = {mean, variance};
-    for (uint32_t which = 0; which < 2; ++which) {  // the running ones may lie where they lay
+    for (uint32_t which = 0; which < 2; ++which) {  // the running ones may be updated in place
       const T* running = ctx.input(3 + which).data<T>();
       T* running_out = ctx.output(1 + which).data<T>();
       for (int64_t c = channels.begin; c < channels.end; ++c) {

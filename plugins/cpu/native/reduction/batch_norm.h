@@ -48,8 +48,9 @@ OPWRIGHT_CPU_INLINE void ForElements(const Lines& lines, const Extent& extent, c
   }
 }
 
-// Pieces of the rows of channels side by side: as many as the array gives, not the threads, on
-// which no sum shall depend. Each has some numbers for every channel in the workspace.
+// Pieces of the rows of channels side by side. Their number depends on the array and not on the
+// threads, so that no sum depends on these. Each has some numbers for every channel in the
+// workspace.
 class RowPieces {
  public:
   static constexpr int64_t kArrays = 4;
@@ -93,8 +94,8 @@ void ForChannels(int32_t n_threads, const Lines& lines, const Function& function
   });
 }
 
-// An activation that cuts off what lies outside of two bounds. None is NaN, beyond which nothing
-// lies; NaN stays what it is.
+// An activation that clips to two bounds. NaN stands for no bound, since nothing is beyond it; an
+// element that is NaN stays NaN.
 template <typename T>
 struct Bounds {
   T low = std::numeric_limits<T>::quiet_NaN();

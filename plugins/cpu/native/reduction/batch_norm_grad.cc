@@ -5,8 +5,9 @@
 namespace opwright_cpu {
 namespace {
 
-// Where the gradient of what was normalised comes from: it is out_grad; or that behind the
-// activation, whose input is computed anew; or that behind it, whose output is read.
+// Where the gradient of the normalised values comes from. kOutGrad: it is out_grad. Behind an
+// activation it depends on where that cut off: kAnew computes its input again, kOut reads its
+// output.
 enum class Source { kOutGrad, kAnew, kOut };
 
 template <typename E>
@@ -19,7 +20,7 @@ struct GradInputs {
   Channels<T> channels;
   const T* inv_std;
   Bounds<T> bounds;
-  E* behind;  // where the gradient of what was normalised is written, of kOut
+  E* behind;  // where kOut writes the gradient of the normalised values
 
   template <Source source>
   OPWRIGHT_CPU_INLINE T Gradient(int64_t i, int64_t c) const {

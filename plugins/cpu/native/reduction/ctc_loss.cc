@@ -98,9 +98,9 @@ void GoBack(const T* x, const CtcShape& shape, double end, T out_grad, CtcRow& r
   }
 }
 
-// Slots: x, label, lengths, label_lengths, out_grad; x_grad. What the way forward found is found
-// again: kept in 16 bits it would be too coarse, and to keep it costs as much memory as it saves
-// time.
+// Slots: x, label, lengths, label_lengths, out_grad; x_grad. The forward pass is computed again: 16
+// bits would be too coarse for its results, and storing them takes much memory for the time it
+// saves.
 template <typename T>
 struct CtcLossGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

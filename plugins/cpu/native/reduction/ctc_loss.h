@@ -74,7 +74,8 @@ class CtcInputs {
   std::optional<ClassIds> label_lengths_;
 };
 
-// In double: a row's log-probability grows with its length, and shares are made of its last digits.
+// In double: the log-probability of a row grows with its length, and its last digits decide the
+// shares.
 constexpr double kNever = opwright::functors::NeverLog();
 using opwright::functors::LogOfSum;
 

@@ -23,8 +23,8 @@ struct RowResult {
   }
 };
 
-// Sum of term(i), for i in [0, n), four lines of the cache at a time, in lanes, which are added up
-// block by block. Meanwhile half as much of the waiting row is stored, and of `next` asked for.
+// Sum of term(i), for i in [0, n), four cache lines at a time, in lanes, which are added up block
+// by block. Meanwhile half as much of the waiting row is stored, and of `next` prefetched.
 template <typename T, typename Term, typename Row>
 OPWRIGHT_CPU_INLINE T SumRow(int64_t n, const Term& term, const T* next, Row* waiting) {
   constexpr int64_t kItems = kLineItems<T>;

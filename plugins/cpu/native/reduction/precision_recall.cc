@@ -38,7 +38,7 @@ int64_t BestOf(const T* row, int64_t n) {
   return best;
 }
 
-// Slots: x, label, states; batch, total, states_out. The states lie where they lay.
+// Slots: x, label, states; batch, total, states_out, which is the memory of states.
 template <typename T>
 struct PrecisionRecallKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

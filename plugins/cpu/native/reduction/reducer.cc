@@ -8,10 +8,10 @@
 namespace opwright_cpu::reducer {
 namespace {
 
-// Elements of one piece of a line that threads share. Fixed, so that results do not depend on
-// how many they are.
+// Elements of one piece of a line that threads share. Fixed, so that results do not depend on the
+// number of threads.
 constexpr int64_t kChunk = 65536;
-// Results from which threads need not share lines.
+// From so many results on each thread has whole lines.
 constexpr int64_t kManyLines = 64;
 constexpr int64_t kManyColumns = 2048;
 

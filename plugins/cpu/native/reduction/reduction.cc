@@ -157,13 +157,13 @@ OPWRIGHT_CPU_CLONES void MarkExtrema(const T* x, T* best, int64_t n) {
   }
 }
 
-// Not by 0: whoever calls the operator by itself may give others than the extrema.
+// Never 0: a program may give other numbers than the extrema.
 template <typename T>
 OPWRIGHT_CPU_CLONES void ShareGradient(const T* out_grad, T* counts, int64_t n) {
   for (int64_t i = 0; i < n; ++i) counts[i] = out_grad[i] / (counts[i] < T(1) ? T(1) : counts[i]);
 }
 
-// Infinite shares leave 0 where they do not belong.
+// Infinite shares leave 0 where the element is no extremum.
 template <typename T>
 OPWRIGHT_CPU_CLONES void KeepMarked(const T* marks, T* shares, int64_t n) {
   for (int64_t i = 0; i < n; ++i) shares[i] = marks[i] == T(0) ? T(0) : shares[i];

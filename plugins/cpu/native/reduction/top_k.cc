@@ -29,7 +29,7 @@ class Selection {
     for (int64_t i = 0; i < k_; ++i) heap_[i] = Ranked<T>{x[i * stride], i};
     std::make_heap(heap_, heap_ + k_, before);
     for (int64_t i = k_; i < n; ++i) {
-      // Equal elements stay behind the earlier ones, which are in the heap already.
+      // An element that is equal to one in the heap comes later, so it ranks behind it.
       if (!IsAhead(x[i * stride], heap_[0].value, largest_)) continue;
       std::pop_heap(heap_, heap_ + k_, before);
       heap_[k_ - 1] = Ranked<T>{x[i * stride], i};
@@ -110,7 +110,7 @@ struct TopKGradKernel {
     const int64_t* indices = ctx.input(1).data<int64_t>();
     const T* grad = ctx.input(2).data<T>();
     const int64_t k = k_, inner = lines_.inner, size = lines_.length * inner;
-    // Whoever calls this operator by itself may give others than top_k makes.
+    // A program may give other indices than top_k makes.
     const int64_t* last = indices + lines_.count() * k;
     const int64_t* wrong =
         std::find_if(indices, last, [this](int64_t i) { return i < 0 || i >= lines_.length; });

@@ -68,7 +68,7 @@ struct AttentionGradKernel {
       }
     }
 
-    // The units that share keys and values, in turn: their gradients are added up in one place.
+    // One after the other the units that share keys and values, whose gradients are added up.
     void RunGroup(int64_t group) {
       const int64_t rows = s_.share * s_.queries, first = group * rows;
       TransposeRows(k_ + group * s_.keys * s_.size, s_.keys, s_.size, keys_, s_.keys);

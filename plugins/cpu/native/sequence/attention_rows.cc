@@ -75,8 +75,8 @@ OPWRIGHT_CPU_INLINE int64_t MaskRow(const ScoreBlock<T>& block, int64_t row, T* 
   return n;
 }
 
-// Hides what follows the n keys of a row that are seen, up to a multiple of the widest vector, and
-// returns where that ends: a loop up to there has no rest, which would run key by key.
+// Masks the keys behind the n that a row sees, up to a multiple of the widest vector, and returns
+// where that ends: a loop up to there has no rest that would run key by key.
 template <typename T>
 OPWRIGHT_CPU_INLINE int64_t FillVector(int64_t n, T* scores) {
   const int64_t end = RoundUpKeys(n);

@@ -82,7 +82,7 @@ struct LinearChainCrfKernel {
     return score;
   }
 
-  // The logarithm of the sum over all paths; alpha is written on the way.
+  // Writes alpha, and returns the logarithm of the sum over all paths.
   double LogTotal(const Weights& w, const T* x, int64_t length, T* scratch, T* alpha) const {
     const int64_t tags = shape_.tags;
     if (length == 0) return 0.0;

@@ -89,7 +89,7 @@ struct RecurrentGradKernel {
     T* weights;  // weight_hh of each direction, in panels
   };
 
-  // A few steps are over before packed weights pay.
+  // For a few steps packing takes longer than it saves.
   bool PacksWeights() const { return s_.steps >= 4; }
 
   Buffers TakeBuffers(Arena<T>* arena) const {

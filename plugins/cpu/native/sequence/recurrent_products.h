@@ -20,9 +20,9 @@ struct StepWeight {
   bool in_panels;
 };
 
-// Panels of kPanelWidth columns, the rows of each behind each other. In a wide matrix one row of a
-// panel lies pages behind the one before, and often in the same set of the first cache; every step
-// would fetch it from the second anew.
+// Panels of kPanelWidth columns, with the rows of each next to each other. In a wide matrix one row
+// of a panel lies pages behind the one before, and often in the same set of the first-level cache:
+// every step would read it from the second-level cache again.
 template <typename T>
 void PackPanels(const StepWeight<T>& from, int64_t rows, int64_t columns, T* to) {
   for (int64_t column = 0; column < columns; column += kPanelWidth) {

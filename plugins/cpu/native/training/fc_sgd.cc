@@ -54,7 +54,8 @@ struct FcSgdKernel {
   }
 
  private:
-  // Where the output lies; it holds the input already, unless the plan could not let both be one.
+  // The memory of the output, which holds the input: where the plan gave it memory of its own, by a
+  // copy.
   static T* InPlace(const opwright::InputTensor& input, const opwright::OutputTensor& output) {
     T* to = output.data<T>();
     const T* from = input.data<T>();

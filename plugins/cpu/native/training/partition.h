@@ -1,8 +1,8 @@
 // How the threads of a training step share its matrices, and when more than one thread pays.
 //
-// A weight [k, n] is owned by rows: the thread that multiplies with some of them is the one that
-// updates them, in every kernel of this room. Two products that part one weight differently move
-// its cache lines between the cores in each step, which costs more than the products.
+// Each thread owns rows of a weight [k, n]: it multiplies with them and updates them, in every
+// kernel of this room. Two products that divide one weight differently would move its cache lines
+// between cores in each step, which costs more than the products.
 #ifndef OPWRIGHT_CPU_TRAINING_PARTITION_H_
 #define OPWRIGHT_CPU_TRAINING_PARTITION_H_
 
@@ -19,7 +19,8 @@ constexpr int64_t kOwnedRows = 16;
 // Multiplications below which a second thread costs more than it saves.
 constexpr int64_t kLeastWork = int64_t{1} << 19;
 
-// Largest product that is made here: beyond, packed operands are faster, which oneDNN makes.
+// The largest product that is computed here: larger ones are faster by oneDNN, which packs
+// operands.
 constexpr int64_t kMostWeights = int64_t{1} << 20;
 constexpr int64_t kMostRows = 512;
 

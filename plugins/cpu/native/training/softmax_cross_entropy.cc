@@ -68,7 +68,7 @@ struct SoftmaxCrossEntropyKernel {
         return Status::Error(attrs.source, ": label must be in [0, ", classes_, "), got ", id);
       }
     }
-    if (classes_ == 0) {  // all are to be ignored
+    if (classes_ == 0) {  // every label is ignore_index
       if (loss != nullptr) std::fill_n(loss, rows_, T(0));
       return Status::Ok();
     }
@@ -87,7 +87,7 @@ struct SoftmaxCrossEntropyKernel {
   void Row(const T* logits, int64_t id, const SoftmaxCrossEntropyAttrs& attrs, T* softmax, T* loss,
            T* grad) const {
     const bool counts = id != attrs.ignore_index;
-    const T of_class = counts ? logits[id] : T(0);  // grad may lie where the logits lie
+    const T of_class = counts ? logits[id] : T(0);  // grad may be the memory of the logits
     T maximum = T(0);
     const T total = ExponentiateRow(logits, classes_, &maximum, grad);
     const bool underflows =
@@ -95,7 +95,7 @@ struct SoftmaxCrossEntropyKernel {
     const T factor = counts && !underflows ? static_cast<T>(attrs.loss_grad) : T(0);
     DivideRow(total, factor, classes_, softmax, grad);
     if (factor == T(0)) {
-      for (int64_t j = 0; j < classes_; ++j) grad[j] = T(0);  // 0 * NaN would not do
+      for (int64_t j = 0; j < classes_; ++j) grad[j] = T(0);  // a product with NaN would be NaN
     } else {
       grad[id] -= factor;
     }
