@@ -39,12 +39,8 @@ def adam(
     **decay: float,
 ) -> None:
     rate, power1, power2 = float(learning_rate[0]), float(beta1_power[0]), float(beta2_power[0])
-    work = np.empty_like(grad)  # the one temporary array
-    np.multiply(grad, 1 - beta1, out=work)
-    move_average(moment1, beta1, work, moment1_out)
-    np.square(grad, out=work)
-    work *= 1 - beta2
-    move_average(moment2, beta2, work, moment2_out)
+    moments, moved = (moment1, moment2), (moment1_out, moment2_out)
+    work = move_moments(grad, moments, moved, (beta1, beta2))  # the one temporary array
     # Both corrections of the bias, taken out of the loop over the elements.
     correction = math.sqrt(1 - power2) if power2 <= 1 else math.nan
     np.sqrt(moment2_out, out=work)
@@ -54,6 +50,18 @@ def adam(
     apply_step(param, work, 1 - rate * decay.get("weight_decay", 0.0), param_out)
     np.multiply(beta1_power, beta1, out=beta1_power_out)
     np.multiply(beta2_power, beta2, out=beta2_power_out)
+
+
+def move_moments(
+    grad: Array, moments: tuple[Array, Array], moved: tuple[Array, Array], betas: tuple[float, ...]
+) -> Array:
+    """Write both running moments of Adam; return an array like the gradient, to compute in."""
+    work = np.asarray(grad * (1 - betas[0]))
+    move_average(moments[0], betas[0], work, moved[0])
+    np.square(grad, out=work)
+    work *= 1 - betas[1]
+    move_average(moments[1], betas[1], work, moved[1])
+    return work
 
 
 adamw = adam  # with one attribute more

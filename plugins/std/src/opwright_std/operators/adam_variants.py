@@ -7,7 +7,14 @@ import math
 import numpy as np
 
 from opwright_std.numerics.dtypes import Array
-from opwright_std.operators.adam import CORRECTED, MOMENTS, NEXT_POWERS, POWERS, adam_like
+from opwright_std.operators.adam import (
+    CORRECTED,
+    MOMENTS,
+    NEXT_POWERS,
+    POWERS,
+    adam_like,
+    move_moments,
+)
 from opwright_std.operators.optimizers import (
     NO_GRADIENT,
     add_bounds,
@@ -57,17 +64,6 @@ ADAMAX = adam_like(
 ).build(infer_shape=update_shape("moment", "infinity_norm", "beta1_power"), gradient=NO_GRADIENT)
 
 
-def _move_moments(
-    grad: Array, moments: tuple[Array, Array], moved: tuple[Array, Array], betas: tuple[float, ...]
-) -> None:
-    """Write both running moments of Adam."""
-    work = np.asarray(grad * (1 - betas[0]))
-    move_average(moments[0], betas[0], work, moved[0])
-    np.square(grad, out=work)
-    work *= 1 - betas[1]
-    move_average(moments[1], betas[1], work, moved[1])
-
-
 def nadam(
     param: Array,
     grad: Array,
@@ -92,7 +88,7 @@ def nadam(
     next_mu = beta1 * (1 - 0.5 * 0.96 ** ((number + 1) * momentum_decay))
     correction = math.sqrt(max(1 - beta2**number, 0.0))
     product *= mu
-    _move_moments(grad, (moment1, moment2), (moment1_out, moment2_out), (beta1, beta2))
+    move_moments(grad, (moment1, moment2), (moment1_out, moment2_out), (beta1, beta2))
     change = grad * float(np.divide(rate * correction * (1 - mu), 1 - product))
     change += moment1_out * float(np.divide(rate * correction * next_mu, 1 - product * next_mu))
     work = np.sqrt(moment2_out)
@@ -137,7 +133,7 @@ def radam(
     epsilon: float,
 ) -> None:
     rate, number = float(learning_rate[0]), float(step[0])
-    _move_moments(grad, (moment1, moment2), (moment1_out, moment2_out), (beta1, beta2))
+    move_moments(grad, (moment1, moment2), (moment1_out, moment2_out), (beta1, beta2))
     rest, power = 1 - beta2**number, beta2**number
     rate = float(np.divide(rate, 1 - beta1**number))
     longest = 2 / (1 - beta2) - 1
@@ -187,7 +183,7 @@ def lamb(
     weight_decay: float,
 ) -> None:
     rate, power1, power2 = float(learning_rate[0]), float(beta1_power[0]), float(beta2_power[0])
-    _move_moments(grad, (moment1, moment2), (moment1_out, moment2_out), (beta1, beta2))
+    move_moments(grad, (moment1, moment2), (moment1_out, moment2_out), (beta1, beta2))
     correction = math.sqrt(1 - power2) if power2 <= 1 else math.nan
     work = np.asarray(np.sqrt(moment2_out))
     work += epsilon * correction
