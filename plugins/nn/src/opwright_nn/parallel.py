@@ -43,9 +43,7 @@ class Processes(Protocol):
     def run_on_root(self, function: Callable[[], object], group: str) -> None:
         """Call a function in the first process of a group; the others wait, or raise as it does."""
 
-    def data_parallel(
-        self, pairs: Sequence[Pair], group: str, *, unequal_rows: str = "refuse"
-    ) -> list[Pair]:
+    def data_parallel(self, pairs: Sequence[Pair], group: str, *, unequal_rows: str) -> list[Pair]:
         """Append the mean of gradients over the processes of a group."""
 
     def share_startup(self, startup: ow.Program, group: str) -> None:
