@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "collective.h"
 #include "group.h"
 #include "library.h"
 #include "opwright/sdk.hpp"
@@ -38,6 +39,13 @@ inline opwright::Status FindMembers(const std::string& name, Group** group) {
 inline opwright::Status Enter(Group* group, const char* who, const opwright::RunContext& ctx) {
   OPWRIGHT_RETURN_IF_ERROR(group->Check(who));
   return group->EndComparison(who, PollOf(ctx));
+}
+
+// Lets a collective end whose run failed before it waited.
+inline opwright::Status EndEarlierRun(const char* who, const opwright::RunContext& ctx,
+                                      Collective* collective) {
+  return collective->IsDone() ? opwright::Status::Ok()
+                              : collective->Wait(who, PollOf(ctx), nullptr);
 }
 
 // What MPI reads and writes is kept from run to run: MPI goes on with it after a run that failed

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "collective.h"
 #include "joining.h"
 #include "kernel.h"
 #include "library.h"
 #include "parts.h"
-#include "reduction.h"
 
 namespace opwright_mpi {
 
@@ -19,12 +19,6 @@ namespace {
 struct GroupAttrs {
   std::string group;
   OPWRIGHT_ATTRIBUTES(group);
-};
-struct ReduceAttrs {
-  std::string group;
-  std::string reduce;
-  std::string unequal_rows;
-  OPWRIGHT_ATTRIBUTES(group, reduce, unequal_rows);
 };
 struct RootAttrs {
   std::string group;
@@ -49,10 +43,6 @@ struct CompareAttrs {
   OPWRIGHT_ATTRIBUTES(group, entries, digest);
 };
 
-int64_t BytesOf(const opwright::InputTensor& tensor) {
-  return tensor.numel() * (tensor.dtype().bits / 8);
-}
-
 template <typename T>
 struct CompareKernel {
   static void Configure(opwright::KernelOptions& options) { ConfigureBlocking(options); }
@@ -66,198 +56,100 @@ struct CompareKernel {
   Group* group_ = nullptr;
 };
 
-// Several tensors in one reduction.
-struct Bucket {
-  std::unique_ptr<Reduction> reduction;
+// What a run of a collective of parts needs: memory of parts where these are not whole runs.
+struct PartsBound {
+  std::unique_ptr<Collective> collective;
   Source source;
   Target target;
+  std::vector<char> divided;
+  std::vector<char> joined;
 };
 
-void FindSource(const opwright::RunContext& ctx, Source* source) {
-  source->Clear();
-  for (uint32_t i = 0; i < ctx.input_count(0); ++i) {
-    const opwright::InputTensor x = ctx.input(0, i);
-    source->Add(static_cast<const char*>(x.raw()), BytesOf(x));
-  }
-}
-
-void FindTarget(const opwright::RunContext& ctx, Target* target) {
-  target->Clear();
-  for (uint32_t i = 0; i < ctx.output_count(0); ++i) {
-    const opwright::OutputTensor out = ctx.output(0, i);
-    target->Add(static_cast<char*>(out.raw()), BytesOf(out));
-  }
-}
-
-template <typename T>
-struct StartKernel {
-  static void Configure(opwright::KernelOptions& options) { ConfigureBlocking(options); }
-  Status Prepare(opwright::PrepareContext& ctx, const ReduceAttrs& attrs) {
-    OPWRIGHT_RETURN_IF_ERROR(FindMembers(attrs.group, &group_));
-    for (uint32_t i = 0; i < ctx.input_count(0); ++i) n_ += ctx.input(0, i).numel();
-    const bool is_mean = attrs.reduce == "mean";  // of others the number of rows is no weight
-    is_weighted_ = is_mean && attrs.unequal_rows == "weight" && ctx.has_input(1);
-    if (is_weighted_) rows_ = static_cast<double>(ctx.input(1).shape().dims()[0]);
-    ctx.SetEstimate(static_cast<uint64_t>(n_ * static_cast<int64_t>(sizeof(T))) / 10 + 1000);
-    return Status::Ok();
-  }
-  using Bound = Bucket;
-  Status Bind(const opwright::RunContext&, const ReduceAttrs& attrs, Bucket& bucket) const {
-    bucket.reduction =
-        Reduction::Make(group_, ReduceOf(attrs.reduce), opwright::DtypeOf<T>(), n_, is_weighted_);
-    return Status::Ok();
-  }
-  Status Run(const opwright::RunContext& ctx, const ReduceAttrs&, Bucket& bucket) const {
-    constexpr const char* kWho = "dist.all_reduce";
-    const std::lock_guard<std::mutex> lock(group_->mutex);
-    OPWRIGHT_RETURN_IF_ERROR(Enter(group_, kWho, ctx));
-    if (!bucket.reduction->IsDone()) {  // of a run that failed before it waited
-      OPWRIGHT_RETURN_IF_ERROR(bucket.reduction->Wait(kWho, PollOf(ctx), nullptr));
-    }
-    FindSource(ctx, &bucket.source);
-    auto* reduction = bucket.reduction.get();
-    ctx.output(0).template data<int64_t>()[0] = reinterpret_cast<intptr_t>(reduction);
-    return reduction->Start(kWho, bucket.source, rows_);
-  }
-  Group* group_ = nullptr;
-  int64_t n_ = 0;
-  bool is_weighted_ = false;
-  double rows_ = 1;
-};
-
-template <typename T>
-struct WaitKernel {
-  using Bound = Target;
-  static void Configure(opwright::KernelOptions& options) { ConfigureBlocking(options); }
-  static Status Bind(const opwright::RunContext&, const opwright::NoAttrs&, Target&) {
-    return Status::Ok();
-  }
-  static Status Run(const opwright::RunContext& ctx, const opwright::NoAttrs&, Target& target) {
-    constexpr const char* kWho = "dist.all_reduce";
-    auto* reduction = reinterpret_cast<Reduction*>(  // NOLINT(performance-no-int-to-ptr)
-        static_cast<intptr_t>(ctx.input(1).template data<int64_t>()[0]));
-    const std::lock_guard<std::mutex> lock(reduction->group()->mutex);
-    FindTarget(ctx, &target);
-    return reduction->Wait(kWho, PollOf(ctx), &target);
-  }
-};
-
-// One tensor, where no pass has made buckets.
-template <typename T>
-struct AllReduceKernel : StartKernel<T> {
-  Status Run(const opwright::RunContext& ctx, const ReduceAttrs&, Bucket& bucket) const {
-    constexpr const char* kWho = "dist.all_reduce";
-    Group* group = this->group_;
-    const std::lock_guard<std::mutex> lock(group->mutex);
-    OPWRIGHT_RETURN_IF_ERROR(Enter(group, kWho, ctx));
-    if (!bucket.reduction->IsDone()) {  // of a run that failed while it waited
-      OPWRIGHT_RETURN_IF_ERROR(bucket.reduction->Wait(kWho, PollOf(ctx), nullptr));
-    }
-    FindSource(ctx, &bucket.source);
-    FindTarget(ctx, &bucket.target);
-    return bucket.reduction->Run(kWho, PollOf(ctx), bucket.source, bucket.target, this->rows_);
-  }
-};
-
-template <typename Attrs>
+// A collective of tensors, one of which is divided along an axis.
+template <Motion motion, typename Attrs>
 struct PartsKernel {
+  using Bound = PartsBound;
+  static constexpr bool kDivides = motion != Motion::kGather;
+  static constexpr bool kJoins = motion != Motion::kScatter;
   static void Configure(opwright::KernelOptions& options) { ConfigureBlocking(options); }
+
+  template <typename Tensor>
+  Status PrepareParts(const Tensor& whole, const Attrs& attrs, int64_t item) {
+    OPWRIGHT_RETURN_IF_ERROR(FindMembers(attrs.group, &group_));
+    parts_.SetUp(whole, attrs.axis, group_->size, item);
+    return Status::Ok();
+  }
+  void BindParts(PartsBound& bound, Reduce reduce, DLDataType dtype) const {
+    const int64_t n = parts_.part_bytes() / (dtype.bits / 8);
+    bound.collective = Collective::Make(group_, motion, reduce, dtype, n, false);
+    const auto bytes = static_cast<size_t>(parts_.part_bytes() * parts_.n_parts);
+    if (kDivides && !parts_.is_whole()) bound.divided.resize(bytes);
+    if (kJoins && !parts_.is_whole()) bound.joined.resize(bytes);
+  }
+  Status RunParts(const char* who, const opwright::RunContext& ctx, PartsBound& bound) const {
+    const std::lock_guard<std::mutex> lock(group_->mutex);
+    OPWRIGHT_RETURN_IF_ERROR(Enter(group_, who, ctx));
+    OPWRIGHT_RETURN_IF_ERROR(EndEarlierRun(who, ctx, bound.collective.get()));
+    const auto* from = static_cast<const char*>(ctx.input(0).raw());
+    auto* to = static_cast<char*>(ctx.output(0).raw());
+    const int64_t all = parts_.part_bytes() * parts_.n_parts;
+    if (!bound.divided.empty()) parts_.Divide(from, bound.divided.data());
+    bound.source.Clear();
+    bound.source.Add(bound.divided.empty() ? from : bound.divided.data(),
+                     kDivides ? all : parts_.part_bytes());
+    bound.target.Clear();
+    bound.target.Add(bound.joined.empty() ? to : bound.joined.data(),
+                     kJoins ? all : parts_.part_bytes());
+    OPWRIGHT_RETURN_IF_ERROR(
+        bound.collective->Run(who, PollOf(ctx), bound.source, bound.target, 1));
+    if (!bound.joined.empty()) parts_.Join(bound.joined.data(), to);
+    return Status::Ok();
+  }
+
   Group* group_ = nullptr;
   Parts parts_;
 };
 
 template <typename T>
-struct AllGatherKernel : PartsKernel<AxisAttrs> {
-  using Bound = Buffers;
+struct AllGatherKernel : PartsKernel<Motion::kGather, AxisAttrs> {
   Status Prepare(opwright::PrepareContext& ctx, const AxisAttrs& attrs) {
-    OPWRIGHT_RETURN_IF_ERROR(FindMembers(attrs.group, &group_));
-    parts_.SetUp(ctx.output(0), attrs.axis, group_->size, sizeof(T));
+    return PrepareParts(ctx.output(0), attrs, sizeof(T));
+  }
+  Status Bind(const opwright::RunContext&, const AxisAttrs&, PartsBound& bound) const {
+    BindParts(bound, Reduce::kSum, opwright::DtypeOf<T>());
     return Status::Ok();
   }
-  Status Bind(const opwright::RunContext&, const AxisAttrs&, Buffers& buffers) const {
-    buffers.sent.resize(static_cast<size_t>(parts_.part_bytes()));
-    buffers.received.resize(static_cast<size_t>(parts_.part_bytes() * parts_.n_parts));
-    return Status::Ok();
-  }
-  Status Run(const opwright::RunContext& ctx, const AxisAttrs&, Buffers& buffers) const {
-    constexpr const char* kWho = "dist.all_gather";
-    const std::lock_guard<std::mutex> lock(group_->mutex);
-    OPWRIGHT_RETURN_IF_ERROR(Enter(group_, kWho, ctx));
-    const int64_t bytes = parts_.part_bytes();
-    if (bytes != 0)
-      std::memcpy(buffers.sent.data(), ctx.input(0).raw(), static_cast<size_t>(bytes));
-    OPWRIGHT_RETURN_IF_ERROR(Exchange(group_, kWho, ctx, buffers, [&](Request* request) {
-      return Mpi().Iallgather_c(buffers.sent.data(), bytes, TypeByte(), buffers.received.data(),
-                                bytes, TypeByte(), group_->first, request);
-    }));
-    if (bytes != 0) parts_.Join(buffers.received.data(), static_cast<char*>(ctx.output(0).raw()));
-    return Status::Ok();
-  }
-};
-
-// Sends each process its part of x; the parts that came are in `received`.
-template <typename Attrs>
-struct SendPartsKernel : PartsKernel<Attrs> {
-  using Bound = Buffers;
-  Status PrepareParts(opwright::PrepareContext& ctx, const Attrs& attrs, int64_t item) {
-    OPWRIGHT_RETURN_IF_ERROR(FindMembers(attrs.group, &this->group_));
-    this->parts_.SetUp(ctx.input(0), attrs.axis, this->group_->size, item);
-    return Status::Ok();
-  }
-  Status Bind(const opwright::RunContext&, const Attrs&, Buffers& buffers) const {
-    const auto bytes = static_cast<size_t>(this->parts_.part_bytes() * this->parts_.n_parts);
-    buffers.sent.resize(bytes);
-    buffers.received.resize(bytes);
-    return Status::Ok();
-  }
-  Status SendParts(const char* who, const opwright::RunContext& ctx, Buffers& buffers) const {
-    Group* group = this->group_;
-    OPWRIGHT_RETURN_IF_ERROR(Enter(group, who, ctx));
-    const int64_t bytes = this->parts_.part_bytes();
-    if (bytes != 0) {
-      this->parts_.Divide(static_cast<const char*>(ctx.input(0).raw()), buffers.sent.data());
-    }
-    return Exchange(group, who, ctx, buffers, [&](Request* request) {
-      return Mpi().Ialltoall_c(buffers.sent.data(), bytes, TypeByte(), buffers.received.data(),
-                               bytes, TypeByte(), group->first, request);
-    });
+  Status Run(const opwright::RunContext& ctx, const AxisAttrs&, PartsBound& bound) const {
+    return RunParts("dist.all_gather", ctx, bound);
   }
 };
 
 template <typename T>
-struct AllToAllKernel : SendPartsKernel<AxisAttrs> {
+struct AllToAllKernel : PartsKernel<Motion::kExchange, AxisAttrs> {
   Status Prepare(opwright::PrepareContext& ctx, const AxisAttrs& attrs) {
-    return PrepareParts(ctx, attrs, sizeof(T));
+    return PrepareParts(ctx.input(0), attrs, sizeof(T));
   }
-  Status Run(const opwright::RunContext& ctx, const AxisAttrs&, Buffers& buffers) const {
-    const std::lock_guard<std::mutex> lock(group_->mutex);
-    OPWRIGHT_RETURN_IF_ERROR(SendParts("dist.all_to_all", ctx, buffers));
-    if (parts_.part_bytes() != 0) {
-      parts_.Join(buffers.received.data(), static_cast<char*>(ctx.output(0).raw()));
-    }
+  Status Bind(const opwright::RunContext&, const AxisAttrs&, PartsBound& bound) const {
+    BindParts(bound, Reduce::kSum, opwright::DtypeOf<T>());
     return Status::Ok();
+  }
+  Status Run(const opwright::RunContext& ctx, const AxisAttrs&, PartsBound& bound) const {
+    return RunParts("dist.all_to_all", ctx, bound);
   }
 };
 
 template <typename T>
-struct ReduceScatterKernel : SendPartsKernel<ScatterAttrs> {
+struct ReduceScatterKernel : PartsKernel<Motion::kScatter, ScatterAttrs> {
   Status Prepare(opwright::PrepareContext& ctx, const ScatterAttrs& attrs) {
-    reduce_ = ReduceOf(attrs.reduce);
-    return PrepareParts(ctx, attrs, sizeof(T));
+    return PrepareParts(ctx.input(0), attrs, sizeof(T));
   }
-  Status Run(const opwright::RunContext& ctx, const ScatterAttrs&, Buffers& buffers) const {
-    const std::lock_guard<std::mutex> lock(group_->mutex);
-    OPWRIGHT_RETURN_IF_ERROR(SendParts("dist.reduce_scatter", ctx, buffers));
-    const int64_t n = parts_.part_bytes() / static_cast<int64_t>(sizeof(T));
-    std::vector<const void*> parts;
-    for (int r = 0; r < group_->size; ++r) {
-      parts.push_back(buffers.received.data() + r * parts_.part_bytes());
-    }
-    JoinOf(opwright::DtypeOf<T>())(reduce_, parts.data(), group_->size, n, nullptr,
-                                   ctx.output(0).raw());
+  Status Bind(const opwright::RunContext&, const ScatterAttrs& attrs, PartsBound& bound) const {
+    BindParts(bound, ReduceOf(attrs.reduce), opwright::DtypeOf<T>());
     return Status::Ok();
   }
-  Reduce reduce_ = Reduce::kSum;
+  Status Run(const opwright::RunContext& ctx, const ScatterAttrs&, PartsBound& bound) const {
+    return RunParts("dist.reduce_scatter", ctx, bound);
+  }
 };
 
 template <typename T>
@@ -318,12 +210,6 @@ struct BarrierKernel {
 }  // namespace opwright_mpi
 
 #define OPWRIGHT_MPI_NUMBERS opwright::Float16, opwright::BFloat16, float, double, int32_t, int64_t
-OPWRIGHT_REGISTER_KERNEL_FOR("dist.all_reduce", "cpu", opwright_mpi::AllReduceKernel,
-                             OPWRIGHT_MPI_NUMBERS);
-OPWRIGHT_REGISTER_KERNEL_FOR("dist.all_reduce_start", "cpu", opwright_mpi::StartKernel,
-                             OPWRIGHT_MPI_NUMBERS);
-OPWRIGHT_REGISTER_KERNEL_FOR("dist.all_reduce_wait", "cpu", opwright_mpi::WaitKernel,
-                             OPWRIGHT_MPI_NUMBERS);
 OPWRIGHT_REGISTER_KERNEL_FOR("dist.all_gather", "cpu", opwright_mpi::AllGatherKernel,
                              OPWRIGHT_MPI_NUMBERS);
 OPWRIGHT_REGISTER_KERNEL_FOR("dist.reduce_scatter", "cpu", opwright_mpi::ReduceScatterKernel,

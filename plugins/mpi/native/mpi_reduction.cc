@@ -27,7 +27,7 @@ void MpiReduction::Free::operator()(char* memory) const { std::free(memory); }
 
 MpiReduction::MpiReduction(Group* group, Reduce reduce, DLDataType dtype, int64_t n,
                            bool is_weighted)
-    : Reduction(group),
+    : Collective(group),
       reduce_(reduce),
       join_(JoinOf(dtype)),
       n_(n),

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "reduction.h"
+#include "collective.h"
 
 namespace opwright_mpi {
 
@@ -15,7 +15,7 @@ namespace opwright_mpi {
 // processes, as a ring does, and joins in the order of ranks. Small ones are sent to all, and all
 // join them: one message instead of two. R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of
 // collective communication operations in MPICH", 2005.
-class MpiReduction : public Reduction {
+class MpiReduction : public Collective {
  public:
   MpiReduction(Group* group, Reduce reduce, DLDataType dtype, int64_t n, bool is_weighted);
   ~MpiReduction() override;

@@ -1,4 +1,4 @@
-// Tensors that are reduced together: one behind the other, as if they were one.
+// Tensors that travel together: one behind the other, as if they were one.
 #ifndef OPWRIGHT_MPI_PIECES_H_
 #define OPWRIGHT_MPI_PIECES_H_
 
@@ -18,18 +18,21 @@ class Pieces {
     if (bytes == 0) return;
     pieces_.push_back({data, this->bytes(), this->bytes() + bytes});
   }
+  // Room that belongs to no tensor: zeros are read, and what is written is left out.
+  void AddGap(int64_t bytes) { Add(nullptr, bytes); }
   int64_t bytes() const { return pieces_.empty() ? 0 : pieces_.back().end; }
 
   // Copies the bytes from `begin` on into memory.
   void Read(int64_t begin, int64_t count, char* to) const {
     Visit(begin, count, [to](const char* data, int64_t at, int64_t n) {
-      std::memcpy(to + at, data, static_cast<size_t>(n));
+      if (data != nullptr) std::memcpy(to + at, data, static_cast<size_t>(n));
+      if (data == nullptr) std::memset(to + at, 0, static_cast<size_t>(n));
     });
   }
   // Copies memory into the bytes from `begin` on.
   void Write(int64_t begin, int64_t count, const char* from) const {
     Visit(begin, count, [from](char* data, int64_t at, int64_t n) {
-      std::memcpy(data, from + at, static_cast<size_t>(n));
+      if (data != nullptr) std::memcpy(data, from + at, static_cast<size_t>(n));
     });
   }
 
@@ -40,7 +43,8 @@ class Pieces {
     int64_t end;
   };
 
-  // Calls function(data, at, n) for what each piece has of the range; `at` counts from its begin.
+  // Calls function(data, at, n) for what each piece has of the range; `at` counts from its begin,
+  // and a gap has no data.
   template <typename Function>
   void Visit(int64_t begin, int64_t count, const Function& function) const {
     const int64_t end = begin + count;
@@ -48,7 +52,8 @@ class Pieces {
                                   [](int64_t at, const Piece& one) { return at < one.end; });
     for (int64_t at = begin; at < end; ++piece) {
       const int64_t n = std::min(end, piece->end) - at;
-      function(piece->data + (at - piece->begin), at - begin, n);
+      Byte* data = piece->data == nullptr ? nullptr : piece->data + (at - piece->begin);
+      function(data, at - begin, n);
       at += n;
     }
   }

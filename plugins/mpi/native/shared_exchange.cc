@@ -32,7 +32,8 @@ void SharedExchange::Start(Transfer* transfer, const Source& source, bool stays)
   transfer->has_kept_source = false;
   transfer->n_kept_results = 0;
   transfer->first_chunk = n_chunks_;
-  transfer->n_chunks = (transfer->bytes + chunk_bytes_ - 1) / chunk_bytes_;
+  const int64_t stride = StrideOf(*transfer);
+  transfer->n_chunks = (transfer->bytes + stride - 1) / stride;
   transfer->is_done = transfer->n_chunks == 0;
   if (transfer->is_done) return;
   n_chunks_ += transfer->n_chunks;
@@ -40,10 +41,13 @@ void SharedExchange::Start(Transfer* transfer, const Source& source, bool stays)
   while (Push() || JoinPart()) {
   }
   if (stays) return;
-  const int64_t rest = std::max(int64_t{0}, pushed_ - transfer->first_chunk) * chunk_bytes_;
+  const int64_t rest = std::max(int64_t{0}, pushed_ - transfer->first_chunk) * stride;
   if (rest < transfer->bytes) {
-    if (transfer->kept == nullptr) transfer->kept.reset(Allocate(transfer->bytes));
-    source.Read(rest, transfer->bytes - rest, transfer->kept.get() + rest);
+    Keep(transfer);
+    for (int64_t lane = 0; lane < SourceLanes(transfer->motion, size_); ++lane) {
+      const int64_t begin = lane * transfer->bytes + rest;
+      source.Read(begin, transfer->bytes - rest, transfer->kept.get() + begin);
+    }
     transfer->has_kept_source = true;
   }
   transfer->source = nullptr;
@@ -52,7 +56,10 @@ void SharedExchange::Start(Transfer* transfer, const Source& source, bool stays)
 void SharedExchange::SetTarget(Transfer* transfer, const Target* target) {
   transfer->target = target;
   if (target != nullptr && transfer->n_kept_results != 0) {
-    target->Write(0, transfer->n_kept_results, transfer->kept.get());
+    for (int64_t lane = 0; lane < TargetLanes(transfer->motion, size_); ++lane) {
+      const int64_t begin = lane * transfer->bytes;
+      target->Write(begin, transfer->n_kept_results, transfer->kept.get() + begin);
+    }
   }
   transfer->n_kept_results = 0;
 }
@@ -75,13 +82,26 @@ void SharedExchange::Drop(std::unique_ptr<Transfer> transfer) {
   dropped_.push_back(std::move(transfer));
 }
 
+int64_t SharedExchange::StrideOf(const Transfer& transfer) const {
+  return chunk_bytes_ / SourceLanes(transfer.motion, size_);
+}
+
 SharedExchange::Chunk SharedExchange::ChunkOf(const Transfer& transfer, int64_t number) const {
   Chunk chunk{};
-  chunk.begin = (number - transfer.first_chunk) * chunk_bytes_;
-  chunk.bytes = std::min(chunk_bytes_, transfer.bytes - chunk.begin);
+  const int64_t stride = StrideOf(transfer);
+  chunk.begin = (number - transfer.first_chunk) * stride;
+  chunk.bytes = std::min(stride, transfer.bytes - chunk.begin);
   chunk.part = RoundUp((chunk.bytes + size_ - 1) / size_, kLine);
-  chunk.is_small = transfer.bytes * size_ <= kSmallBytes;
+  if (stride != chunk_bytes_) chunk.part = RoundUp(chunk.bytes, kLine);
+  chunk.is_small = transfer.motion == Motion::kReduce && transfer.bytes * size_ <= kSmallBytes;
   return chunk;
+}
+
+// Makes room for what waits for a slot, or for its owner.
+void SharedExchange::Keep(Transfer* transfer) const {
+  const int64_t lanes =
+      std::max(SourceLanes(transfer->motion, size_), TargetLanes(transfer->motion, size_));
+  if (transfer->kept == nullptr) transfer->kept.reset(Allocate(lanes * transfer->bytes));
 }
 
 // The transfer of a chunk that was started and is not read yet.
@@ -126,11 +146,14 @@ bool SharedExchange::Push() {
   const int64_t slot = FindFreeSlot();
   if (slot < 0) return false;
   const Chunk chunk = ChunkOf(transfer, pushed_);
-  char* to = memory_->slot(rank_, slot);
-  if (transfer.source != nullptr) {
-    transfer.source->Read(chunk.begin, chunk.bytes, to);
-  } else {
-    std::memcpy(to, transfer.kept.get() + chunk.begin, static_cast<size_t>(chunk.bytes));
+  for (int64_t lane = 0; lane < SourceLanes(transfer.motion, size_); ++lane) {
+    char* to = memory_->slot(rank_, slot) + lane * chunk.part;
+    const int64_t begin = lane * transfer.bytes + chunk.begin;
+    if (transfer.source != nullptr) {
+      transfer.source->Read(begin, chunk.bytes, to);
+    } else {
+      std::memcpy(to, transfer.kept.get() + begin, static_cast<size_t>(chunk.bytes));
+    }
   }
   own_.headers[pushed_ % kHeaders] = {slot, transfer.weight};
   slot_chunks_[static_cast<size_t>(slot)] = pushed_;
@@ -142,10 +165,12 @@ bool SharedExchange::JoinPart() {
   if (joined_ == pushed_) return false;
   const Transfer& transfer = *TransferOf(joined_);
   const Chunk chunk = ChunkOf(transfer, joined_);
-  if (!chunk.is_small) {
+  if (!chunk.is_small && JoinsLanes(transfer.motion)) {
     if (!HaveAll(&Board::pushed, joined_, &least_pushed_)) return false;
-    const int64_t begin = chunk.PartBegin(rank_);
-    JoinRange(transfer, joined_, begin, chunk.PartBytes(rank_), SlotOf(rank_, joined_) + begin);
+    const bool has_lanes = transfer.motion == Motion::kScatter;
+    const int64_t begin = has_lanes ? rank_ * chunk.part : chunk.PartBegin(rank_);
+    const int64_t bytes = has_lanes ? chunk.bytes : chunk.PartBytes(rank_);
+    JoinRange(transfer, joined_, begin, bytes, SlotOf(rank_, joined_) + begin);
   }
   own_.joined.value.store(++joined_, std::memory_order_release);
   return true;
@@ -167,15 +192,15 @@ bool SharedExchange::Take(const Transfer* wanted) {
   const bool may_take = transfer->is_dropped || transfer->first_chunk <= wanted->first_chunk;
   if (!may_take) return false;
   const Chunk chunk = ChunkOf(*transfer, taken_);
-  const bool is_ready = chunk.is_small ? HaveAll(&Board::pushed, taken_, &least_pushed_)
-                                       : HaveAll(&Board::joined, taken_, &least_joined_);
-  if (!is_ready) return false;
+  if (!IsReady(*transfer, chunk)) return false;
   const bool is_kept = transfer->target == nullptr && transfer != wanted && !transfer->is_dropped;
   if (is_kept) {
-    if (transfer->kept == nullptr) transfer->kept.reset(Allocate(transfer->bytes));
+    Keep(transfer);
     transfer->n_kept_results += chunk.bytes;
   }
-  if (is_kept || transfer->target != nullptr) TakeParts(transfer, chunk);
+  if (is_kept || transfer->target != nullptr) {
+    transfer->motion == Motion::kReduce ? TakeParts(transfer, chunk) : TakeLanes(transfer, chunk);
+  }
   own_.taken.value.store(++taken_, std::memory_order_release);
   if (taken_ == transfer->first_chunk + transfer->n_chunks) {
     transfer->is_done = true;
@@ -186,22 +211,44 @@ bool SharedExchange::Take(const Transfer* wanted) {
   return true;
 }
 
+// Whether the chunk that is next to be taken can be.
+bool SharedExchange::IsReady(const Transfer& transfer, const Chunk& chunk) const {
+  if (transfer.motion == Motion::kScatter) return true;  // this process has joined its lane
+  if (chunk.is_small || !JoinsLanes(transfer.motion)) {
+    return HaveAll(&Board::pushed, taken_, &least_pushed_);
+  }
+  return HaveAll(&Board::joined, taken_, &least_joined_);
+}
+
+void SharedExchange::Give(Transfer* transfer, int64_t begin, int64_t bytes, const char* from) {
+  if (transfer->target != nullptr) {
+    transfer->target->Write(begin, bytes, from);
+  } else {
+    std::memcpy(transfer->kept.get() + begin, from, static_cast<size_t>(bytes));
+  }
+}
+
 void SharedExchange::TakeParts(Transfer* transfer, const Chunk& chunk) {
-  const auto give = [&](int64_t begin, int64_t bytes, const char* from) {
-    if (transfer->target != nullptr) {
-      transfer->target->Write(chunk.begin + begin, bytes, from);
-    } else {
-      std::memcpy(transfer->kept.get() + chunk.begin + begin, from, static_cast<size_t>(bytes));
-    }
-  };
   if (chunk.is_small) {
     JoinRange(*transfer, taken_, 0, chunk.bytes, small_.get());
-    give(0, chunk.bytes, small_.get());
+    Give(transfer, chunk.begin, chunk.bytes, small_.get());
     return;
   }
   for (int r = 0; r < size_; ++r) {
     const int64_t begin = chunk.PartBegin(r);
-    if (chunk.PartBytes(r) != 0) give(begin, chunk.PartBytes(r), SlotOf(r, taken_) + begin);
+    const int64_t bytes = chunk.PartBytes(r);
+    if (bytes != 0) Give(transfer, chunk.begin + begin, bytes, SlotOf(r, taken_) + begin);
+  }
+}
+
+void SharedExchange::TakeLanes(Transfer* transfer, const Chunk& chunk) {
+  const int64_t own = transfer->motion == Motion::kGather ? 0 : rank_ * chunk.part;
+  if (transfer->motion == Motion::kScatter) {
+    Give(transfer, chunk.begin, chunk.bytes, SlotOf(rank_, taken_) + own);
+    return;
+  }
+  for (int r = 0; r < size_; ++r) {
+    Give(transfer, r * transfer->bytes + chunk.begin, chunk.bytes, SlotOf(r, taken_) + own);
   }
 }
 

@@ -1,4 +1,4 @@
-// Reductions through shared memory: cut into chunks that pass through slots, in one order.
+// Collectives through shared memory: cut into chunks that pass through slots, in one order.
 #ifndef OPWRIGHT_MPI_SHARED_EXCHANGE_H_
 #define OPWRIGHT_MPI_SHARED_EXCHANGE_H_
 
@@ -8,17 +8,19 @@
 #include <vector>
 
 #include "joining.h"
+#include "motion.h"
 #include "pieces.h"
 #include "shared_memory.h"
 
 namespace opwright_mpi {
 
-// One reduction on its way through the slots.
+// One collective on its way through the slots.
 struct Transfer {
+  Motion motion = Motion::kReduce;
   Join join = nullptr;
   Reduce reduce = Reduce::kSum;
-  int64_t bytes = 0;
-  int64_t item = 1;  // bytes of an element
+  int64_t bytes = 0;  // of a lane
+  int64_t item = 1;   // bytes of an element
   bool is_weighted = false;
   double weight = 1;
 
@@ -28,7 +30,7 @@ struct Transfer {
   // Elements for which no slot was free, and results that were read before a run waited for them.
   std::unique_ptr<char[]> kept;
   bool has_kept_source = false;
-  int64_t n_kept_results = 0;  // bytes
+  int64_t n_kept_results = 0;  // bytes of each lane
   int64_t first_chunk = 0;
   int64_t n_chunks = 0;
   bool is_dropped = false;  // its owner is gone
@@ -36,8 +38,10 @@ struct Transfer {
 };
 
 // Each process copies a chunk into a slot of its own (pushes it), joins its part of it once all
-// have pushed, in the order of ranks and in place, and takes the joined parts of all. A transfer
-// that is small as a whole is not divided: each process joins all of it. Nothing here waits.
+// have pushed, in the order of ranks and in place, and takes the joined parts of all. A reduction
+// that is small as a whole is not divided: each process joins all of it. Of a transfer with a lane
+// for each process a chunk has a piece of every lane, and where nothing is joined, processes take
+// what the others have pushed. Nothing here waits.
 class SharedExchange {
  public:
   SharedExchange(std::unique_ptr<SharedMemory> memory, int rank, int size);
@@ -61,15 +65,17 @@ class SharedExchange {
 
  private:
   struct Chunk {
-    int64_t begin;  // byte of its transfer
-    int64_t bytes;
-    int64_t part;  // bytes of the part of each process
+    int64_t begin;  // byte of a lane of its transfer
+    int64_t bytes;  // of a lane
+    int64_t part;   // bytes of the part of each process, from one lane to the next
     bool is_small;
 
     int64_t PartBegin(int rank) const { return std::min(bytes, rank * part); }
     int64_t PartBytes(int rank) const { return PartBegin(rank + 1) - PartBegin(rank); }
   };
 
+  // How many bytes of a lane a chunk has.
+  int64_t StrideOf(const Transfer& transfer) const;
   Chunk ChunkOf(const Transfer& transfer, int64_t number) const;
   Transfer* TransferOf(int64_t number) const;
   char* SlotOf(int rank, int64_t number) const;
@@ -78,7 +84,11 @@ class SharedExchange {
   bool Push();
   bool JoinPart();
   bool Take(const Transfer* wanted);
+  bool IsReady(const Transfer& transfer, const Chunk& chunk) const;
+  void Keep(Transfer* transfer) const;
   void TakeParts(Transfer* transfer, const Chunk& chunk);
+  void TakeLanes(Transfer* transfer, const Chunk& chunk);
+  static void Give(Transfer* transfer, int64_t begin, int64_t bytes, const char* from);
   void JoinRange(const Transfer& transfer, int64_t number, int64_t begin, int64_t bytes, char* out);
 
   std::unique_ptr<SharedMemory> memory_;

@@ -33,7 +33,9 @@ _NAMES = {
     ),
     "opwright_dist.training.data_parallel": ("data_parallel",),
     "opwright_dist.training.root": ("run_on_root",),
+    "opwright_dist.training.shards": ("find_shards", "gather_parameters"),
     "opwright_dist.training.state": ("broadcast_state", "share_startup"),
+    "opwright_dist.training.whole": ("gather_state", "shard_values", "whole_program"),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
@@ -48,15 +50,20 @@ __all__ = [
     "broadcast_state",
     "current_world",
     "data_parallel",
+    "find_shards",
     "gather",
+    "gather_parameters",
+    "gather_state",
     "get_engine",
     "new_group",
     "rank",
     "run_on_root",
     "set_deadline",
     "set_world",
+    "shard_values",
     "share_startup",
     "size",
+    "whole_program",
 ]
 
 if TYPE_CHECKING:
@@ -77,7 +84,9 @@ if TYPE_CHECKING:
     )
     from opwright_dist.training.data_parallel import data_parallel
     from opwright_dist.training.root import run_on_root
+    from opwright_dist.training.shards import find_shards, gather_parameters
     from opwright_dist.training.state import broadcast_state, share_startup
+    from opwright_dist.training.whole import gather_state, shard_values, whole_program
 
 
 def __getattr__(name: str) -> Any:

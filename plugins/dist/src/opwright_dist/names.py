@@ -16,7 +16,21 @@ COLLECTIVES: Final = (
 PLAN_OPS: Final = ("all_reduce_start", "all_reduce_wait", "compare_plans", "part")
 """What passes make of them."""
 
+SHARD_OPS: Final = ("shard", "reduce_shard", "unshard")
+"""Of tensors that are divided evenly among processes; the first one waits for no other."""
+
+SHARD_PLAN_OPS: Final = (
+    "reduce_shard_start",
+    "reduce_shard_wait",
+    "unshard_start",
+    "unshard_wait",
+)
+"""What passes make of them."""
+
 COLLECTIVE_TYPES: Final = tuple(f"dist.{name}" for name in COLLECTIVES)
+
+SHARD_TYPES: Final = tuple(f"dist.{name}" for name in SHARD_OPS[1:])
+"""Those in which processes meet."""
 
 BUCKET_BYTES: Final = "bucket_bytes"
 """The option, without ``dist.``: a bucket takes tensors until it has as many bytes."""

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from opwright import plugin
-from opwright_dist.names import BUCKET_BYTES, COLLECTIVES, DEFAULT_BUCKET_BYTES, PLAN_OPS
+from opwright_dist.names import (
+    BUCKET_BYTES,
+    COLLECTIVES,
+    DEFAULT_BUCKET_BYTES,
+    PLAN_OPS,
+    SHARD_OPS,
+    SHARD_PLAN_OPS,
+)
 
 PASSES = (
     ("alone", "canonicalize", "dist_alone"),
@@ -12,6 +19,16 @@ PASSES = (
     ("comparison", "layout", "dist_compare"),  # behind the buckets, which it names
 )
 """Module below ``passes``, phase and name, in the order in which they run on any device."""
+
+HIDDEN = {
+    "plan_ops": PLAN_OPS,
+    "shards": (*SHARD_OPS, "every"),
+    "clip_shards": ("clip_by_norm", "clip_by_global_norm"),
+    "shard_plan_ops": SHARD_PLAN_OPS,
+}
+"""Operators that other functions append: module below ``operators``, and names."""
+
+SHARD_KERNELS = {"shard": "Shard", "reduce_shard": "AloneShard", "unshard": "AloneUnshard"}
 
 
 @plugin.hookimpl
@@ -22,9 +39,10 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
     registry.add("dist.batch_norm", "opwright_dist.operators.batch_norm:BATCH_NORM")
     mean_share = "opwright_dist.operators.mean_share:MEAN_SHARE"
     registry.add("dist.mean_share", mean_share, hidden=True)
-    for name in PLAN_OPS:
-        target = f"opwright_dist.operators.plan_ops:{name.upper()}"
-        registry.add(f"dist.{name}", target, hidden=True)
+    for module, names in HIDDEN.items():
+        for name in names:
+            target = f"opwright_dist.operators.{module}:{name.upper()}"
+            registry.add(f"dist.{name}", target, hidden=True)
 
 
 @plugin.hookimpl
@@ -39,7 +57,16 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
             library="alone",
             priority=0,
         )
-    for name in (*COLLECTIVES, *PLAN_OPS):
+    for name in SHARD_OPS:
+        registry.add(
+            f"dist.{name}",
+            device="*",
+            dtypes="*",
+            kernel=f"opwright_dist.kernels:{SHARD_KERNELS[name]}",
+            library="alone",
+            priority=0,
+        )
+    for name in (*COLLECTIVES, *PLAN_OPS, *SHARD_OPS[1:], *SHARD_PLAN_OPS):
         registry.add(
             f"dist.{name}",
             device="*",

@@ -7,7 +7,7 @@ as ``opwright_dist``. It is imported where data-parallel training is asked for, 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any, Final, NamedTuple, Protocol, cast
 
@@ -23,7 +23,8 @@ WORLD: Final = "world"
 
 UNEQUAL_ROWS: Final = ("refuse", "weight")
 
-_AVERAGE: Final = "dist.all_reduce"
+_SHARD: Final = "dist.shard"
+_AVERAGES: Final = ("dist.all_reduce", "dist.reduce_shard")
 
 Pair = tuple[ow.Variable, ow.Variable]
 
@@ -43,8 +44,15 @@ class Processes(Protocol):
     def run_on_root(self, function: Callable[[], object], group: str) -> None:
         """Call a function in the first process of a group; the others wait, or raise as it does."""
 
-    def data_parallel(self, pairs: Sequence[Pair], group: str, *, unequal_rows: str) -> list[Pair]:
-        """Append the mean of gradients over the processes of a group."""
+    def data_parallel(
+        self,
+        pairs: Sequence[Pair],
+        group: str,
+        *,
+        unequal_rows: str,
+        shard_optimizer: bool = False,
+    ) -> list[Pair]:
+        """Append the mean of gradients over the processes of a group, or a part of it for each."""
 
     def share_startup(self, startup: ow.Program, group: str) -> None:
         """Let a startup program end by giving every process what the first has initialized."""
@@ -53,6 +61,15 @@ class Processes(Protocol):
         self, program: ow.Program, scope: ow.Scope | None, group: str, *, device: str = "cpu"
     ) -> None:
         """Give every process the persistable variables of the first."""
+
+    def whole_program(self, program: ow.Program) -> ow.Program:
+        """Return a program without the parts that processes have of states."""
+
+    def gather_state(self, program: ow.Program, scope: ow.Scope | None) -> ow.Scope:
+        """Return a scope with whole states, in the first process; all of them call it."""
+
+    def shard_values(self, program: ow.Program, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return whole states as this process has them."""
 
 
 class DataParallel(NamedTuple):
@@ -66,10 +83,15 @@ class DataParallel(NamedTuple):
         Where processes have unequal numbers of examples in a step: ``"weight"`` weights each by
         its number, as if one had the whole batch; ``"refuse"`` ends the run with an error, and
         saves a small message in each step.
+    shard_optimizer : bool
+        True divides the states of the optimizer, and the updates: each process has a part of them
+        alone, updates that part of the parameters, and gets the others' (ZeRO-1). The numbers are
+        those of False.
     """
 
     group: str = WORLD
     unequal_rows: str = "weight"
+    shard_optimizer: bool = False
 
 
 class Team(NamedTuple):
@@ -118,6 +140,7 @@ def check_data_parallel(who: str, value: object) -> DataParallel | None:
         value = DataParallel(check_group(who, "data_parallel", value))
     checks.check_str(who, "group", value.group)
     checks.check_choice(who, "unequal_rows", value.unequal_rows, UNEQUAL_ROWS)
+    checks.check_bool(who, "shard_optimizer", value.shard_optimizer)
     find_team(who, value.group)
     return value
 
@@ -153,7 +176,7 @@ def find_team(who: str, group: str) -> Team:
 def find_program_team(who: str, program: ow.Program | None) -> Team | None:
     """Return the processes over which a program averages its gradients, None where it does not."""
     for op in () if program is None else program.global_block().ops:
-        if op.type == _AVERAGE and op.input("rows"):
+        if op.type in _AVERAGES and op.input("rows"):
             return find_team(who, cast(str, op.attrs["group"]))
     return None
 
@@ -162,17 +185,48 @@ def average(who: str, parallel: DataParallel | None, pairs: Sequence[Pair]) -> S
     """Append the mean of gradients over the processes; return the pairs as they are for None."""
     if parallel is None:
         return pairs
-    team = find_team(who, parallel.group)
-    return team.processes.data_parallel(pairs, team.group, unequal_rows=parallel.unequal_rows)
+    team, unequal_rows = find_team(who, parallel.group), parallel.unequal_rows
+    append = team.processes.data_parallel
+    if not parallel.shard_optimizer:
+        return append(pairs, team.group, unequal_rows=unequal_rows)
+    return append(pairs, team.group, unequal_rows=unequal_rows, shard_optimizer=True)
 
 
-def save_once(who: str, program: ow.Program | None, save: Callable[[], object]) -> None:
-    """Save in one process of those that train a program together; the others wait for it."""
+def save_once(
+    who: str,
+    program: ow.Program,
+    scope: ow.Scope | None,
+    save: Callable[[ow.Program, ow.Scope | None], object],
+) -> None:
+    """Save in one process of those that train a program together; the others wait for it.
+
+    `save` gets the program and the scope as they would be if no process had a part of a state.
+    """
     team = find_program_team(who, program)
     if team is None:
-        save()
-    else:
-        team.processes.run_on_root(save, team.group)
+        save(program, scope)
+        return
+    processes, whole, state = team.processes, program, scope
+    if is_sharded(program):
+        whole, state = processes.whole_program(program), processes.gather_state(program, scope)
+    processes.run_on_root(lambda: save(whole, state), team.group)
+
+
+def is_sharded(program: ow.Program) -> bool:
+    """Return whether each process has a part alone of some states of a program."""
+    return any(op.type == _SHARD for op in program.global_block().ops)
+
+
+def whole_program(who: str, program: ow.Program) -> ow.Program:
+    """Return a program without the parts that processes have of states: as files hold it."""
+    team = find_program_team(who, program) if is_sharded(program) else None
+    return program if team is None else team.processes.whole_program(program)
+
+
+def own_values(who: str, program: ow.Program, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return whole arrays by name as the variables of a program: parts, where it has parts."""
+    team = find_program_team(who, program) if is_sharded(program) else None
+    return dict(values) if team is None else team.processes.shard_values(program, values)
 
 
 def check_alike(

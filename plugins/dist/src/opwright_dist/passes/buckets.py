@@ -1,4 +1,4 @@
-"""``dist_buckets``: reductions of equal kind travel together, while the rest of the plan runs.
+"""``dist_buckets``: collectives of equal kind travel together, while the rest of the plan runs.
 
 Each bucket is started as soon as its last tensor is written, and awaited before its first use. All
 processes start the buckets in one order, that of the program, whatever other passes have done.
@@ -6,17 +6,19 @@ processes start the buckets in one order, that of the program, whatever other pa
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from opwright.rewriting import Graph, LoweredOp, Meta, Uses, Value, size_bytes
 from opwright_dist.groups.world import current_world
 from opwright_dist.names import BUCKET_BYTES, DEFAULT_BUCKET_BYTES
 
 _KEPT: Final = ("reduce", "group", "unequal_rows")
+_WAITS_FOR: Final = {"dist.all_reduce": "x", "dist.reduce_shard": "x", "dist.unshard": "like"}
+"""The operators, and of each the input whose shapes tell those of the results."""
 
 
 class _Bucket(NamedTuple):
-    """What travels together: the reductions, and what takes their place."""
+    """What travels together: the collectives, and what takes their place."""
 
     ops: list[LoweredOp]
     start: LoweredOp
@@ -24,9 +26,11 @@ class _Bucket(NamedTuple):
 
 
 def dist_buckets(graph: Graph) -> None:
-    """Replace every ``dist.all_reduce`` by a start and a wait of the bucket that it is put into."""
-    ops = [op for op in graph.of_type("dist.all_reduce") if _meets(op)]
-    if not ops or not graph.is_served("dist.all_reduce_start"):
+    """Replace reductions and joins by a start and a wait of the bucket that they are put into."""
+    types = [name for name in _WAITS_FOR if graph.of_type(name)]
+    served = [name for name in types if graph.is_served(f"{name}_start")]
+    ops = [op for op in graph.of_type(*served) if _meets(op)]
+    if not ops:
         return
     limit = dict(graph.target.options or ()).get(f"dist.{BUCKET_BYTES}", DEFAULT_BUCKET_BYTES)
     parts = _Divider(graph.uses(), limit).divide(ops)
@@ -34,7 +38,7 @@ def dist_buckets(graph: Graph) -> None:
 
 
 def _stays(uses: Uses, part: list[LoweredOp]) -> bool:
-    """Whether a reduction is best left as it is: awaited at once, it needs no copy in a bucket."""
+    """Whether a collective is best left as it is: awaited at once, it needs no copy in a bucket."""
     if len(part) > 1:
         return False
     (op,) = part
@@ -47,7 +51,7 @@ def _meets(op: LoweredOp) -> bool:
 
 
 class _Divider:
-    """Divides reductions into parts of equal kind, in the order of the program."""
+    """Divides collectives into parts of equal kind, in the order of the program."""
 
     def __init__(self, uses: Uses, limit: int) -> None:
         self._uses = uses
@@ -84,7 +88,11 @@ class _Divider:
 
 def _kind_of(op: LoweredOp) -> tuple[object, ...]:
     dtype = op.input("x")[0].meta.dtype
-    return (dtype, *(op.attrs[name] for name in _KEPT), *op.input("rows"))
+    return (op.type, dtype, *(op.attrs.get(name) for name in _KEPT), *_rows_of(op))
+
+
+def _rows_of(op: LoweredOp) -> tuple[Value, ...]:
+    return op.input("rows") if "rows" in op.definition.input_index else ()
 
 
 def written_at(uses: Uses, value: Value) -> int:
@@ -100,15 +108,17 @@ def first_use(uses: Uses, value: Value) -> int:
 
 def _make_bucket(graph: Graph, ops: list[LoweredOp]) -> _Bucket:
     first = ops[0]
-    xs = [op.input("x")[0] for op in ops]
     outs = [op.output("out")[0] for op in ops]
     handle = graph.value(f"{outs[0].name}/handle", Meta((1,), "int64"))
-    attrs = {name: first.attrs[name] for name in _KEPT}
-    given = {"x": xs, "rows": first.input("rows")}
-    start = graph.make("dist.all_reduce_start", given, {"handle": handle}, attrs, like=first)
-    wait = graph.make(
-        "dist.all_reduce_wait", {"x": xs, "handle": handle}, {"out": outs}, like=first
-    )
+    attrs = {name: first.attrs[name] for name in _KEPT if name in first.attrs}
+    given: dict[str, Any] = {"x": [op.input("x")[0] for op in ops]}
+    if rows := _rows_of(first):
+        given["rows"] = rows
+    start = graph.make(f"{first.type}_start", given, {"handle": handle}, attrs, like=first)
+    told = _WAITS_FOR[first.type]
+    shapes: dict[str, Any] = {told: [op.input(told)[0] for op in ops], "handle": handle}
+    of_group = {"group": attrs["group"]} if first.type == "dist.reduce_shard" else {}
+    wait = graph.make(f"{first.type}_wait", shapes, {"out": outs}, of_group, like=first)
     start.origins = wait.origins = tuple([op.index for op in ops])
     return _Bucket(ops, start, wait)
 
@@ -121,7 +131,7 @@ def _place(graph: Graph, buckets: list[_Bucket]) -> None:
     before: dict[int, list[LoweredOp]] = {}
     # Starts keep the order of the program, equal on all processes, also behind reductions that
     # stay.
-    staying = [uses.position[op] for op in graph.of_type("dist.all_reduce") if op not in gone]
+    staying = [uses.position[op] for op in graph.of_type(*_WAITS_FOR) if op not in gone]
     started = -1
     for bucket in buckets:
         first = uses.position[bucket.ops[0]]

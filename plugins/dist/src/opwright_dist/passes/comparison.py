@@ -14,9 +14,14 @@ from opwright.errors import ProgramError
 from opwright.op import format_shape
 from opwright.rewriting import Graph, LoweredOp
 from opwright_dist.groups.world import current_world
-from opwright_dist.names import COLLECTIVE_TYPES
+from opwright_dist.names import COLLECTIVE_TYPES, SHARD_TYPES
 
-_OF_PLANS: Final = ("dist.all_reduce_start", "dist.part")
+_OF_PLANS: Final = (
+    "dist.all_reduce_start",
+    "dist.reduce_shard_start",
+    "dist.unshard_start",
+    "dist.part",
+)
 _WORDS: Final = ("reduce", "root", "axis", "unequal_rows")
 
 
@@ -28,7 +33,7 @@ def dist_compare(graph: Graph) -> None:
     ProgramError
         A collective of several processes stands in a loop or branch.
     """
-    ops = [op for op in graph.of_type(*COLLECTIVE_TYPES, *_OF_PLANS) if _meets(op)]
+    ops = [op for op in graph.of_type(*COLLECTIVE_TYPES, *SHARD_TYPES, *_OF_PLANS) if _meets(op)]
     if ops and graph.is_body:
         raise ProgramError(
             f"{ops[0].type.removesuffix('_start')}: a collective must stand outside of loops and "

@@ -16,7 +16,7 @@ from opwright.rewriting import Graph, LoweredOp, Meta, Value
 from opwright_dist.groups.world import current_world
 
 _WAY_OUT = "or draw in each process as if it were alone, with passes=['-dist_random']"
-_AVERAGE = "dist.all_reduce"
+_AVERAGES = ("dist.all_reduce", "dist.reduce_shard")
 
 
 class _Sharing(NamedTuple):
@@ -61,7 +61,7 @@ def _find_sharing(program: ow.Program | None) -> _Sharing | None:
     if program is None:
         return None
     for op in program.global_block().ops:
-        if op.type == _AVERAGE and op.input("rows"):
+        if op.type in _AVERAGES and op.input("rows"):
             group, unequal_rows = str(op.attrs["group"]), str(op.attrs["unequal_rows"])
             return _Sharing(group, op.input("rows")[0], unequal_rows)
     return None
@@ -111,7 +111,7 @@ def _place(graph: Graph, axes: dict[LoweredOp, int], sharing: _Sharing) -> None:
 
 
 def _find_rows(graph: Graph, sharing: _Sharing, op: LoweredOp) -> Value:
-    for average in graph.of_type(_AVERAGE):
+    for average in graph.of_type(*_AVERAGES):
         for value in average.input("rows"):
             if value.name == sharing.rows:
                 return value

@@ -8,6 +8,7 @@ from typing import Final
 import opwright as ow
 from opwright_dist.errors import DistError
 from opwright_dist.groups.world import WORLD, current_world
+from opwright_dist.training.shards import append_shards
 
 Pair = tuple[ow.Variable, ow.Variable]
 
@@ -21,6 +22,7 @@ def data_parallel(
     *,
     rows: ow.Variable | None = None,
     unequal_rows: str = "refuse",
+    shard_optimizer: bool = False,
 ) -> list[Pair]:
     """Append the mean of every gradient over the processes of a group.
 
@@ -42,11 +44,18 @@ def data_parallel(
     unequal_rows : str
         Where processes have unequal numbers of examples: ``"refuse"`` ends the run with an error,
         ``"weight"`` weights each process by its number, as if one had computed the whole batch.
+    shard_optimizer : bool
+        True gives each process the mean of a part of every gradient alone, by which it updates that
+        part of the parameter: it keeps the optimizer's states of a part (ZeRO-1; Rajbhandari et
+        al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, 2020). The
+        optimizers of opwright-nn find that out by themselves; any other updates the variables of
+        `find_shards`, and `gather_parameters` comes behind it. In a group of one there are no
+        parts, and the program is that of False.
 
     Returns
     -------
     list of (Variable, Variable)
-        Each parameter with the mean of its gradient.
+        Each parameter with the mean of its gradient, or with its part of it, flat.
 
     Raises
     ------
@@ -69,8 +78,12 @@ def data_parallel(
             "dimension of the input as None, or give the variable as rows"
         )
     averaged: dict[str, ow.Variable] = {}
+    has_shards = shard_optimizer and current_world().group(group).size > 1
+    op_type = "dist.reduce_shard" if has_shards else "dist.all_reduce"
     for _, gradient in reversed(pairs):  # the last layers' are there first
-        averaged[gradient.name] = _append_mean(gradient, group, examples, unequal_rows)
+        averaged[gradient.name] = _append_mean(op_type, gradient, group, examples, unequal_rows)
+    if has_shards:
+        append_shards([parameter for parameter, _ in pairs], group)
     return [(parameter, averaged[gradient.name]) for parameter, gradient in pairs]
 
 
@@ -91,11 +104,11 @@ def find_rows(program: ow.Program) -> ow.Variable | None:
 
 
 def _append_mean(
-    gradient: ow.Variable, group: str, rows: ow.Variable | None, unequal_rows: str
+    op_type: str, gradient: ow.Variable, group: str, rows: ow.Variable | None, unequal_rows: str
 ) -> ow.Variable:
     block = gradient.block
     name = block.program.free_name(f"{gradient.name}_mean")
     inputs = {"x": gradient} if rows is None else {"x": gradient, "rows": rows}
     attrs = {"reduce": "mean", "group": group, "unequal_rows": unequal_rows}
-    block.append_op("dist.all_reduce", inputs=inputs, outputs={"out": name}, attrs=attrs)
+    block.append_op(op_type, inputs=inputs, outputs={"out": name}, attrs=attrs)
     return block.var(name)

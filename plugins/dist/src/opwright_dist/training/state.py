@@ -9,6 +9,7 @@ import numpy as np
 import opwright as ow
 from opwright.vocabulary import STEP
 from opwright_dist.groups.world import WORLD, current_world
+from opwright_dist.training.shards import find_sharded_states
 
 
 @ow.transaction()
@@ -52,7 +53,8 @@ def broadcast_state(
     """Give every process the parameters, optimizer states and ``@step`` of process `root`.
 
     For a state that came from elsewhere than the startup program, such as a file that one process
-    has read. Every process of the group calls it.
+    has read. Every process of the group calls it. States of which each process has a part, of
+    ``data_parallel(..., shard_optimizer=True)``, stay what they are.
 
     Parameters
     ----------
@@ -77,9 +79,10 @@ def broadcast_state(
         return
     where = ow.default_scope() if scope is None else scope
     block = ow.Program().global_block()
+    own = find_sharded_states(program)
     for variable in program.global_block().vars.values():
         held = where.find_var(variable.name)
-        if not variable.persistable or held is None or not held.is_set:
+        if not variable.persistable or held is None or not held.is_set or variable.name in own:
             continue
         if variable.name == STEP:
             _share_step(held, group, root)

@@ -11,7 +11,7 @@ from opwright_nn import arguments, checks
 from opwright_nn.checkpoint.comparing import Array, check_same, fitting_values
 from opwright_nn.checkpoint.reading import Saved, describe_saved, read_newest
 from opwright_nn.checkpoint.state import pack_state, unpack_state
-from opwright_nn.parallel import check_alike, save_once
+from opwright_nn.parallel import check_alike, own_values, save_once, whole_program
 
 
 class Checkpoint(NamedTuple):
@@ -22,7 +22,7 @@ class Checkpoint(NamedTuple):
     saved : Saved
         What the folder holds.
     values : dict
-        The arrays of the persistable variables, by name.
+        The arrays of the persistable variables, by name: parts, where this process has parts.
     state : dict
         The argument `state` of `save`.
     """
@@ -72,10 +72,10 @@ def save(
     own_notes = {**pack_state(state or {}), **(notes or {})}
     fetches = list(fetch)
 
-    def write() -> None:
-        ow.save(path, program, scope, fetches, keep=keep, notes=own_notes)
+    def write(whole: ow.Program, state: ow.Scope | None) -> None:
+        ow.save(path, whole, state, fetches, keep=keep, notes=own_notes)
 
-    save_once("checkpoint.save", program, write)
+    save_once("checkpoint.save", program, scope, write)
 
 
 @arguments.suggest
@@ -129,6 +129,7 @@ def read_matching(who: str, path: str | os.PathLike[str], program: ow.Program) -
     check_alike(who, program, "checkpoint", lambda: describe_saved(saved))
     if saved is None:
         return None
-    values = fitting_values(who, path, program, saved)
-    check_same(who, path, program, saved, values)
-    return Checkpoint(saved, values, unpack_state(saved.notes))
+    whole = whole_program(who, program)
+    values = fitting_values(who, path, whole, saved)
+    check_same(who, path, whole, saved, values)
+    return Checkpoint(saved, own_values(who, program, values), unpack_state(saved.notes))

@@ -223,7 +223,7 @@ def batch_norm(
     op_type, parallel = who, check_data_parallel(who, sync)
     if parallel is not None:
         op_type = "dist.batch_norm"
-        attrs |= parallel._asdict()
+        attrs |= {"group": parallel.group, "unequal_rows": parallel.unequal_rows}
     kind = check_activation(who, activation)
     scales = check_param_attr(who, "param_attr", param_attr)
     biases = check_param_attr(who, "bias_attr", bias_attr)

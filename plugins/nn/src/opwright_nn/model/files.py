@@ -30,7 +30,7 @@ from opwright_nn.model.layer_methods import LayerMethods
 from opwright_nn.model.startup import Startup
 from opwright_nn.model.trained_parameters import match_names
 from opwright_nn.optimizer import Optimizer
-from opwright_nn.parallel import check_alike, save_once
+from opwright_nn.parallel import check_alike, own_values, save_once, whole_program
 
 Array = npt.NDArray[Any]
 
@@ -71,10 +71,10 @@ class ModelFiles(LayerMethods):
         self._startup.check_initialized(who, self.program)
         notes = {} if batches is None else {POSITION: batches.position}
 
-        def write() -> None:
-            ow.save(path, self.program, self.scope, self._fetches(), keep=keep, notes=notes)
+        def write(program: ow.Program, scope: ow.Scope | None) -> None:
+            ow.save(path, program, scope, self._fetches(), keep=keep, notes=notes)
 
-        save_once(who, self.program, write)
+        save_once(who, self.program, self.scope, write)
 
     @arguments.suggest
     def resume(
@@ -126,9 +126,10 @@ class ModelFiles(LayerMethods):
         check_alike(who, self.program, "saved model", lambda: describe_saved(saved))
         if saved is None:
             return False
-        values = fitting_values(who, path, self.program, saved)
+        whole = whole_program(who, self.program)
+        values = fitting_values(who, path, whole, saved)
         position = saved.notes.get(POSITION)
-        check_same(who, path, self.program, saved, values)
+        check_same(who, path, whole, saved, values)
         if (position is None) is not (batches is None):
             state = "no position" if position is None else "a position"
             raise ProgramError(
@@ -137,7 +138,7 @@ class ModelFiles(LayerMethods):
             )
         if batches is not None and position is not None:
             batches.restore(position)
-        self._load_values(saved, values)
+        self._load_values(saved, own_values(who, self.program, values))
         return True
 
     @arguments.suggest
@@ -189,9 +190,10 @@ class ModelFiles(LayerMethods):
             return self._load_part(who, path, saved, only, strict)
         # The learning rate is that of this script, not that of the saved model.
         ignored = () if self.optimizer is None else (self.optimizer.learning_rate.name,)
-        values = fitting_values(who, path, self.program, saved, ignored)
-        differences = self._list_differences(saved)
-        self._load_values(saved, values)
+        whole = whole_program(who, self.program)
+        values = fitting_values(who, path, whole, saved, ignored)
+        differences = self._list_differences(whole, saved)
+        self._load_values(saved, own_values(who, self.program, values))
         if differences:
             warnings.warn(
                 f"{who}: training does not continue as in {os.fspath(path)}: "
@@ -243,10 +245,10 @@ class ModelFiles(LayerMethods):
         self.program.seed = saved.program.seed
         self._startup.note_loaded({name: array.shape for name, array in values.items()})
 
-    def _list_differences(self, saved: Saved) -> list[str]:
+    def _list_differences(self, program: ow.Program, saved: Saved) -> list[str]:
         """Return the differences that make training continue otherwise than in the saved model."""
         optimizer = self.optimizer
-        if optimizer is None or op_types(self.program) != op_types(saved.program):
+        if optimizer is None or op_types(program) != op_types(saved.program):
             return []  # another model, or one without an optimizer
         name = optimizer.learning_rate.name
         own, other = self.scope.find_var(name), saved.scope.find_var(name)
@@ -256,4 +258,4 @@ class ModelFiles(LayerMethods):
         problems = []
         if optimizer.schedule is None and other is not None and other.numpy().item() != rate:
             problems.append(f"learning rate {rate:g} instead of {other.numpy().item():g}")
-        return problems + compare_operators(self.program, saved.program)
+        return problems + compare_operators(program, saved.program)

@@ -10,6 +10,7 @@ import opwright as ow
 from opwright.errors import AttributeTypeError, ProgramError, VariableNotFoundError
 from opwright.plugin import hint, record_undo
 from opwright_nn.optimizer.base import Pair
+from opwright_nn.optimizer.sharding import find_updates
 
 
 class TrainedParameters:
@@ -50,7 +51,7 @@ class TrainedParameters:
 
     def _leave_out(self, name: str) -> None:
         block = self._program.global_block()
-        updates = [op for op in block.ops if name in op.output_names()]
+        updates = find_updates(block, name)
         before = self._left_out
         record_undo(setattr, self, "_left_out", before)
         parts = tuple((op.type, op.inputs, op.outputs, op.attrs) for op in updates)

@@ -11,6 +11,7 @@ from opwright.errors import ProgramError
 from opwright.plugin import record_undo
 from opwright_nn import arguments, checks, operators
 from opwright_nn.optimizer.base import Optimizer, Pair
+from opwright_nn.optimizer.sharding import find_shards
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
 from opwright_nn.parameters.parameter import make_state
@@ -65,7 +66,11 @@ class Accumulate(Optimizer):
             self._who, program.free_name("accumulated_steps"), _one, Constant(0.0), "int64"
         )
         block.append_op("increment", {"x": count}, {"out": count.name})
-        sums = [(parameter, self._append_sum(parameter, grad)) for parameter, grad in pairs]
+        shards = find_shards(self._who, pairs)
+        sums = [
+            (parameter, self._append_sum(parameter, shards.target(parameter), grad))
+            for parameter, grad in pairs
+        ]
         record_undo(setattr, self, "_count", None)
         self._count, self._n_ops = count.name, len(block.ops)
         scale = {"scale": 1.0 / self.steps}
@@ -114,10 +119,12 @@ class Accumulate(Optimizer):
         ]
         return AccumulatingStep(calls[0], calls[1], scope, self._count, self.steps)
 
-    def _append_sum(self, parameter: ow.Variable, gradient: ow.Variable) -> ow.Variable:
+    def _append_sum(
+        self, parameter: ow.Variable, target: ow.Variable, gradient: ow.Variable
+    ) -> ow.Variable:
         name = ow.default_main_program().free_name(f"{parameter.name}_accumulated")
         zero = Constant(0.0)
-        total = make_state(self._who, name, partial(_shape, parameter), zero, parameter.dtype)
+        total = make_state(self._who, name, partial(_shape, target), zero, parameter.dtype)
         gradient.block.append_op("add_n", {"x": [total, gradient]}, {"out": total.name})
         return total
 
@@ -161,5 +168,5 @@ def _one() -> Shape:
     return (1,)
 
 
-def _shape(parameter: ow.Variable) -> Shape:
-    return parameter.shape or ()
+def _shape(target: ow.Variable) -> Shape:
+    return target.shape or ()

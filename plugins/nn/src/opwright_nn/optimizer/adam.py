@@ -56,6 +56,7 @@ class Adam(AdamLike):
     """
 
     op_type = "adam"
+    elementwise = True
     sparse_op_type = "sparse_adam"
 
     def __init__(
@@ -109,6 +110,7 @@ class AdamW(Adam):
     """
 
     op_type = "adamw"
+    elementwise = True
 
     def __init__(
         self,

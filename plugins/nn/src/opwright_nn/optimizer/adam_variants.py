@@ -36,6 +36,7 @@ class Adamax(AdamLike):
     """
 
     op_type = "adamax"
+    elementwise = True
 
     def __init__(
         self,
@@ -89,6 +90,7 @@ class NAdam(AdamLike):
     """
 
     op_type = "nadam"
+    elementwise = True
 
     def __init__(
         self,
@@ -149,6 +151,7 @@ class RAdam(AdamLike):
     """
 
     op_type = "radam"
+    elementwise = True
 
     def __init__(
         self,
@@ -260,6 +263,7 @@ class Lion(Optimizer):
     """
 
     op_type = "lion"
+    elementwise = True
 
     def __init__(
         self,

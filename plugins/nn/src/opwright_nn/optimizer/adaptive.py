@@ -32,6 +32,7 @@ class Adagrad(Optimizer):
     """
 
     op_type = "adagrad"
+    elementwise = True
     sparse_op_type = "sparse_adagrad"
 
     def __init__(
@@ -78,6 +79,7 @@ class Adadelta(Optimizer):
     """
 
     op_type = "adadelta"
+    elementwise = True
 
     def __init__(
         self,
@@ -129,6 +131,7 @@ class RMSprop(Optimizer):
     """
 
     op_type = "rmsprop"
+    elementwise = True
 
     def __init__(
         self,

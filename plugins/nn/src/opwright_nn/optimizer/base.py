@@ -19,6 +19,7 @@ from opwright.plugin import record_undo
 from opwright_nn import arguments, checks, operators
 from opwright_nn.optimizer.clip import GradientClip
 from opwright_nn.optimizer.loss_scaling import Updates, append_gradients
+from opwright_nn.optimizer.sharding import Shards, find_shards
 from opwright_nn.optimizer.sparse_rows import SparseRows, find_sparse_rows
 from opwright_nn.parallel import DataParallel, average, check_data_parallel, find_team
 from opwright_nn.parameters.deferred import Shape
@@ -74,11 +75,16 @@ class Optimizer:
     """The operator for sparse gradients, with rows and values in place of grad; None: there is
     none. A subclass with an `op_type` of its own does not inherit it."""
 
+    elementwise: ClassVar[bool] = False
+    """Whether the operator updates each element by itself: then several processes may divide a
+    parameter. A subclass with an `op_type` of its own does not inherit it."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.__init__ = arguments.suggest(cls.__init__)  # type: ignore[method-assign]
-        if "op_type" in cls.__dict__ and "sparse_op_type" not in cls.__dict__:
-            cls.sparse_op_type = None
+        if "op_type" in cls.__dict__:
+            cls.sparse_op_type = cls.__dict__.get("sparse_op_type")
+            cls.elementwise = cls.__dict__.get("elementwise", False)
 
     def __init__(
         self,
@@ -165,14 +171,31 @@ class Optimizer:
             not trainable, or a sparse gradient would have to be dense.
         """
         self._check_pairs(pairs)
-        sparse = self._check_sparse(pairs)
-        rate, updates = self._make_learning_rate(), Updates(pairs)
-        clipped_pairs = pairs if self.clip is None else self.clip.append(pairs)
+        sparse, shards = self._check_sparse(pairs), self._find_shards(pairs)
+        rate, updates = self._make_learning_rate(), Updates(pairs, shards.group)
+        clipped_pairs = pairs if self.clip is None else self._append_clip(self.clip, pairs, shards)
         for parameter, gradient in clipped_pairs:
-            regularizer = self._find_regularizer(parameter)
-            new_gradient = regularizer.append(parameter, gradient) if regularizer else gradient
+            regularizer, target = self._find_regularizer(parameter), shards.target(parameter)
+            new_gradient = regularizer.append(target, gradient) if regularizer else gradient
             rows = sparse.get(new_gradient.name)
-            self._append_update(updates, parameter, new_gradient, rate, rows)
+            self._append_update(updates, parameter, target, new_gradient, rate, rows)
+        shards.append_join(parameter for parameter, _ in pairs)
+
+    def _find_shards(self, pairs: Sequence[Pair]) -> Shards:
+        shards = find_shards(self._who, pairs)
+        if shards and not self.elementwise:
+            raise ProgramError(
+                f"{self._who}: an optimizer must update each element by itself to be divided over "
+                f"processes, got the operator {self.op_type!r}, which needs the whole parameter; "
+                "pass shard_optimizer=False to DataParallel, or take another optimizer, such as "
+                "AdamW"
+            )
+        return shards
+
+    def _append_clip(
+        self, clip: GradientClip, pairs: Sequence[Pair], shards: Shards
+    ) -> Sequence[Pair]:
+        return clip.append_to_shards(pairs, shards.group) if shards else clip.append(pairs)
 
     def _check_pairs(self, pairs: Sequence[Pair]) -> None:
         program = ow.default_main_program()
@@ -295,6 +318,7 @@ class Optimizer:
         self,
         updates: Updates,
         parameter: ow.Variable,
+        target: ow.Variable,
         gradient: ow.Variable,
         rate: ow.Variable,
         sparse: SparseRows | None,
@@ -305,7 +329,7 @@ class Optimizer:
             prefix = f"{parameter.name}_learning_rate"
             rate = operators.append(block, "scale", {"x": rate}, {"scale": factor}, prefix=prefix)
         op_type, attrs = self.op_type, self.attrs()
-        inputs: dict[str, Any] = {"param": parameter, "learning_rate": rate}
+        inputs: dict[str, Any] = {"param": target, "learning_rate": rate}
         if sparse is None:
             inputs["grad"] = gradient
         else:
@@ -313,7 +337,7 @@ class Optimizer:
             inputs |= {"rows": sparse.rows, "values": sparse.values}
             attrs = attrs | {"padding_indices": sparse.padding_indices}
         for state in self.states():
-            inputs[state.slot] = self._make_state(parameter, state)
+            inputs[state.slot] = self._make_state(parameter, target, state)
         updates.append(block, op_type, inputs, attrs)
 
     def _rate_factor(self, parameter: ow.Variable) -> float:
@@ -329,12 +353,12 @@ class Optimizer:
         what = f"the learning rate factor of {parameter.name!r}"
         return checks.check_float(self._who, what, options.get("learning_rate", 1.0), at_least=0.0)
 
-    def _make_state(self, parameter: ow.Variable, state: State) -> ow.Variable:
+    def _make_state(self, parameter: ow.Variable, target: ow.Variable, state: State) -> ow.Variable:
         name = ow.default_main_program().free_name(f"{parameter.name}_{state.slot}")
         return make_state(
             self._who,
             name,
-            partial(_state_shape, parameter, state.scalar),
+            partial(_state_shape, target, state.scalar),
             Constant(state.value),
             "float32" if state.scalar else parameter.dtype,
         )
@@ -351,5 +375,5 @@ def check_dense(who: str, pairs: Sequence[Pair]) -> None:
             )
 
 
-def _state_shape(parameter: ow.Variable, scalar: bool) -> Shape:
-    return (1,) if scalar else parameter.shape or ()
+def _state_shape(target: ow.Variable, scalar: bool) -> Shape:
+    return (1,) if scalar else target.shape or ()

@@ -6,9 +6,11 @@ import abc
 from collections.abc import Mapping, Sequence
 
 import opwright as ow
+from opwright.errors import ProgramError
 from opwright_nn import arguments, checks, operators
 
 Pair = tuple[ow.Variable, ow.Variable]
+Attrs = Mapping[str, float | str]
 
 
 class GradientClip(abc.ABC):
@@ -17,6 +19,20 @@ class GradientClip(abc.ABC):
     @abc.abstractmethod
     def append(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Append the operators that clip the gradients; return the pairs with the new gradients."""
+
+    def append_to_shards(self, pairs: Sequence[Pair], group: str) -> list[Pair]:
+        """Append them for gradients of which each process of a group has a part.
+
+        Raises
+        ------
+        ProgramError
+            The class does not say how: it needs a method of this name, too.
+        """
+        raise ProgramError(
+            f"{type(self).__name__}: a clip must know how to clip parts of gradients, which "
+            f"processes divide, got none of that for group {group!r}; define append_to_shards, or "
+            "pass shard_optimizer=False to DataParallel"
+        )
 
 
 class ClipByValue(GradientClip):
@@ -40,6 +56,10 @@ class ClipByValue(GradientClip):
         """Append one ``clip`` for each gradient."""
         return _append_each("clip", pairs, {"min": self.min, "max": self.max})
 
+    def append_to_shards(self, pairs: Sequence[Pair], group: str) -> list[Pair]:
+        """Append one ``clip`` for each part."""
+        return self.append(pairs)
+
 
 class ClipByNorm(GradientClip):
     """Each gradient g becomes ``g * max_norm / max(|g|, max_norm)``, ``|g|`` its norm.
@@ -57,6 +77,11 @@ class ClipByNorm(GradientClip):
     def append(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Append one ``clip_by_norm`` for each gradient."""
         return _append_each("clip_by_norm", pairs, {"max_norm": self.max_norm})
+
+    def append_to_shards(self, pairs: Sequence[Pair], group: str) -> list[Pair]:
+        """Append one ``dist.clip_by_norm`` for each part."""
+        attrs: Attrs = {"max_norm": self.max_norm, "group": group}
+        return _append_each("dist.clip_by_norm", pairs, attrs)
 
 
 class ClipByGlobalNorm(GradientClip):
@@ -76,17 +101,25 @@ class ClipByGlobalNorm(GradientClip):
 
     def append(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Append one ``clip_by_global_norm`` for all gradients."""
+        return self._append("clip_by_global_norm", pairs, {"max_norm": self.max_norm})
+
+    def append_to_shards(self, pairs: Sequence[Pair], group: str) -> list[Pair]:
+        """Append one ``dist.clip_by_global_norm`` for all parts."""
+        attrs: Attrs = {"max_norm": self.max_norm, "group": group}
+        return self._append("dist.clip_by_global_norm", pairs, attrs)
+
+    def _append(self, op_type: str, pairs: Sequence[Pair], attrs: Attrs) -> list[Pair]:
         if not pairs:
             return []
         block = pairs[0][1].block
         gradients = [grad for _, grad in pairs]
         names = [block.program.free_name(f"{grad.name}_clipped") for grad in gradients]
         inputs, outputs = {"x": gradients}, {"out": names}
-        block.append_op("clip_by_global_norm", inputs, outputs, {"max_norm": self.max_norm})
+        block.append_op(op_type, inputs, outputs, attrs)
         return [(pair[0], block.var(name)) for pair, name in zip(pairs, names, strict=True)]
 
 
-def _append_each(op_type: str, pairs: Sequence[Pair], attrs: Mapping[str, float]) -> list[Pair]:
+def _append_each(op_type: str, pairs: Sequence[Pair], attrs: Attrs) -> list[Pair]:
     def append(grad: ow.Variable) -> ow.Variable:
         prefix = f"{grad.name}_clipped"
         return operators.append(grad.block, op_type, {"x": grad}, attrs, prefix=prefix)

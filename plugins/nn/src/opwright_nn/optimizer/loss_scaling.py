@@ -117,14 +117,16 @@ class Updates:
     ----------
     pairs : sequence of (Variable, Variable)
         All parameters and gradients. Where no loss is scaled, nothing is appended for them.
+    group : str
+        The processes each of which has a part of every gradient; "" where none are divided.
     """
 
-    def __init__(self, pairs: Sequence[Pair]) -> None:
+    def __init__(self, pairs: Sequence[Pair], group: str = "") -> None:
         self._is_finite: ow.Variable | None = None
         gradients = [gradient for _, gradient in pairs]
         scales = _find_loss_scales(gradients)
         if scales:
-            self._is_finite = is_finite = _append_is_finite(gradients)
+            self._is_finite = is_finite = _append_is_finite(gradients, group)
             for scale in scales:
                 _append_change(scale, is_finite)
 
@@ -168,8 +170,8 @@ def _depends(block: ow.Block, variables: Sequence[ow.Variable], source: str) -> 
     return any(variable.name in dependent for variable in variables)
 
 
-def _append_is_finite(gradients: Sequence[ow.Variable]) -> ow.Variable:
-    """Append a bool: whether every element of every gradient is finite."""
+def _append_is_finite(gradients: Sequence[ow.Variable], group: str) -> ow.Variable:
+    """Append a bool: whether every element of every gradient is finite, on all of a group."""
     block = gradients[0].block
     parts = []
     for gradient in gradients:
@@ -177,7 +179,10 @@ def _append_is_finite(gradients: Sequence[ow.Variable]) -> ow.Variable:
         each = operators.append(block, "isfinite", {"x": gradient}, prefix=f"{prefix}/elements")
         parts.append(operators.append(block, "all", {"x": each}, prefix=prefix))
     every = operators.append(block, "stack", {"x": parts}, prefix="is_finite/gradients")
-    return operators.append(block, "all", {"x": every}, prefix="is_finite")
+    if not group:
+        return operators.append(block, "all", {"x": every}, prefix="is_finite")
+    own = operators.append(block, "all", {"x": every}, prefix="is_finite/own")
+    return operators.append(block, "dist.every", {"x": own}, {"group": group}, prefix="is_finite")
 
 
 def _append_change(scale: LossScale, is_finite: ow.Variable) -> None:

@@ -32,6 +32,7 @@ class ProximalGD(Optimizer):
     """
 
     op_type = "proximal_gd"
+    elementwise = True
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class ProximalAdagrad(Optimizer):
     """
 
     op_type = "proximal_adagrad"
+    elementwise = True
 
     def __init__(
         self,
@@ -127,6 +129,7 @@ class Ftrl(Optimizer):
     """
 
     op_type = "ftrl"
+    elementwise = True
 
     def __init__(
         self,

@@ -26,6 +26,7 @@ class SGD(Optimizer):
     """
 
     op_type = "sgd"
+    elementwise = True
     sparse_op_type = "sparse_sgd"
 
     def __init__(
@@ -59,6 +60,7 @@ class Momentum(Optimizer):
     """
 
     op_type = "momentum"
+    elementwise = True
     sparse_op_type = "sparse_momentum"
 
     def __init__(

@@ -1,19 +1,20 @@
-// Reductions through memory that the processes of a group share.
-#ifndef OPWRIGHT_MPI_SHARED_REDUCTION_H_
-#define OPWRIGHT_MPI_SHARED_REDUCTION_H_
+// Collectives through memory that the processes of a group share.
+#ifndef OPWRIGHT_MPI_SHARED_COLLECTIVE_H_
+#define OPWRIGHT_MPI_SHARED_COLLECTIVE_H_
 
 #include <cstdint>
 #include <memory>
 
-#include "reduction.h"
+#include "collective.h"
 #include "shared_exchange.h"
 
 namespace opwright_mpi {
 
-class SharedReduction : public Reduction {
+class SharedCollective : public Collective {
  public:
-  SharedReduction(Group* group, Reduce reduce, DLDataType dtype, int64_t n, bool is_weighted);
-  ~SharedReduction() override;
+  SharedCollective(Group* group, Motion motion, Reduce reduce, DLDataType dtype, int64_t n,
+                   bool is_weighted);
+  ~SharedCollective() override;
 
   opwright::Status Start(const char* who, const Source& source, double weight) override;
   opwright::Status Wait(const char* who, const Poll& poll, const Target* target) override;
@@ -27,4 +28,4 @@ class SharedReduction : public Reduction {
 
 }  // namespace opwright_mpi
 
-#endif  // OPWRIGHT_MPI_SHARED_REDUCTION_H_
+#endif  // OPWRIGHT_MPI_SHARED_COLLECTIVE_H_

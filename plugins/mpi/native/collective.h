@@ -1,27 +1,28 @@
-// One reduction over a group: it starts, makes progress while others compute, and is waited for.
-#ifndef OPWRIGHT_MPI_REDUCTION_H_
-#define OPWRIGHT_MPI_REDUCTION_H_
+// One collective of a group: it starts, makes progress while others compute, and is waited for.
+#ifndef OPWRIGHT_MPI_COLLECTIVE_H_
+#define OPWRIGHT_MPI_COLLECTIVE_H_
 
 #include <cstdint>
 #include <memory>
 
 #include "group.h"
 #include "joining.h"
+#include "motion.h"
 #include "pieces.h"
 
 namespace opwright_mpi {
 
-// One object serves many reductions of one size. Elements are joined in the order of ranks, by
+// One object serves many collectives of one size. Elements are joined in the order of ranks, by
 // whichever way they travel.
-class Reduction {
+class Collective {
  public:
-  virtual ~Reduction() = default;
-  Reduction(const Reduction&) = delete;
-  Reduction& operator=(const Reduction&) = delete;
+  virtual ~Collective() = default;
+  Collective(const Collective&) = delete;
+  Collective& operator=(const Collective&) = delete;
 
-  // Of `n` elements; with `is_weighted` a mean weights each process.
-  static std::unique_ptr<Reduction> Make(Group* group, Reduce reduce, DLDataType dtype, int64_t n,
-                                         bool is_weighted);
+  // Of lanes of `n` elements; with `is_weighted` a mean weights each process.
+  static std::unique_ptr<Collective> Make(Group* group, Motion motion, Reduce reduce,
+                                          DLDataType dtype, int64_t n, bool is_weighted);
 
   // The source is not needed any more when it returns.
   virtual opwright::Status Start(const char* who, const Source& source, double weight) = 0;
@@ -34,10 +35,10 @@ class Reduction {
   Group* group() const { return group_; }
 
  protected:
-  explicit Reduction(Group* group) : group_(group) {}
+  explicit Collective(Group* group) : group_(group) {}
   Group* const group_;
 };
 
 }  // namespace opwright_mpi
 
-#endif  // OPWRIGHT_MPI_REDUCTION_H_
+#endif  // OPWRIGHT_MPI_COLLECTIVE_H_

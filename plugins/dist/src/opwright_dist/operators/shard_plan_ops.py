@@ -1,0 +1,101 @@
+"""What passes make of reductions to shards and of joined shards: both in two steps."""
+
+from __future__ import annotations
+
+from opwright.op import InferContext, OpMaker
+from opwright_dist.operators.description import DTYPES, add_group, add_reduction, find_group
+from opwright_dist.operators.shards import shard_length
+
+
+def _start_shape(ctx: InferContext) -> None:
+    """One number, which the operator that waits reads."""
+    find_group(ctx)
+    ctx.set_output("handle", [1])
+
+
+def _add_tensors(maker: OpMaker, comment: str) -> OpMaker:
+    return maker.add_input("x", comment).as_duplicable().dtypes(*DTYPES).same_dtype_as("x")
+
+
+def _add_handle(maker: OpMaker) -> OpMaker:
+    return maker.add_output("handle", "int64 [1], for the operator that waits").dtypes("int64")
+
+
+REDUCE_SHARD_START = (
+    add_group(
+        add_reduction(
+            _add_handle(
+                _add_tensors(
+                    OpMaker("dist.reduce_shard_start").add_comment(
+                        "Start dist.reduce_shard of the tensors of a bucket; the x are not needed "
+                        "any more."
+                    ),
+                    "the tensors of the bucket, of one dtype",
+                )
+                .add_input("rows", "at least 1-d; its length is the number of examples")
+                .as_optional()
+                .as_shape_only()
+            )
+        )
+    )
+    .add_attr("unequal_rows", str, "as of dist.all_reduce")
+    .default("refuse")
+    .one_of("refuse", "weight")
+    .build(infer_shape=_start_shape, effect=True, plan_only=True)
+)
+
+
+def _shards_shape(ctx: InferContext) -> None:
+    """Each output is the shard of its input."""
+    size = find_group(ctx).size
+    ctx.set_outputs("out", [(shard_length(meta.shape, size),) for meta in ctx.inputs("x")])
+
+
+REDUCE_SHARD_WAIT = add_group(
+    _add_tensors(
+        OpMaker("dist.reduce_shard_wait").add_comment(
+            "Wait for what dist.reduce_shard_start began, and write its results."
+        ),
+        "the tensors that were given to dist.reduce_shard_start",
+    )
+    .as_shape_only()
+    .add_input("handle", "int64 [1], of dist.reduce_shard_start")
+    .dtypes("int64")
+    .add_output("out", "their shards")
+    .as_duplicable()
+    .same_dtype_as("x")
+).build(infer_shape=_shards_shape, effect=True, plan_only=True)
+
+
+UNSHARD_START = add_group(
+    _add_handle(
+        _add_tensors(
+            OpMaker("dist.unshard_start").add_comment(
+                "Start dist.unshard of the shards of a bucket; the x are not needed any more."
+            ),
+            "the shards of the bucket, of one dtype",
+        )
+    )
+).build(infer_shape=_start_shape, effect=True, plan_only=True)
+
+
+def _whole_shape(ctx: InferContext) -> None:
+    """The outputs have the shapes of like."""
+    ctx.set_outputs("out", [meta.shape for meta in ctx.inputs("like")])
+
+
+UNSHARD_WAIT = (
+    OpMaker("dist.unshard_wait")
+    .add_comment("Wait for what dist.unshard_start began, and write its results.")
+    .add_input("like", "tensors of the shapes of the results")
+    .as_duplicable()
+    .as_shape_only()
+    .dtypes(*DTYPES)
+    .same_dtype_as("like")
+    .add_input("handle", "int64 [1], of dist.unshard_start")
+    .dtypes("int64")
+    .add_output("out", "shapes and dtype of the like")
+    .as_duplicable()
+    .same_dtype_as("like")
+    .build(infer_shape=_whole_shape, effect=True, plan_only=True)
+)

@@ -1,0 +1,116 @@
+"""dist.shard, dist.reduce_shard and dist.unshard: tensors divided evenly among processes.
+
+A shard is flat. The elements of a tensor, in the order of its memory, are divided into parts of
+equal length, one for each process; what the last parts lack is filled with zeros.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from opwright.op import BodyContext, InferContext, OpMaker, Shape, no_gradient, numel
+from opwright_dist.operators.description import (
+    DTYPES,
+    add_group,
+    add_reduction,
+    find_group,
+)
+
+LINE: Final = 16
+"""A shard is a multiple of so many elements: whole cache lines, and never as short as a state of
+one number. The kernels of opwright-mpi divide in the same way."""
+
+_UPDATES: Final = no_gradient("it is for gradients and parameters, behind the backward operators")
+
+
+def shard_length(shape: Shape, n_processes: int) -> int:
+    """Return how many elements the shard of each process has; -1 where `shape` is not known."""
+    if -1 in shape:
+        return -1
+    lines = -(-numel(shape) // (LINE * n_processes))
+    return LINE * lines
+
+
+def _length_for(ctx: InferContext, slot: str) -> int:
+    return shard_length(ctx.input(slot).shape, find_group(ctx).size)
+
+
+def _shard_shape(ctx: InferContext) -> None:
+    """The output is flat: the elements divided by the number of processes, rounded up."""
+    ctx.set_output("out", (_length_for(ctx, "x"),))
+
+
+SHARD = add_group(
+    OpMaker("dist.shard")
+    .add_comment("The part of a tensor that belongs to this process; none is waited for.")
+    .add_input("x", "any shape, equal on all processes")
+    .dtypes(*DTYPES)
+    .add_output("out", "flat, dtype of x: a part of its elements, zeros behind the last")
+    .same_dtype_as("x")
+).build(infer_shape=_shard_shape, gradient=_UPDATES)
+
+
+REDUCE_SHARD = (
+    add_group(
+        add_reduction(
+            OpMaker("dist.reduce_shard")
+            .add_comment(
+                "Join the tensors of all processes element by element; each gets the part of the "
+                "result that dist.shard gives it. The bits are those of dist.all_reduce."
+            )
+            .add_input("x", "any shape, equal on all processes")
+            .dtypes(*DTYPES)
+            .add_input("rows", "at least 1-d; its length is the number of examples of a process")
+            .as_optional()
+            .as_shape_only()
+            .add_output("out", "flat, dtype of x: a part of the elements, zeros behind the last")
+            .same_dtype_as("x")
+        )
+    )
+    .add_attr("unequal_rows", str, "as of dist.all_reduce")
+    .default("refuse")
+    .one_of("refuse", "weight")
+    .build(infer_shape=_shard_shape, gradient=_UPDATES, effect=True)
+)
+
+
+def _unshard_shape(ctx: InferContext) -> None:
+    """The output has the shape of like, of which x is a shard."""
+    ctx.require_shape("x", (_length_for(ctx, "like"),))
+    ctx.set_output("out", ctx.input("like").shape)
+
+
+UNSHARD = add_group(
+    OpMaker("dist.unshard")
+    .add_comment("Join the shards of all processes to the tensor of which they are parts.")
+    .add_input("x", "flat, the shard of this process")
+    .dtypes(*DTYPES)
+    .add_input("like", "of any shape and the dtype of x")
+    .as_shape_only()
+    .same_dtype_as("x")
+    .add_output("out", "shape of like, dtype of x")
+    .same_dtype_as("x")
+).build(infer_shape=_unshard_shape, gradient=_UPDATES, effect=True)
+
+
+def _every_shape(ctx: InferContext) -> None:
+    """The output has the shape of x."""
+    find_group(ctx)
+    ctx.set_output("out", ctx.input("x").shape)
+
+
+def _every_body(b: BodyContext) -> None:
+    number = b.emit("cast", {"x": b.input("x")}, attrs={"dtype": "int32"})
+    attrs = {"reduce": "min", "group": b.attr("group")}
+    least = b.emit("dist.all_reduce", {"x": number}, attrs=attrs)
+    b.emit("cast", {"x": least}, {"out": b.output("out")}, attrs={"dtype": "bool"})
+
+
+EVERY = add_group(
+    OpMaker("dist.every")
+    .add_comment("Whether x is true on every process, element by element.")
+    .add_input("x", "bool, any shape, equal on all processes")
+    .dtypes("bool")
+    .add_output("out", "bool, shape of x")
+    .dtypes("bool")
+).build(infer_shape=_every_shape, body=_every_body, gradient=_UPDATES)

@@ -1,0 +1,86 @@
+"""Updates of parts of parameters, where several processes divide them: ZeRO-1.
+
+Which parameters are divided is read from the program: ``dist.shard`` says of which parameter a
+variable is this process's part. Gradients, regularizers and states are of that part then, and
+behind its update each process gathers the others' parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import opwright as ow
+from opwright.errors import ProgramError
+
+Pair = tuple[ow.Variable, ow.Variable]
+
+_SHARD: Final = "dist.shard"
+_UNSHARD: Final = "dist.unshard"
+
+
+class Shards(NamedTuple):
+    """The parts of parameters that this process updates.
+
+    Attributes
+    ----------
+    variables : dict of str to Variable
+        By the names of the parameters; empty where nothing is divided.
+    group : str
+        The processes that have the parts.
+    """
+
+    variables: dict[str, ow.Variable]
+    group: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.variables)
+
+    def target(self, parameter: ow.Variable) -> ow.Variable:
+        """Return what an update of a parameter changes: it, or the part of it."""
+        return self.variables.get(parameter.name, parameter)
+
+    def append_join(self, parameters: Iterable[ow.Variable]) -> None:
+        """Append what gives every process the whole parameters."""
+        for parameter in parameters:
+            part = self.variables.get(parameter.name)
+            if part is not None:
+                inputs, attrs = {"x": part, "like": parameter}, {"group": self.group}
+                part.block.append_op(_UNSHARD, inputs, {"out": parameter.name}, attrs)
+
+
+def find_shards(who: str, pairs: Iterable[Pair]) -> Shards:
+    """Return the parts of those parameters that are divided.
+
+    Raises
+    ------
+    ProgramError
+        Some of the parameters are divided, and others are not, or by other groups.
+    """
+    names = [parameter.name for parameter, _ in pairs]
+    parts: dict[str, ow.Variable] = {}
+    groups = set()
+    block = ow.default_main_program().global_block()
+    for op in block.ops:
+        if op.type == _SHARD and op.input("x")[0] in names:
+            parts[op.input("x")[0]] = block.var(op.output("out")[0])
+            groups.add(str(op.attrs["group"]))
+    whole = [name for name in names if parts and name not in parts]
+    if whole or len(groups) > 1:
+        problem = f"{whole[0]!r}, which is not" if whole else f"the groups {sorted(groups)}"
+        raise ProgramError(
+            f"{who}: all parameters or none must be divided over one group of processes, got "
+            f"{problem}; give all pairs to data_parallel(shard_optimizer=True) at once"
+        )
+    return Shards(parts, *groups)
+
+
+def find_updates(block: ow.Block, name: str) -> list[ow.Operator]:
+    """Return the operators that write a parameter, or the part of it that is updated."""
+    written = {name}
+    for op in block.ops:
+        if op.type == _SHARD and op.input("x") == (name,):
+            written.update(op.output("out"))
+    return [
+        op for op in block.ops if op.type != _SHARD and not written.isdisjoint(op.output_names())
+    ]
