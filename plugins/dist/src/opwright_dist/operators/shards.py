@@ -50,6 +50,13 @@ SHARD = add_group(
 ).build(infer_shape=_shard_shape, gradient=_UPDATES)
 
 
+def _reduced_shape(ctx: InferContext) -> None:
+    """The output is a shard of x; like has the shape of x."""
+    if ctx.has_input("like"):
+        ctx.require_shape("like", ctx.input("x").shape)
+    _shard_shape(ctx)
+
+
 REDUCE_SHARD = (
     add_group(
         add_reduction(
@@ -63,6 +70,9 @@ REDUCE_SHARD = (
             .add_input("rows", "at least 1-d; its length is the number of examples of a process")
             .as_optional()
             .as_shape_only()
+            .add_input("like", "shape of x: the parameter, where x is its gradient")
+            .as_optional()
+            .as_shape_only()
             .add_output("out", "flat, dtype of x: a part of the elements, zeros behind the last")
             .same_dtype_as("x")
         )
@@ -70,7 +80,7 @@ REDUCE_SHARD = (
     .add_attr("unequal_rows", str, "as of dist.all_reduce")
     .default("refuse")
     .one_of("refuse", "weight")
-    .build(infer_shape=_shard_shape, gradient=_UPDATES, effect=True)
+    .build(infer_shape=_reduced_shape, gradient=_UPDATES, effect=True)
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import opwright as ow
@@ -80,8 +80,11 @@ def data_parallel(
     averaged: dict[str, ow.Variable] = {}
     has_shards = shard_optimizer and current_world().group(group).size > 1
     op_type = "dist.reduce_shard" if has_shards else "dist.all_reduce"
-    for _, gradient in reversed(pairs):  # the last layers' are there first
-        averaged[gradient.name] = _append_mean(op_type, gradient, group, examples, unequal_rows)
+    for parameter, gradient in reversed(pairs):  # the last layers' are there first
+        inputs = {"x": gradient} if examples is None else {"x": gradient, "rows": examples}
+        if has_shards:
+            inputs["like"] = parameter
+        averaged[gradient.name] = _append_mean(op_type, inputs, group, unequal_rows)
     if has_shards:
         append_shards([parameter for parameter, _ in pairs], group)
     return [(parameter, averaged[gradient.name]) for parameter, gradient in pairs]
@@ -104,11 +107,11 @@ def find_rows(program: ow.Program) -> ow.Variable | None:
 
 
 def _append_mean(
-    op_type: str, gradient: ow.Variable, group: str, rows: ow.Variable | None, unequal_rows: str
+    op_type: str, inputs: Mapping[str, ow.Variable], group: str, unequal_rows: str
 ) -> ow.Variable:
+    gradient = inputs["x"]
     block = gradient.block
     name = block.program.free_name(f"{gradient.name}_mean")
-    inputs = {"x": gradient} if rows is None else {"x": gradient, "rows": rows}
     attrs = {"reduce": "mean", "group": group, "unequal_rows": unequal_rows}
     block.append_op(op_type, inputs=inputs, outputs={"out": name}, attrs=attrs)
     return block.var(name)

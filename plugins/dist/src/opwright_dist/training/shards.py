@@ -97,14 +97,14 @@ def gather_parameters(parameters: Iterable[ow.Variable]) -> None:
 def find_sharded_states(program: ow.Program) -> dict[str, Shard]:
     """Return the persistable variables of which each process has a part, by name."""
     block = program.global_block()
-    parts = {shard.variable.name: shard for shard in find_shards(program).values()}
+    shards = find_shards(program)
+    parts = {shard.variable.name: shard for shard in shards.values()}
     if not parts:
         return {}
     states: dict[str, Shard] = {}
     for op in block.ops:
         if op.type == REDUCE_SHARD:
-            (whole,), (name,) = op.input("x"), op.output("out")
-            parts[name] = Shard(block.var(name), block.var(whole), str(op.attrs["group"]))
+            parts.update((op.output("out")[0], shards[name]) for name in op.input("like"))
             continue
         names = [*op.input_names(), *op.output_names()]
         beside = [parts[name] for name in names if name in parts]

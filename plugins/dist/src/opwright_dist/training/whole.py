@@ -97,8 +97,11 @@ def _plain_of(op: ow.Operator, names: Mapping[str, str]) -> ow.Operator:
         return op
     proto = ow.op_proto(_PLAIN[op.type])
     attrs = {attr.name: op.attrs[attr.name] for attr in proto.attrs if attr.name in op.attrs}
-    lists = {slot.name for slot in (*proto.inputs, *proto.outputs) if slot.duplicable}
-    given = {slot: list(value) if slot in lists else value[0] for slot, value in slots.items()}
+    given = {
+        slot.name: list(slots[slot.name]) if slot.duplicable else slots[slot.name][0]
+        for slot in (*proto.inputs, *proto.outputs)
+        if slots.get(slot.name)
+    }
     plain = ow.Operator(proto.type, **given, **attrs)
     plain.block = op.block
     return plain
