@@ -33,7 +33,7 @@ _NAMES = {
     ),
     "opwright_dist.training.data_parallel": ("data_parallel",),
     "opwright_dist.training.root": ("run_on_root",),
-    "opwright_dist.training.shards": ("find_shards", "gather_parameters"),
+    "opwright_dist.training.shards": ("declare_states", "find_shards", "gather_parameters"),
     "opwright_dist.training.state": ("broadcast_state", "share_startup"),
     "opwright_dist.training.whole": ("gather_state", "shard_values", "whole_program"),
 }
@@ -50,6 +50,7 @@ __all__ = [
     "broadcast_state",
     "current_world",
     "data_parallel",
+    "declare_states",
     "find_shards",
     "gather",
     "gather_parameters",
@@ -84,7 +85,7 @@ if TYPE_CHECKING:
     )
     from opwright_dist.training.data_parallel import data_parallel
     from opwright_dist.training.root import run_on_root
-    from opwright_dist.training.shards import find_shards, gather_parameters
+    from opwright_dist.training.shards import declare_states, find_shards, gather_parameters
     from opwright_dist.training.state import broadcast_state, share_startup
     from opwright_dist.training.whole import gather_state, shard_values, whole_program
 

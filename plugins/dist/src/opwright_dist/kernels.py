@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from opwright.kernel import PrepareContext, Refuse
@@ -27,7 +26,7 @@ class AloneShard:
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
         """Refuse a group of several processes."""
         _check_alone(ctx)
-        return partial(_shard, first=0)
+        return lambda x, *others, **_: _shard(x, others[-1], 0)
 
 
 class AloneUnshard:
@@ -47,7 +46,8 @@ class Shard:
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
         """Find out where it begins."""
         rank = current_world().group(ctx.attrs["group"]).rank
-        return partial(_shard, first=rank * ctx.outputs["out"][0].shape[0])
+        first = rank * ctx.outputs["out"][0].shape[0]
+        return lambda x, out, **_: _shard(x, out, first)
 
 
 def _check_alone(ctx: PrepareContext) -> None:
@@ -64,8 +64,7 @@ def _copy(x: Any, *others: Any, **_: object) -> None:
     others[-1][...] = x
 
 
-def _shard(x: Any, *others: Any, first: int, **_: object) -> None:
-    out = others[-1]
+def _shard(x: Any, out: Any, first: int) -> None:
     own = x.reshape(-1)[first : first + len(out)]
     out[: len(own)] = own
     out[len(own) :] = 0

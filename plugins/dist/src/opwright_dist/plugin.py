@@ -22,7 +22,7 @@ PASSES = (
 
 HIDDEN = {
     "plan_ops": PLAN_OPS,
-    "shards": (*SHARD_OPS, "every"),
+    "shards": (*SHARD_OPS, "shard_states", "every"),
     "clip_shards": ("clip_by_norm", "clip_by_global_norm"),
     "shard_plan_ops": SHARD_PLAN_OPS,
 }
@@ -66,7 +66,7 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
             library="alone",
             priority=0,
         )
-    for name in (*COLLECTIVES, *PLAN_OPS, *SHARD_OPS[1:], *SHARD_PLAN_OPS):
+    for name in (*COLLECTIVES, *PLAN_OPS):
         registry.add(
             f"dist.{name}",
             device="*",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from opwright_dist.names import COLLECTIVES
+from opwright_dist.names import COLLECTIVES, SHARD_OPS
 
 if TYPE_CHECKING:
     from opwright_kit.testing import Draw
@@ -55,7 +55,7 @@ def _in_world(draw: Draw) -> dict[str, Any]:
 
 
 SAMPLES = {
-    **{f"dist.{name}": collective for name in (*COLLECTIVES, "mean_share")},
+    **{f"dist.{name}": collective for name in (*COLLECTIVES, *SHARD_OPS, "mean_share")},
     "dist.batch_norm": batch_norm,
     "dist.compare_plans": compare_plans,
     "dist.part": part,

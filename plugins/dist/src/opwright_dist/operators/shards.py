@@ -50,13 +50,6 @@ SHARD = add_group(
 ).build(infer_shape=_shard_shape, gradient=_UPDATES)
 
 
-def _reduced_shape(ctx: InferContext) -> None:
-    """The output is a shard of x; like has the shape of x."""
-    if ctx.has_input("like"):
-        ctx.require_shape("like", ctx.input("x").shape)
-    _shard_shape(ctx)
-
-
 REDUCE_SHARD = (
     add_group(
         add_reduction(
@@ -70,9 +63,6 @@ REDUCE_SHARD = (
             .add_input("rows", "at least 1-d; its length is the number of examples of a process")
             .as_optional()
             .as_shape_only()
-            .add_input("like", "shape of x: the parameter, where x is its gradient")
-            .as_optional()
-            .as_shape_only()
             .add_output("out", "flat, dtype of x: a part of the elements, zeros behind the last")
             .same_dtype_as("x")
         )
@@ -80,7 +70,7 @@ REDUCE_SHARD = (
     .add_attr("unequal_rows", str, "as of dist.all_reduce")
     .default("refuse")
     .one_of("refuse", "weight")
-    .build(infer_shape=_reduced_shape, gradient=_UPDATES, effect=True)
+    .build(infer_shape=_shard_shape, gradient=_UPDATES, effect=True)
 )
 
 
@@ -101,6 +91,31 @@ UNSHARD = add_group(
     .add_output("out", "shape of like, dtype of x")
     .same_dtype_as("x")
 ).build(infer_shape=_unshard_shape, gradient=_UPDATES, effect=True)
+
+
+def _states_shape(ctx: InferContext) -> None:
+    """Each x has the length of a shard of like."""
+    ctx.require_shape("x", (_length_for(ctx, "like"),))
+
+
+def _no_body(b: BodyContext) -> None:
+    """It says something, and computes nothing."""
+
+
+SHARD_STATES = add_group(
+    OpMaker("dist.shard_states")
+    .add_comment(
+        "Says that variables are shards of states of a parameter: what is saved is joined, and "
+        "what is loaded is divided. It computes nothing."
+    )
+    .add_input("x", "the states, flat")
+    .as_duplicable()
+    .as_shape_only()
+    .add_input("gradient", "what the parameter is updated by: it is said of a training step")
+    .as_shape_only()
+    .add_input("like", "the parameter")
+    .as_shape_only()
+).build(infer_shape=_states_shape, body=_no_body, gradient=_UPDATES)
 
 
 def _every_shape(ctx: InferContext) -> None:

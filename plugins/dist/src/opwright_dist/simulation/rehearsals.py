@@ -16,7 +16,7 @@ from opwright.plugin import load_tool
 from opwright.rewriting import size_bytes
 from opwright_dist.errors import DistError
 from opwright_dist.groups import Engine, World, current_world, set_world
-from opwright_dist.names import COLLECTIVES, PLAN_OPS
+from opwright_dist.names import COLLECTIVES, PLAN_OPS, SHARD_OPS
 from opwright_dist.simulation.steps import Compute, Event, Start, Step, Wait
 
 LIBRARY: Final = "rehearsal"
@@ -124,13 +124,19 @@ def rehearse(
     Raises
     ------
     DistError
-        The program has no collective.
+        The program has no collective, or states of its optimizer are divided: for so many
+        processes as there were when it was built.
     MissingRequirementError
         opwright-kit is not installed.
     FeedError
         A feed is missing, unknown or misshapen.
     """
     types = {op.type.removeprefix(_PREFIX) for op in program.global_block().ops}
+    if types & set(SHARD_OPS):
+        raise DistError(
+            "rehearse: the states of the optimizer must not be divided, got a program for "
+            "shard_optimizer=True; give it opwright_dist.whole_program(program)"
+        )
     if not types & set(COLLECTIVES):
         raise DistError(
             "rehearse: the program must have collectives, got none; append them with "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import opwright as ow
@@ -49,7 +49,8 @@ def data_parallel(
         part of the parameter: it keeps the optimizer's states of a part (ZeRO-1; Rajbhandari et
         al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, 2020). The
         optimizers of opwright-nn find that out by themselves; any other updates the variables of
-        `find_shards`, and `gather_parameters` comes behind it. In a group of one there are no
+        `find_shards`, names its states by `declare_states`, and `gather_parameters` comes behind
+        it. In a group of one there are no
         parts, and the program is that of False.
 
     Returns
@@ -80,11 +81,8 @@ def data_parallel(
     averaged: dict[str, ow.Variable] = {}
     has_shards = shard_optimizer and current_world().group(group).size > 1
     op_type = "dist.reduce_shard" if has_shards else "dist.all_reduce"
-    for parameter, gradient in reversed(pairs):  # the last layers' are there first
-        inputs = {"x": gradient} if examples is None else {"x": gradient, "rows": examples}
-        if has_shards:
-            inputs["like"] = parameter
-        averaged[gradient.name] = _append_mean(op_type, inputs, group, unequal_rows)
+    for _, gradient in reversed(pairs):  # the last layers' are there first
+        averaged[gradient.name] = _append_mean(op_type, gradient, group, examples, unequal_rows)
     if has_shards:
         append_shards([parameter for parameter, _ in pairs], group)
     return [(parameter, averaged[gradient.name]) for parameter, gradient in pairs]
@@ -107,11 +105,11 @@ def find_rows(program: ow.Program) -> ow.Variable | None:
 
 
 def _append_mean(
-    op_type: str, inputs: Mapping[str, ow.Variable], group: str, unequal_rows: str
+    op_type: str, gradient: ow.Variable, group: str, rows: ow.Variable | None, unequal_rows: str
 ) -> ow.Variable:
-    gradient = inputs["x"]
     block = gradient.block
     name = block.program.free_name(f"{gradient.name}_mean")
+    inputs = {"x": gradient} if rows is None else {"x": gradient, "rows": rows}
     attrs = {"reduce": "mean", "group": group, "unequal_rows": unequal_rows}
     block.append_op(op_type, inputs=inputs, outputs={"out": name}, attrs=attrs)
     return block.var(name)

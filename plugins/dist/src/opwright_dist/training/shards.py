@@ -1,8 +1,7 @@
 """ZeRO-1: each process updates a part of every parameter, and gathers the others' parts.
 
 What lies in shards is read from the program: a ``dist.shard`` says of which parameter a variable is
-a part, and what an operator reads or writes beside such a part, persistable and of its shape, is
-the part of a state.
+a part, and a ``dist.shard_states`` which variables are its states.
 """
 
 from __future__ import annotations
@@ -16,6 +15,9 @@ from opwright_dist.errors import DistError
 SHARD: Final = "dist.shard"
 REDUCE_SHARD: Final = "dist.reduce_shard"
 UNSHARD: Final = "dist.unshard"
+SHARD_STATES: Final = "dist.shard_states"
+
+Pair = tuple[ow.Variable, ow.Variable]
 
 
 class Shard(NamedTuple):
@@ -85,34 +87,51 @@ def gather_parameters(parameters: Iterable[ow.Variable]) -> None:
         block = parameter.block
         shard = find_shards(block.program).get(parameter.name)
         if shard is None:
-            raise DistError(
-                f"gather_parameters: a parameter must be divided, got {parameter.name!r}; call "
-                "data_parallel(pairs, shard_optimizer=True) with it first"
-            )
+            raise _not_divided("gather_parameters", parameter)
         inputs = {"x": shard.variable, "like": parameter}
         attrs = {"group": shard.group}
         block.append_op(UNSHARD, inputs=inputs, outputs={"out": parameter.name}, attrs=attrs)
 
 
+@ow.transaction()
+def declare_states(pair: Pair, states: Sequence[ow.Variable]) -> None:
+    """Say that variables are the own part of states of a parameter, for saving and loading.
+
+    The optimizers of opwright-nn do so by themselves.
+
+    Parameters
+    ----------
+    pair : (Variable, Variable)
+        The parameter, and its part of the gradient as `data_parallel` has returned it.
+    states : sequence of Variable
+        Persistable, of the shape and in the place of the variable of `find_shards`: flat.
+
+    Raises
+    ------
+    DistError
+        The parameter is not divided.
+    """
+    parameter, gradient = pair
+    shard = find_shards(parameter.block.program).get(parameter.name)
+    if shard is None:
+        raise _not_divided("declare_states", parameter)
+    inputs = {"x": list(states), "gradient": gradient, "like": parameter}
+    parameter.block.append_op(SHARD_STATES, inputs, {}, {"group": shard.group})
+
+
+def _not_divided(who: str, parameter: ow.Variable) -> DistError:
+    return DistError(
+        f"{who}: a parameter must be divided, got {parameter.name!r}; call data_parallel(pairs, "
+        "shard_optimizer=True) with it first"
+    )
+
+
 def find_sharded_states(program: ow.Program) -> dict[str, Shard]:
     """Return the persistable variables of which each process has a part, by name."""
     block = program.global_block()
-    shards = find_shards(program)
-    parts = {shard.variable.name: shard for shard in shards.values()}
-    if not parts:
-        return {}
     states: dict[str, Shard] = {}
     for op in block.ops:
-        if op.type == REDUCE_SHARD:
-            parts.update((op.output("out")[0], shards[name]) for name in op.input("like"))
-            continue
-        names = [*op.input_names(), *op.output_names()]
-        beside = [parts[name] for name in names if name in parts]
-        for name in names if beside else ():
-            variable = block.find_var(name)
-            if variable is None or not variable.persistable or name in states:
-                continue
-            for shard in beside:
-                if variable.shape == shard.variable.shape:
-                    states[name] = Shard(variable, shard.whole, shard.group)
+        if op.type == SHARD_STATES:
+            whole, group = block.var(op.input("like")[0]), str(op.attrs["group"])
+            states.update((name, Shard(block.var(name), whole, group)) for name in op.input("x"))
     return states

@@ -15,9 +15,11 @@ import numpy.typing as npt
 import opwright as ow
 from opwright_dist.errors import DistError
 from opwright_dist.groups.world import current_world
+from opwright_dist.operators.shards import shard_length
 from opwright_dist.training.shards import (
     REDUCE_SHARD,
     SHARD,
+    SHARD_STATES,
     UNSHARD,
     Shard,
     find_sharded_states,
@@ -63,13 +65,24 @@ def whole_program(program: ow.Program) -> ow.Program:
     block.replace_vars({name: block.vars[name] for name in order})
     for name, state in states.items():
         block.var(name).shape = state.whole.shape
-    twin.infer_shapes()
-    twin.touch()
+    _infer_behind(program, twin)
     return twin
 
 
+def _infer_behind(program: ow.Program, twin: ow.Program) -> None:
+    """Infer the shapes of what stands behind the first divided tensor: before it all are known."""
+    twin.infer_shapes()
+    before, after = program.global_block(), twin.global_block()
+    for op in before.ops:
+        if op.type in {SHARD, REDUCE_SHARD}:
+            break
+        for name in op.output_names():
+            after.var(name).shape = before.var(name).shape
+    twin.touch()
+
+
 def _is_of_shards(op: ow.Operator) -> bool:
-    return op.type in {SHARD, UNSHARD, _EVERY}
+    return op.type in {SHARD, UNSHARD, SHARD_STATES, _EVERY}
 
 
 def _find_names(block: ow.Block, shards: Mapping[str, Shard]) -> dict[str, str]:
@@ -174,8 +187,6 @@ def shard_values(program: ow.Program, values: Mapping[str, Array]) -> dict[str, 
 
 
 def _part_of(state: Shard, array: Array) -> Array:
-    from opwright_dist.operators.shards import shard_length
-
     group = current_world().group(state.group)
     length = shard_length(array.shape, group.size)
     own = array.reshape(-1)[group.rank * length : (group.rank + 1) * length]

@@ -11,7 +11,7 @@ from opwright.errors import ProgramError
 from opwright.plugin import record_undo
 from opwright_nn import arguments, checks, operators
 from opwright_nn.optimizer.base import Optimizer, Pair
-from opwright_nn.optimizer.sharding import find_shards
+from opwright_nn.optimizer.sharding import Shards, find_shards, shape_of_state
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
 from opwright_nn.parameters.parameter import make_state
@@ -67,10 +67,7 @@ class Accumulate(Optimizer):
         )
         block.append_op("increment", {"x": count}, {"out": count.name})
         shards = find_shards(self._who, pairs)
-        sums = [
-            (parameter, self._append_sum(parameter, shards.target(parameter), grad))
-            for parameter, grad in pairs
-        ]
+        sums = [(parameter, self._append_sum(parameter, shards, grad)) for parameter, grad in pairs]
         record_undo(setattr, self, "_count", None)
         self._count, self._n_ops = count.name, len(block.ops)
         scale = {"scale": 1.0 / self.steps}
@@ -120,12 +117,13 @@ class Accumulate(Optimizer):
         return AccumulatingStep(calls[0], calls[1], scope, self._count, self.steps)
 
     def _append_sum(
-        self, parameter: ow.Variable, target: ow.Variable, gradient: ow.Variable
+        self, parameter: ow.Variable, shards: Shards, gradient: ow.Variable
     ) -> ow.Variable:
         name = ow.default_main_program().free_name(f"{parameter.name}_accumulated")
-        zero = Constant(0.0)
-        total = make_state(self._who, name, partial(_shape, target), zero, parameter.dtype)
+        zero, target = Constant(0.0), shards.target(parameter)
+        total = make_state(self._who, name, partial(shape_of_state, target), zero, parameter.dtype)
         gradient.block.append_op("add_n", {"x": [total, gradient]}, {"out": total.name})
+        shards.declare(parameter, gradient, [total])
         return total
 
 
@@ -166,7 +164,3 @@ class AccumulatingStep:
 
 def _one() -> Shape:
     return (1,)
-
-
-def _shape(target: ow.Variable) -> Shape:
-    return target.shape or ()

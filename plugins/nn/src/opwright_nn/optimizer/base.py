@@ -19,7 +19,7 @@ from opwright.plugin import record_undo
 from opwright_nn import arguments, checks, operators
 from opwright_nn.optimizer.clip import GradientClip
 from opwright_nn.optimizer.loss_scaling import Updates, append_gradients
-from opwright_nn.optimizer.sharding import Shards, find_shards
+from opwright_nn.optimizer.sharding import Shards, find_shards, shape_of_state
 from opwright_nn.optimizer.sparse_rows import SparseRows, find_sparse_rows
 from opwright_nn.parallel import DataParallel, average, check_data_parallel, find_team
 from opwright_nn.parameters.deferred import Shape
@@ -178,7 +178,8 @@ class Optimizer:
             regularizer, target = self._find_regularizer(parameter), shards.target(parameter)
             new_gradient = regularizer.append(target, gradient) if regularizer else gradient
             rows = sparse.get(new_gradient.name)
-            self._append_update(updates, parameter, target, new_gradient, rate, rows)
+            states = self._append_update(updates, parameter, target, new_gradient, rate, rows)
+            shards.declare(parameter, new_gradient, states)
         shards.append_join(parameter for parameter, _ in pairs)
 
     def _find_shards(self, pairs: Sequence[Pair]) -> Shards:
@@ -322,7 +323,7 @@ class Optimizer:
         gradient: ow.Variable,
         rate: ow.Variable,
         sparse: SparseRows | None,
-    ) -> None:
+    ) -> list[ow.Variable]:
         block = gradient.block
         factor = self._rate_factor(parameter)
         if factor != 1.0:
@@ -339,6 +340,7 @@ class Optimizer:
         for state in self.states():
             inputs[state.slot] = self._make_state(parameter, target, state)
         updates.append(block, op_type, inputs, attrs)
+        return [inputs[state.slot] for state in self.states() if not state.scalar]
 
     def _rate_factor(self, parameter: ow.Variable) -> float:
         options = getattr(parameter, "optimize", None)
@@ -376,4 +378,4 @@ def check_dense(who: str, pairs: Sequence[Pair]) -> None:
 
 
 def _state_shape(target: ow.Variable, scalar: bool) -> Shape:
-    return (1,) if scalar else target.shape or ()
+    return (1,) if scalar else shape_of_state(target)

@@ -7,7 +7,7 @@ behind its update each process gathers the others' parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import opwright as ow
@@ -17,6 +17,7 @@ Pair = tuple[ow.Variable, ow.Variable]
 
 _SHARD: Final = "dist.shard"
 _UNSHARD: Final = "dist.unshard"
+_STATES: Final = "dist.shard_states"
 
 
 class Shards(NamedTuple):
@@ -39,6 +40,14 @@ class Shards(NamedTuple):
     def target(self, parameter: ow.Variable) -> ow.Variable:
         """Return what an update of a parameter changes: it, or the part of it."""
         return self.variables.get(parameter.name, parameter)
+
+    def declare(
+        self, parameter: ow.Variable, gradient: ow.Variable, states: Sequence[ow.Variable]
+    ) -> None:
+        """Say which variables are states of a parameter in parts, for what saves and loads."""
+        if states and parameter.name in self.variables:
+            inputs = {"x": list(states), "gradient": gradient, "like": parameter}
+            gradient.block.append_op(_STATES, inputs, {}, {"group": self.group})
 
     def append_join(self, parameters: Iterable[ow.Variable]) -> None:
         """Append what gives every process the whole parameters."""
@@ -73,6 +82,14 @@ def find_shards(who: str, pairs: Iterable[Pair]) -> Shards:
             f"{problem}; give all pairs to data_parallel(shard_optimizer=True) at once"
         )
     return Shards(parts, *groups)
+
+
+def shape_of_state(target: ow.Variable) -> tuple[int, ...]:
+    """Return the shape of a state of a parameter, or of the part that is updated.
+
+    That of a part is not known as long as operators that write it wait for shapes of inputs.
+    """
+    return (-1,) if target.shape is None else target.shape
 
 
 def find_updates(block: ow.Block, name: str) -> list[ow.Operator]:
