@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from networks import lenet, mlp
+from networks import lenet, mlp, wide
 
 BATCH = 64  # of each process
 ELEMENTS = {"1kb": 256, "1mb": 1 << 18, "100mb": 25 * (1 << 20)}
@@ -84,6 +84,12 @@ def opwright_training(make: Callable[..., Any], batch: Any, parallel: bool, n: i
         return float(call(x=images, y=labels)[0])
 
     return step, [step() for _ in range(n)]
+
+
+def divided_training(divided: bool) -> Prepared:
+    """A data-parallel step of the wide MLP; the states of Adam in parts, or whole."""
+    step = wide.make_step(divided)[0]
+    return step, [step() for _ in range(wide.STEPS_TO_COMPARE)]
 
 
 def torch_training(
@@ -162,6 +168,8 @@ def make_steps() -> dict[str, dict[str, Callable[[], Prepared]]]:
             ("lenet", lenet.make_opwright_step, lenet.make_batch, few),
         ):
             ours[name + suffix] = partial(opwright_training, make, batch, parallel, steps)
+    for suffix, divided in (("", False), ("-divided", True)):
+        ours[f"wide{suffix}"] = partial(divided_training, divided)
     for suffix, views in (("", False), ("-views", True), ("-alone", None)):
         for name, model, optimizer, batch, steps in (
             ("mlp", torch_mlp, _sgd, mlp_batch, n),

@@ -121,7 +121,7 @@ def make_comparison(
         engine: partial(compared, engine, first, second, figure)
         for engine, (first, second) in steps.items()
     }
-    return Workload(f"dist-mlp-{name}", title, unit, contestants, {OURS: [goal]})
+    return Workload(f"dist-{name}", title, unit, contestants, {OURS: [goal]})
 
 
 WORKLOADS = [
@@ -131,7 +131,7 @@ WORKLOADS = [
     make_training("mlp", "784-200-200-10 sigmoid, SGD", 0.4),
     make_training("lenet", "LeNet, Adam", 0.6),
     make_comparison(
-        "second",
+        "mlp-second",
         "what a second process adds to a training step of 784-200-200-10, batch 64 each",
         "µs",
         {
@@ -149,11 +149,23 @@ WORKLOADS = [
         {OURS: [Goal(figure=1.0)]},
     ),
     make_comparison(
-        "crowded",
+        "mlp-crowded",
         "training step of 784-200-200-10 of four processes, in steps of two",
         "steps of two",
         {OURS: (("mlp", 2), ("mlp", 4)), GLOO: (("mlp-views", 2), ("mlp-views", 4))},
         share,
         Goal(figure=3.0),
+    ),
+    *(
+        make_comparison(
+            f"divided-{n}",
+            f"training step of 784-2048-2048-10 of {n} processes, Adam's states in parts (ZeRO-1), "
+            "in steps of whole ones",
+            "steps of whole states",
+            {OURS: (("wide", n), ("wide-divided", n))},
+            share,
+            Goal(figure=1.25),
+        )
+        for n in (2, 4)
     ),
 ]

@@ -162,6 +162,25 @@ def test_values_of_states_are_cut_and_others_are_not(two: dist.Engine) -> None:
     )
 
 
+def test_a_divided_program_that_another_process_has_saved_is_refused(two: dist.Engine) -> None:
+    main, loss = build(True)
+    stored = ow.Program.from_proto(main.to_proto())
+    for op in stored.global_block().ops:
+        if op.type == "dist.shard":
+            assert op.attrs["rank"] == dist.rank() == 1
+            op.attrs["rank"] = 0
+    feeds = {"x": np.ones((4, 6), np.float32), "y": np.ones((4, 1), np.float32)}
+    scope = ow.Scope()
+    for variable in stored.global_block().vars.values():
+        if variable.persistable:
+            scope.var(variable.name).set(np.zeros(variable.shape or (), variable.dtype))
+    step = ow.Network(stored.global_block()).compile(
+        feed=["x", "y"], fetch=[loss.name], scope=scope
+    )
+    with pytest.raises(dist.DistError, match=r"where it was built, on rank 0, got rank 1.*gather"):
+        step(**feeds)
+
+
 def test_an_optimizer_that_needs_whole_parameters_is_refused(two: dist.Engine) -> None:
     with pytest.raises(ProgramError, match=r"Lamb: .*divided over processes, got .*'lamb'.*AdamW"):
         build(True, lambda: nn.optimizer.Lamb(0.01))

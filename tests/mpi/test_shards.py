@@ -83,13 +83,12 @@ assert makers.keys() == {name for name, kind in o.OPTIMIZERS.items() if kind.ele
 for name, make in makers.items():
     plain, divided = build(False, make), build(True, make)
     assert {"dist.reduce_shard", "dist.shard", "dist.unshard"} <= types(divided)
-    same(train(divided), train(plain), name)
+    same(train(divided, epochs=1), train(plain, epochs=1), name)
 """
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_every_elementwise_optimizer_computes_the_same_bits(run, ranks: int) -> None:
-    check(run, OPTIMIZERS, ranks)
+def test_every_elementwise_optimizer_computes_the_same_bits(run) -> None:
+    check(run, OPTIMIZERS, 2)
 
 
 OPTIONS = """
@@ -116,30 +115,39 @@ for unequal_rows in ("weight", "refuse"):
 """
 
 
-@pytest.mark.parametrize("shared_memory", ["0", "1"])
+@pytest.mark.parametrize(("ranks", "shared_memory"), [(4, "1"), (3, "0")])
 def test_accumulated_clipped_and_narrow_gradients_are_those_of_whole_states(
-    run, shared_memory: str
+    run, ranks: int, shared_memory: str
 ) -> None:
     head = f"import os\nos.environ['OPWRIGHT_MPI_SHARED_MEMORY'] = {shared_memory!r}\n"
-    check(run, OPTIONS, 3, head)
+    check(run, OPTIONS, ranks, head)
 
 
 def test_an_overflow_in_one_part_skips_the_step_of_all(run) -> None:
     script = """
-scaled = nn.mixed_precision("float16", loss_scale=2.0**24)
-model = build(True, lambda: o.Adam(0.01), scaled)
-for name in ("x", "y"):
-    model.fill(name, DATA[name][r::n])
-model.initialize_parameters(x=ROWS)
-model.run()
-before, scale = values(model), model.scope.find_var("loss_scale").numpy()
-assert scale[0] == 2.0**23, "no overflow"
-model.run()
-same(values(model), before, "the step was not skipped")
-while scale[0] == model.scope.find_var("loss_scale").numpy()[0] * 2 or scale[0] > 2.0**10:
-    scale = model.scope.find_var("loss_scale").numpy()
-    model.run()
-assert any((a != b).any() for a, b in zip(values(model), before)), "no step was taken"
+# Rank 1 has the weights of the last inputs alone, whose gradients are 0.
+rows = np.full((8, 6), 3000.0, np.float32)
+rows[:, 4:] = 0
+with ow.program_guard(ow.Program(seed=1), ow.Program(seed=1)) as (main, startup):
+    with nn.mixed_precision("float16", loss_scale=1024.0):
+        x = nn.layers.data("x", [None, 6])
+        out = nn.layers.fc(x, 7, param_attr=nn.initializer.Constant(1e-4), bias=False)
+        loss = nn.layers.mean(out)
+        pairs = o.Adam(1e-6).minimize(loss, data_parallel=nn.DataParallel(shard_optimizer=True))
+scope = ow.Scope()
+ow.Network(startup.global_block()).compile(fetch=[], scope=scope)()
+(part,) = [op.output("out")[0] for op in main.global_block().ops if "reduce_shard" in op.type]
+step = ow.Network(main.global_block()).compile(feed=[x], fetch=[part], scope=scope)
+power = next(name for name in main.global_block().vars if name.endswith("beta1_power"))
+overflows = set()
+for _ in range(12):
+    (gradient,) = step(x=rows)
+    states = [scope.find_var(name).numpy().tobytes() for name in ("loss_scale", power)]
+    every = dist.gather(repr((bool(np.isfinite(gradient).all()), states)).encode())
+    finite, states = zip(*map(eval, every))
+    overflows.add(finite)
+    assert all(each == states[0] for each in states), "the processes took different steps"
+assert overflows == {(False, True), (True, True)}, overflows
 """
     check(run, script, 2)
 
@@ -178,13 +186,29 @@ for dtype in ("float32", "float64"):
 """
 
 
-@pytest.mark.parametrize("shared_memory", ["0", "1"])
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize(("ranks", "shared_memory"), [(4, "1"), (3, "0")])
 def test_parameters_of_any_size_are_divided_in_any_buckets(
     run, ranks: int, shared_memory: str
 ) -> None:
     head = f"import os\nos.environ['OPWRIGHT_MPI_SHARED_MEMORY'] = {shared_memory!r}\n"
     check(run, SIZES, ranks, head)
+
+
+LARGE = (
+    SIZES[: SIZES.index("sizes =")]
+    + """
+# More than the slots of shared memory hold: tensors wait for them, and results for their owner.
+sizes = [(1_500_000,), (7,), (2_000_003,), (300, 301), (1_000_000,)]
+for options in ({}, {"dist.bucket_bytes": 1 << 20}):
+    same(
+        program(True, "float32", sizes, options), program(False, "float32", sizes, options), "large"
+    )
+"""
+)
+
+
+def test_large_parameters_wait_for_slots(run) -> None:
+    check(run, LARGE, 3)
 
 
 def test_each_process_holds_its_part_of_the_states(run) -> None:

@@ -43,10 +43,10 @@ void SharedExchange::Start(Transfer* transfer, const Source& source, bool stays)
   if (stays) return;
   const int64_t rest = std::max(int64_t{0}, pushed_ - transfer->first_chunk) * stride;
   if (rest < transfer->bytes) {
-    Keep(transfer);
+    Keep(transfer, SourceLanes(transfer->motion, size_));
     for (int64_t lane = 0; lane < SourceLanes(transfer->motion, size_); ++lane) {
       const int64_t begin = lane * transfer->bytes + rest;
-      source.Read(begin, transfer->bytes - rest, transfer->kept.get() + begin);
+      source.Read(begin, transfer->bytes - rest, transfer->kept.data.get() + begin);
     }
     transfer->has_kept_source = true;
   }
@@ -58,10 +58,11 @@ void SharedExchange::SetTarget(Transfer* transfer, const Target* target) {
   if (target != nullptr && transfer->n_kept_results != 0) {
     for (int64_t lane = 0; lane < TargetLanes(transfer->motion, size_); ++lane) {
       const int64_t begin = lane * transfer->bytes;
-      target->Write(begin, transfer->n_kept_results, transfer->kept.get() + begin);
+      target->Write(begin, transfer->n_kept_results, transfer->kept.data.get() + begin);
     }
   }
   transfer->n_kept_results = 0;
+  GiveBack(transfer);
 }
 
 int SharedExchange::Advance(Transfer* wanted) {
@@ -97,11 +98,28 @@ SharedExchange::Chunk SharedExchange::ChunkOf(const Transfer& transfer, int64_t 
   return chunk;
 }
 
-// Makes room for what waits for a slot, or for its owner.
-void SharedExchange::Keep(Transfer* transfer) const {
-  const int64_t lanes =
-      std::max(SourceLanes(transfer->motion, size_), TargetLanes(transfer->motion, size_));
-  if (transfer->kept == nullptr) transfer->kept.reset(Allocate(lanes * transfer->bytes));
+// Makes room for lanes that wait for a slot, or for their owner; what is there stays there.
+void SharedExchange::Keep(Transfer* transfer, int64_t lanes) {
+  const int64_t bytes = lanes * transfer->bytes;
+  Room& kept = transfer->kept;
+  if (kept.bytes >= bytes) return;
+  auto best = rooms_.end();
+  for (auto room = rooms_.begin(); room != rooms_.end(); ++room) {
+    if (room->bytes < bytes) continue;
+    if (best == rooms_.end() || room->bytes < best->bytes) best = room;
+  }
+  if (best == rooms_.end()) best = rooms_.insert(best, Room{nullptr, 0});
+  if (best->bytes == 0) *best = Room{std::unique_ptr<char[]>(Allocate(bytes)), bytes};
+  if (kept.bytes != 0)
+    std::memcpy(best->data.get(), kept.data.get(), static_cast<size_t>(kept.bytes));
+  std::swap(kept, *best);
+  if (best->bytes == 0) rooms_.erase(best);
+}
+
+// Where a transfer is done and its results are with their owner, its room serves others.
+void SharedExchange::GiveBack(Transfer* transfer) {
+  if (!transfer->is_done || transfer->n_kept_results != 0 || transfer->kept.bytes == 0) return;
+  rooms_.push_back(std::exchange(transfer->kept, Room{}));
 }
 
 // The transfer of a chunk that was started and is not read yet.
@@ -152,7 +170,7 @@ bool SharedExchange::Push() {
     if (transfer.source != nullptr) {
       transfer.source->Read(begin, chunk.bytes, to);
     } else {
-      std::memcpy(to, transfer.kept.get() + begin, static_cast<size_t>(chunk.bytes));
+      std::memcpy(to, transfer.kept.data.get() + begin, static_cast<size_t>(chunk.bytes));
     }
   }
   own_.headers[pushed_ % kHeaders] = {slot, transfer.weight};
@@ -195,7 +213,7 @@ bool SharedExchange::Take(const Transfer* wanted) {
   if (!IsReady(*transfer, chunk)) return false;
   const bool is_kept = transfer->target == nullptr && transfer != wanted && !transfer->is_dropped;
   if (is_kept) {
-    Keep(transfer);
+    Keep(transfer, TargetLanes(transfer->motion, size_));
     transfer->n_kept_results += chunk.bytes;
   }
   if (is_kept || transfer->target != nullptr) {
@@ -205,6 +223,7 @@ bool SharedExchange::Take(const Transfer* wanted) {
   if (taken_ == transfer->first_chunk + transfer->n_chunks) {
     transfer->is_done = true;
     transfers_.pop_front();
+    GiveBack(transfer);
     const auto is_gone = [](const auto& dropped) { return dropped->is_done; };
     dropped_.erase(std::remove_if(dropped_.begin(), dropped_.end(), is_gone), dropped_.end());
   }
@@ -224,7 +243,7 @@ void SharedExchange::Give(Transfer* transfer, int64_t begin, int64_t bytes, cons
   if (transfer->target != nullptr) {
     transfer->target->Write(begin, bytes, from);
   } else {
-    std::memcpy(transfer->kept.get() + begin, from, static_cast<size_t>(bytes));
+    std::memcpy(transfer->kept.data.get() + begin, from, static_cast<size_t>(bytes));
   }
 }
 

@@ -14,6 +14,12 @@
 
 namespace opwright_mpi {
 
+// Memory of a transfer that has to wait.
+struct Room {
+  std::unique_ptr<char[]> data;
+  int64_t bytes = 0;
+};
+
 // One collective on its way through the slots.
 struct Transfer {
   Motion motion = Motion::kReduce;
@@ -28,7 +34,7 @@ struct Transfer {
   const Source* source = nullptr;
   const Target* target = nullptr;
   // Elements for which no slot was free, and results that were read before a run waited for them.
-  std::unique_ptr<char[]> kept;
+  Room kept;
   bool has_kept_source = false;
   int64_t n_kept_results = 0;  // bytes of each lane
   int64_t first_chunk = 0;
@@ -85,7 +91,8 @@ class SharedExchange {
   bool JoinPart();
   bool Take(const Transfer* wanted);
   bool IsReady(const Transfer& transfer, const Chunk& chunk) const;
-  void Keep(Transfer* transfer) const;
+  void Keep(Transfer* transfer, int64_t lanes);
+  void GiveBack(Transfer* transfer);
   void TakeParts(Transfer* transfer, const Chunk& chunk);
   void TakeLanes(Transfer* transfer, const Chunk& chunk);
   static void Give(Transfer* transfer, int64_t begin, int64_t bytes, const char* from);
@@ -111,6 +118,7 @@ class SharedExchange {
   std::vector<const void*> parts_;
   std::vector<double> weights_;
   std::unique_ptr<char[]> small_;
+  std::vector<Room> rooms_;  // that are free: transfers of one step need them in turn
 };
 
 }  // namespace opwright_mpi

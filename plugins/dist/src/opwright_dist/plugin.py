@@ -15,6 +15,7 @@ from opwright_dist.names import (
 PASSES = (
     ("alone", "canonicalize", "dist_alone"),
     ("random_numbers", "canonicalize", "dist_random"),
+    ("shards", "layout", "dist_shards"),
     ("buckets", "layout", "dist_buckets"),
     ("comparison", "layout", "dist_compare"),  # behind the buckets, which it names
 )

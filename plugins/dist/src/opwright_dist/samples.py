@@ -54,10 +54,20 @@ def _in_world(draw: Draw) -> dict[str, Any]:
     return {**draw.attrs, "group": "world"}
 
 
+def shard(draw: Draw) -> Drawn:
+    """The part of the one process there is."""
+    inputs = draw.propose()
+    if inputs is None:
+        return None
+    draw.without_effect["rank"] = "it refuses to run elsewhere, and changes no number"
+    return inputs, {**_in_world(draw), "rank": draw.choice([-1, 0])}
+
+
 SAMPLES = {
     **{f"dist.{name}": collective for name in (*COLLECTIVES, *SHARD_OPS, "mean_share")},
     "dist.batch_norm": batch_norm,
     "dist.compare_plans": compare_plans,
     "dist.part": part,
+    "dist.shard": shard,
 }
 """Operator type to the function that draws its inputs."""

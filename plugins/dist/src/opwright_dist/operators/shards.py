@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from opwright.op import BodyContext, InferContext, OpMaker, Shape, no_gradient, numel
+from opwright_dist.errors import DistError
 from opwright_dist.operators.description import (
     DTYPES,
     add_group,
@@ -40,6 +41,18 @@ def _shard_shape(ctx: InferContext) -> None:
     ctx.set_output("out", (_length_for(ctx, "x"),))
 
 
+def _own_shard_shape(ctx: InferContext) -> None:
+    """As of any shard; what another process has saved holds that one's states."""
+    wanted, rank = ctx.attr("rank"), find_group(ctx).rank
+    if wanted not in {-1, rank}:
+        raise DistError(
+            f"dist.shard: a program with states in parts must run where it was built, on rank "
+            f"{wanted}, got rank {rank}; save it by opwright_nn.checkpoint.save, or "
+            "opwright_dist.whole_program with gather_state"
+        )
+    _shard_shape(ctx)
+
+
 SHARD = add_group(
     OpMaker("dist.shard")
     .add_comment("The part of a tensor that belongs to this process; none is waited for.")
@@ -47,7 +60,10 @@ SHARD = add_group(
     .dtypes(*DTYPES)
     .add_output("out", "flat, dtype of x: a part of its elements, zeros behind the last")
     .same_dtype_as("x")
-).build(infer_shape=_shard_shape, gradient=_UPDATES)
+    .add_attr("rank", int, "of the process that may run it; -1 is any")
+    .default(-1)
+    .at_least(-1)
+).build(infer_shape=_own_shard_shape, gradient=_UPDATES)
 
 
 REDUCE_SHARD = (

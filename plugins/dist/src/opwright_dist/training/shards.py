@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import opwright as ow
 from opwright_dist.errors import DistError
+from opwright_dist.groups.world import current_world
 
 SHARD: Final = "dist.shard"
 REDUCE_SHARD: Final = "dist.reduce_shard"
@@ -43,7 +44,7 @@ def append_shards(parameters: Sequence[ow.Variable], group: str) -> None:
     for parameter in parameters:
         block = parameter.block
         name = block.program.free_name(f"{parameter.name}/shard")
-        attrs = {"group": group}
+        attrs = {"group": group, "rank": current_world().group(group).rank}
         block.append_op(SHARD, inputs={"x": parameter}, outputs={"out": name}, attrs=attrs)
 
 
