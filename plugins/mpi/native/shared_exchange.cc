@@ -98,22 +98,30 @@ SharedExchange::Chunk SharedExchange::ChunkOf(const Transfer& transfer, int64_t 
   return chunk;
 }
 
-// Makes room for lanes that wait for a slot, or for their owner; what is there stays there.
-void SharedExchange::Keep(Transfer* transfer, int64_t lanes) {
-  const int64_t bytes = lanes * transfer->bytes;
-  Room& kept = transfer->kept;
-  if (kept.bytes >= bytes) return;
+// The smallest free room of so many bytes, or a new one.
+Room SharedExchange::FindRoom(int64_t bytes) {
   auto best = rooms_.end();
   for (auto room = rooms_.begin(); room != rooms_.end(); ++room) {
     if (room->bytes < bytes) continue;
     if (best == rooms_.end() || room->bytes < best->bytes) best = room;
   }
-  if (best == rooms_.end()) best = rooms_.insert(best, Room{nullptr, 0});
-  if (best->bytes == 0) *best = Room{std::unique_ptr<char[]>(Allocate(bytes)), bytes};
-  if (kept.bytes != 0)
-    std::memcpy(best->data.get(), kept.data.get(), static_cast<size_t>(kept.bytes));
-  std::swap(kept, *best);
-  if (best->bytes == 0) rooms_.erase(best);
+  if (best == rooms_.end()) return {std::unique_ptr<char[]>(Allocate(bytes)), bytes};
+  Room room = std::move(*best);
+  rooms_.erase(best);
+  return room;
+}
+
+// Makes room for lanes that wait for a slot, or for their owner; what is there stays there.
+void SharedExchange::Keep(Transfer* transfer, int64_t lanes) {
+  const int64_t bytes = lanes * transfer->bytes;
+  Room& kept = transfer->kept;
+  if (kept.bytes >= bytes) return;
+  Room room = FindRoom(bytes);
+  if (kept.bytes != 0) {
+    std::memcpy(room.data.get(), kept.data.get(), static_cast<size_t>(kept.bytes));
+    rooms_.push_back(std::move(kept));
+  }
+  kept = std::move(room);
 }
 
 // Where a transfer is done and its results are with their owner, its room serves others.

@@ -91,6 +91,7 @@ class SharedExchange {
   bool JoinPart();
   bool Take(const Transfer* wanted);
   bool IsReady(const Transfer& transfer, const Chunk& chunk) const;
+  Room FindRoom(int64_t bytes);
   void Keep(Transfer* transfer, int64_t lanes);
   void GiveBack(Transfer* transfer);
   void TakeParts(Transfer* transfer, const Chunk& chunk);
