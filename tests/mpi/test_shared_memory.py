@@ -261,3 +261,40 @@ def test_a_reduction_is_split_only_where_something_runs_meanwhile(
     done = run(AT_ONCE, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 2
+
+
+MOVED = """
+import numpy as np
+import opwright as ow
+import opwright_dist as dist
+
+r, n = dist.rank(), dist.size()
+ops = ow.ops.dist
+# Nothing, one element for each, around a piece of a slot of 256 KiB, and more than all slots hold.
+for rows in (0, n, 4096 // n * n, 65_536 // n * n - n, 65_536 // n * n + n, 1_500_000 // n * n):
+    for shape, axis in (((rows,), 0), ((2, rows), 1), ((rows, 1), 0)):
+        draws = [np.random.default_rng(k).normal(size=shape).astype(np.float32) for k in range(n)]
+        x, parts = draws[r], [np.split(draw, n, axis) for draw in draws]
+        gathered = ops.all_gather(x, axis=axis)
+        np.testing.assert_array_equal(gathered, np.concatenate(draws, axis))
+        wanted = np.concatenate([part[r] for part in parts], axis)
+        np.testing.assert_array_equal(ops.all_to_all(x, axis=axis), wanted)
+        total = draws[0]
+        for draw in draws[1:]:
+            total = total + draw
+        scattered = ops.reduce_scatter(x, axis=axis)
+        np.testing.assert_array_equal(scattered, np.split(total, n, axis)[r])
+        largest = ops.reduce_scatter(x, axis=axis, reduce="max")
+        np.testing.assert_array_equal(largest, np.split(np.max(draws, 0), n, axis)[r])
+print("good")
+"""
+
+
+@pytest.mark.parametrize(("ranks", "choice"), [(2, "1"), (3, "1"), (4, "1"), (3, "0")])
+def test_parts_of_any_size_arrive_whatever_they_go_by(
+    run, monkeypatch: pytest.MonkeyPatch, ranks: int, choice: str
+) -> None:
+    monkeypatch.setenv(VARIABLE, choice)
+    done = run(MOVED, ranks)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("good") == ranks
