@@ -55,6 +55,10 @@ def test_nothing_is_found_in_kernels_for_the_cpu(operator: str) -> None:
     assert messages("opwright-cpu", operator, RULES) == []
 
 
+def test_a_kernel_that_this_machine_cannot_run_accepts_no_position() -> None:
+    assert messages("opwright-dist", "dist.exchange_rows", ["out-of-range"]) == []
+
+
 def test_no_gradient_of_the_cpu_takes_what_does_not_fit() -> None:
     """In a process of its own: such a kernel leaves its arrays."""
     rules = ["inconsistent-inputs", "out-of-range"]

@@ -67,6 +67,8 @@ def _try(entry: KernelEntry, bad: BadValue, context: CheckContext) -> str | None
     """Return what is wrong with how a kernel takes a bad value, None where nothing is."""
     try:
         run = context.run(entry, bad.sample)
+    except Refuse:  # an OpwrightError, too
+        raise
     except OpwrightError as error:
         return _find_fault_of_text(entry.op_type, bad, error)
     return _find_fault_of_result(entry, bad, run, context)
