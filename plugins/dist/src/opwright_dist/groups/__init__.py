@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from opwright_dist.groups.engine import ENGINES, Engine, Rendezvous, SingleProcess
-from opwright_dist.groups.this_process import gather, new_group, rank, set_deadline, size
+from opwright_dist.groups.this_process import (
+    gather,
+    new_group,
+    new_groups,
+    rank,
+    set_deadline,
+    size,
+)
 from opwright_dist.groups.world import Group, World, current_world, get_engine, set_world
 
 __all__ = [
@@ -17,6 +24,7 @@ __all__ = [
     "gather",
     "get_engine",
     "new_group",
+    "new_groups",
     "rank",
     "set_deadline",
     "set_world",

@@ -35,6 +35,34 @@ def new_group(name: str, ranks: Sequence[int]) -> Group:
     return current_world().new_group(name, ranks)
 
 
+def new_groups(name: str, parts: Sequence[Sequence[int]]) -> Group:
+    """Divide all processes into groups that have one name; every process calls it alike.
+
+    To each process the name stands for the group that it is in, so that all build one program::
+
+        dist.new_groups("tensor", [[0, 1], [2, 3]])  # these share layers
+        dist.new_groups("data", [[0, 2], [1, 3]])  # and these average their gradients
+
+    Parameters
+    ----------
+    name : str
+        New; the attribute ``group`` of collectives.
+    parts : sequence of sequence of int
+        The members of each group by their numbers in the world. Each process is in one of them.
+
+    Returns
+    -------
+    Group
+        That of this process.
+
+    Raises
+    ------
+    DistError
+        The name is taken, or not every process is in one of the groups and in no other.
+    """
+    return current_world().new_groups(name, parts)
+
+
 def gather(data: bytes, group: str = "world") -> list[bytes]:
     """Return what each process of a group gives, in the order of ranks; all of them call it."""
     return current_world().engine.gather(data, group)

@@ -34,16 +34,26 @@ class Group(NamedTuple):
         Their numbers in the world, in the order of their numbers in the group.
     rank : int
         The number of this process in the group; -1 where it does not belong to it.
+    parts : tuple of tuple of int
+        The members of all groups of this name: one group, but for those of `new_groups`.
     """
 
     name: str
     ranks: tuple[int, ...]
     rank: int
+    parts: tuple[tuple[int, ...], ...]
 
     @property
     def size(self) -> int:
         """How many processes there are."""
         return len(self.ranks)
+
+    def find_number(self, rank: int) -> int | None:
+        """Return the number that a process of the world has in its group of this name."""
+        for part in self.parts:
+            if rank in part:
+                return part.index(rank)
+        return None
 
 
 class World:
@@ -59,7 +69,7 @@ class World:
     def __init__(self, engine: Engine, deadline_s: float | None = None) -> None:
         self.engine = engine
         everyone = tuple(range(engine.size))
-        self._groups = {WORLD: Group(WORLD, everyone, engine.rank)}
+        self._groups = {WORLD: Group(WORLD, everyone, engine.rank, (everyone,))}
         self.set_deadline(_default_deadline() if deadline_s is None else deadline_s)
 
     def set_deadline(self, seconds: float) -> None:
@@ -103,24 +113,53 @@ class World:
         DistError
             The name is taken, or the ranks are not different numbers of processes.
         """
+        members = tuple(ranks)
+        self._check("new_group", name, members)
+        return self._add(name, members, (members,))
+
+    def new_groups(self, name: str, parts: Sequence[Sequence[int]]) -> Group:
+        """Divide the world into groups of one name; every process calls it alike.
+
+        Raises
+        ------
+        DistError
+            The name is taken, or not every process is in one of the groups and in no other.
+        """
+        everyone = tuple(tuple(part) for part in parts)
+        ranks = [rank for part in everyone for rank in part]
+        self._check("new_groups", name, tuple(ranks))
+        missing = sorted(set(range(self.engine.size)) - set(ranks))
+        if missing or () in everyone:
+            raise DistError(
+                "new_groups: each process must be in one group, and each group have one, got "
+                f"{[list(part) for part in everyone]}, "
+                + (f"which lacks rank {missing[0]}" if missing else "with an empty group")
+            )
+        own = next(part for part in everyone if self.engine.rank in part)
+        return self._add(name, own, everyone)
+
+    def _check(self, who: str, name: str, members: tuple[int, ...]) -> None:
         if name in self._groups:
             raise DistError(
-                f"new_group: the name must be new, got {name!r}, which exists; choose another one"
+                f"{who}: the name must be new, got {name!r}, which exists; choose another one"
             )
-        members = tuple(ranks)
         if not members or len(set(members)) != len(members):
             raise DistError(
-                f"new_group: ranks must be one or more different numbers, got {list(members)}"
+                f"{who}: ranks must be one or more different numbers, got {list(members)}"
             )
         wrong = [rank for rank in members if rank not in range(self.engine.size)]
         if wrong:
             raise DistError(
-                f"new_group: ranks must be in [0, {self.engine.size}), got {wrong[0]}; there are "
+                f"{who}: ranks must be in [0, {self.engine.size}), got {wrong[0]}; there are "
                 f"{self.engine.size} processes"
             )
+
+    def _add(
+        self, name: str, members: tuple[int, ...], parts: tuple[tuple[int, ...], ...]
+    ) -> Group:
         self.engine.add_group(name, members)
         own = members.index(self.engine.rank) if self.engine.rank in members else -1
-        self._groups[name] = Group(name, members, own)
+        self._groups[name] = Group(name, members, own, parts)
         return self._groups[name]
 
 
