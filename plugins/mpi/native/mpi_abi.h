@@ -14,6 +14,7 @@ using Datatype = struct OpaqueDatatype*;
 using Errhandler = struct OpaqueErrhandler*;
 using Request = struct OpaqueRequest*;
 using Count = int64_t;
+using Address = intptr_t;
 
 struct MpiStatus {
   int source;
@@ -43,31 +44,33 @@ constexpr int kMaxErrorString = 512;
 constexpr int kMaxLibraryVersion = 8192;
 
 // name, parameters of each function, which returns an int.
-#define OPWRIGHT_MPI_FUNCTIONS(F)                                                         \
-  F(Abi_get_version, (int*, int*))                                                        \
-  F(Abort, (Comm, int))                                                                   \
-  F(Comm_create_group, (Comm, CommGroup, int, Comm*))                                     \
-  F(Comm_dup, (Comm, Comm*))                                                              \
-  F(Comm_group, (Comm, CommGroup*))                                                       \
-  F(Comm_rank, (Comm, int*))                                                              \
-  F(Comm_set_errhandler, (Comm, Errhandler))                                              \
-  F(Comm_size, (Comm, int*))                                                              \
-  F(Error_string, (int, char*, int*))                                                     \
-  F(Finalize, ())                                                                         \
-  F(Finalized, (int*))                                                                    \
-  F(Get_library_version, (char*, int*))                                                   \
-  F(Group_free, (CommGroup*))                                                             \
-  F(Group_incl, (CommGroup, int, const int*, CommGroup*))                                 \
-  F(Iallgather_c, (const void*, Count, Datatype, void*, Count, Datatype, Comm, Request*)) \
-  F(Ialltoall_c, (const void*, Count, Datatype, void*, Count, Datatype, Comm, Request*))  \
-  F(Ibarrier, (Comm, Request*))                                                           \
-  F(Ibcast_c, (void*, Count, Datatype, int, Comm, Request*))                              \
-  F(Init_thread, (int*, char***, int, int*))                                              \
-  F(Initialized, (int*))                                                                  \
-  F(Iprobe, (int, int, Comm, int*, MpiStatus*))                                           \
-  F(Isend, (const void*, int, Datatype, int, int, Comm, Request*))                        \
-  F(Query_thread, (int*))                                                                 \
-  F(Recv, (void*, int, Datatype, int, int, Comm, MpiStatus*))                             \
+#define OPWRIGHT_MPI_FUNCTIONS(F)                                                            \
+  F(Abi_get_version, (int*, int*))                                                           \
+  F(Abort, (Comm, int))                                                                      \
+  F(Comm_create_group, (Comm, CommGroup, int, Comm*))                                        \
+  F(Comm_dup, (Comm, Comm*))                                                                 \
+  F(Comm_group, (Comm, CommGroup*))                                                          \
+  F(Comm_rank, (Comm, int*))                                                                 \
+  F(Comm_set_errhandler, (Comm, Errhandler))                                                 \
+  F(Comm_size, (Comm, int*))                                                                 \
+  F(Error_string, (int, char*, int*))                                                        \
+  F(Finalize, ())                                                                            \
+  F(Finalized, (int*))                                                                       \
+  F(Get_library_version, (char*, int*))                                                      \
+  F(Group_free, (CommGroup*))                                                                \
+  F(Group_incl, (CommGroup, int, const int*, CommGroup*))                                    \
+  F(Iallgather_c, (const void*, Count, Datatype, void*, Count, Datatype, Comm, Request*))    \
+  F(Ialltoall_c, (const void*, Count, Datatype, void*, Count, Datatype, Comm, Request*))     \
+  F(Ialltoallv_c, (const void*, const Count*, const Address*, Datatype, void*, const Count*, \
+                   const Address*, Datatype, Comm, Request*))                                \
+  F(Ibarrier, (Comm, Request*))                                                              \
+  F(Ibcast_c, (void*, Count, Datatype, int, Comm, Request*))                                 \
+  F(Init_thread, (int*, char***, int, int*))                                                 \
+  F(Initialized, (int*))                                                                     \
+  F(Iprobe, (int, int, Comm, int*, MpiStatus*))                                              \
+  F(Isend, (const void*, int, Datatype, int, int, Comm, Request*))                           \
+  F(Query_thread, (int*))                                                                    \
+  F(Recv, (void*, int, Datatype, int, int, Comm, MpiStatus*))                                \
   F(Test, (Request*, int*, MpiStatus*))
 
 }  // namespace opwright_mpi

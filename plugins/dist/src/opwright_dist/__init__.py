@@ -26,6 +26,7 @@ _NAMES = {
         "gather",
         "get_engine",
         "new_group",
+        "new_groups",
         "rank",
         "set_deadline",
         "set_world",
@@ -37,6 +38,7 @@ _NAMES = {
     "opwright_dist.training.state": ("broadcast_state", "share_startup"),
     "opwright_dist.training.whole": ("gather_state", "shard_values", "whole_program"),
 }
+_LAYERS = "layers"  # a module, which needs opwright-nn
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
@@ -56,7 +58,9 @@ __all__ = [
     "gather_parameters",
     "gather_state",
     "get_engine",
+    "layers",
     "new_group",
+    "new_groups",
     "rank",
     "run_on_root",
     "set_deadline",
@@ -68,6 +72,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from opwright_dist import layers
     from opwright_dist.groups import (
         Engine,
         Group,
@@ -78,6 +83,7 @@ if TYPE_CHECKING:
         gather,
         get_engine,
         new_group,
+        new_groups,
         rank,
         set_deadline,
         set_world,
@@ -93,10 +99,10 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     """Import at first use: finding plugins imports this package."""
     home = _HOMES.get(name)
-    if home is None:
+    if home is None and name != _LAYERS:
         raise AttributeError(f"module 'opwright_dist' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(home), name)
+    value = getattr(import_module(home), name) if home else import_module(f"{__name__}.{name}")
     globals()[name] = value
     return value

@@ -1,12 +1,17 @@
-"""The kernels of a group of one, on every device: each process has what all have."""
+"""Kernels that need no engine: those of a group of one, on every device, and `RouteRows`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from opwright.kernel import PrepareContext, Refuse
 from opwright_dist.groups.world import current_world
+
+Array = npt.NDArray[Any]
 
 
 class Alone:
@@ -72,3 +77,33 @@ def _shard(x: Any, out: Any, first: int) -> None:
 
 def _unshard(x: Any, like: Any, out: Any, **_: object) -> None:
     out[...] = x[: out.size].reshape(out.shape)
+class RouteRows:
+    """Sorts ids by the process that has their row; see ``dist.route_rows``."""
+
+    @classmethod
+    def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
+        """Return the function for a number of processes and ids, which a plan does not change."""
+        n_processes = current_world().group(ctx.attrs["group"]).size
+        size, padding_index = ctx.attrs["size"], ctx.attrs["padding_index"]
+
+        def run(ids: Array, rows: Array, places: Array, counts: Array) -> None:
+            keys = _key_rows(ids, n_processes, size, padding_index)
+            unique, inverse = np.unique(keys, return_inverse=True)
+            n_rows = int(np.searchsorted(unique, n_processes * size))
+            rows[:n_rows] = unique[:n_rows] % size + 1
+            rows[n_rows:] = 0
+            places[...] = inverse.reshape(places.shape)
+            counts[...] = np.bincount(unique[:n_rows] // size, minlength=n_processes)
+
+        return run
+
+
+def _key_rows(ids: Array, n_processes: int, size: int, padding_index: int) -> Array:
+    """Return numbers that are sorted by process and row, those of ids without a row behind all."""
+    if ids.size and not 0 <= ids.min() <= ids.max() < size:
+        wrong = ids.min() if ids.min() < 0 else ids.max()
+        raise ValueError(f"dist.route_rows: ids must be in [0, {size}), got {wrong}")
+    wide = ids.reshape(-1).astype(np.int64)
+    keys: Array = wide % n_processes * size + wide // n_processes
+    keys[wide == padding_index] = n_processes * size
+    return keys

@@ -11,6 +11,7 @@ COLLECTIVES: Final = (
     "reduce_scatter",
     "all_to_all",
     "barrier",
+    "exchange_rows",
 )
 
 PLAN_OPS: Final = ("all_reduce_start", "all_reduce_wait", "compare_plans", "part")
@@ -26,6 +27,9 @@ SHARD_PLAN_OPS: Final = (
     "unshard_wait",
 )
 """What passes make of them."""
+BLOCKS: Final = "blocks"
+TABLE: Final = "table"
+"""How a whole is divided: in equal blocks, or row by row in turn behind one that all have."""
 
 COLLECTIVE_TYPES: Final = tuple(f"dist.{name}" for name in COLLECTIVES)
 

@@ -36,7 +36,11 @@ SHARD_KERNELS = {"shard": "Shard", "reduce_shard": "AloneShard", "unshard": "Alo
 def opwright_ops(registry: plugin.OpRegistrar) -> None:
     """Name the collectives, and what passes make of them."""
     for name in COLLECTIVES:
-        registry.add(f"dist.{name}", f"opwright_dist.operators.collectives:{name.upper()}")
+        module = "rows" if name == "exchange_rows" else "collectives"
+        registry.add(f"dist.{name}", f"opwright_dist.operators.{module}:{name.upper()}")
+    registry.add("dist.route_rows", "opwright_dist.operators.rows:ROUTE_ROWS")
+    for name in ("own_part", "divided", "copy_to_group"):
+        registry.add(f"dist.{name}", f"opwright_dist.operators.parts:{name.upper()}")
     registry.add("dist.batch_norm", "opwright_dist.operators.batch_norm:BATCH_NORM")
     mean_share = "opwright_dist.operators.mean_share:MEAN_SHARE"
     registry.add("dist.mean_share", mean_share, hidden=True)
@@ -67,6 +71,14 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
             library="alone",
             priority=0,
         )
+    registry.add(
+        "dist.route_rows",
+        device="cpu",
+        dtypes=("int32", "int64"),
+        kernel="opwright_dist.kernels:RouteRows",
+        library="numpy",
+        priority=0,
+    )
     for name in (*COLLECTIVES, *PLAN_OPS):
         registry.add(
             f"dist.{name}",

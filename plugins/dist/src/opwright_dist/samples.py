@@ -15,6 +15,7 @@ Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 _IDLE: Final = {
     "reduce": "of one process each reduction is its tensor",
     "unequal_rows": "one process has as many rows as itself",
+    "losses": "it is about gradients, and one process has one loss",
     "digest": "it is compared with those of other processes, and changes no number",
     "entries": "they are compared with those of other processes, and change no number",
     "seeds": "they are compared with those of other processes, and change no number",
@@ -61,12 +62,53 @@ def shard(draw: Draw) -> Drawn:
         return None
     draw.without_effect["rank"] = "it refuses to run elsewhere, and changes no number"
     return inputs, {**_in_world(draw), "rank": draw.choice([-1, 0])}
+def divided(draw: Draw) -> Drawn:
+    """One axis for each part, whose parts are all there is."""
+    inputs = draw.propose()
+    if inputs is None:
+        return None
+    ranks = [part.ndim for part in inputs["parts"]]
+    if 0 in ranks:
+        return None
+    attrs = {**_in_world(draw), "layout": "blocks", "axes": [rank - 1 for rank in ranks]}
+    return inputs, {**attrs, "sizes": [0] * len(ranks)}
+
+
+def own_part(draw: Draw) -> Drawn:
+    """A tensor with an axis: rows of a table, or blocks along the axis."""
+    rows = draw.floats((draw.length, draw.other_length()), dtype=draw.dtype)
+    layout = draw.choice(["blocks", "table"])
+    axis = 0 if layout == "table" else draw.choice([0, -1])
+    return {"x": rows}, {**_in_world(draw), "layout": layout, "axis": axis}
+
+
+def route_rows(draw: Draw) -> Drawn:
+    """Ids of a table."""
+    size = draw.choice([5, 9])
+    ids = draw.integers((draw.length, draw.other_length()), 0, size, draw.dtype)
+    draw.refused["ids"] = [-1, size]
+    padding_index = draw.choice([-1, 2])
+    attrs = {**_in_world(draw), "size": size, "padding_index": padding_index}
+    return {"ids": ids}, attrs
+
+
+def exchange_rows(draw: Draw) -> Drawn:
+    """Rows of which all are sent, as one process has nobody else to send them to."""
+    rows = draw.floats((draw.length, draw.other_length()), dtype=draw.dtype)
+    counts = draw.integers((1,), draw.length, draw.length + 1)
+    inputs = {"x": rows, "send_counts": counts, "receive_counts": counts}
+    return inputs, _in_world(draw)
 
 
 SAMPLES = {
     **{f"dist.{name}": collective for name in (*COLLECTIVES, *SHARD_OPS, "mean_share")},
     "dist.batch_norm": batch_norm,
     "dist.compare_plans": compare_plans,
+    "dist.copy_to_group": collective,
+    "dist.divided": divided,
+    "dist.exchange_rows": exchange_rows,
+    "dist.own_part": own_part,
+    "dist.route_rows": route_rows,
     "dist.part": part,
     "dist.shard": shard,
 }

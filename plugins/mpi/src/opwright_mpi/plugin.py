@@ -19,6 +19,7 @@ KERNELS: dict[str, tuple[str, ...] | str] = {
     "all_gather": NUMBERS,
     "reduce_scatter": NUMBERS,
     "all_to_all": NUMBERS,
+    "exchange_rows": NUMBERS,
     "broadcast": "*",
     "barrier": "*",
     "compare_plans": ("int64",),

@@ -24,7 +24,8 @@ WORLD: Final = "world"
 UNEQUAL_ROWS: Final = ("refuse", "weight")
 
 _SHARD: Final = "dist.shard"
-_AVERAGES: Final = ("dist.all_reduce", "dist.reduce_shard")
+_DIVIDED: Final = "dist.divided"
+_AVERAGE: Final = "dist.all_reduce"
 
 Pair = tuple[ow.Variable, ow.Variable]
 
@@ -41,8 +42,8 @@ class Processes(Protocol):
     def gather(self, data: bytes, group: str) -> list[bytes]:
         """Return what each process of a group gives, in the order of ranks."""
 
-    def run_on_root(self, function: Callable[[], object], group: str) -> None:
-        """Call a function in the first process of a group; the others wait, or raise as it does."""
+    def run_on_root(self, function: Callable[[], object], group: str | Sequence[str]) -> None:
+        """Call a function in the first process of groups; the others wait, or raise as it does."""
 
     def data_parallel(
         self,
@@ -63,13 +64,13 @@ class Processes(Protocol):
         """Give every process the persistable variables of the first."""
 
     def whole_program(self, program: ow.Program) -> ow.Program:
-        """Return a program without the parts that processes have of states."""
+        """Return a program with the variables that one process would have."""
 
     def gather_state(self, program: ow.Program, scope: ow.Scope | None) -> ow.Scope:
-        """Return a scope with whole states, in the first process; all of them call it."""
+        """Return a scope with whole variables, in the first process; all of them call it."""
 
     def shard_values(self, program: ow.Program, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return whole states as this process has them."""
+        """Return whole variables as this process has them."""
 
 
 class DataParallel(NamedTuple):
@@ -176,7 +177,7 @@ def find_team(who: str, group: str) -> Team:
 def find_program_team(who: str, program: ow.Program | None) -> Team | None:
     """Return the processes over which a program averages its gradients, None where it does not."""
     for op in () if program is None else program.global_block().ops:
-        if op.type in _AVERAGES and op.input("rows"):
+        if op.type == _SHARD or (op.type == _AVERAGE and op.input("rows")):
             return find_team(who, cast(str, op.attrs["group"]))
     return None
 
@@ -192,6 +193,24 @@ def average(who: str, parallel: DataParallel | None, pairs: Sequence[Pair]) -> S
     return append(pairs, team.group, unequal_rows=unequal_rows, shard_optimizer=True)
 
 
+def find_divided(program: ow.Program) -> dict[str, str]:
+    """Return the parameters of which each process of a group has a part, with that group."""
+    return {
+        name: cast(str, op.attrs["group"])
+        for op in program.global_block().ops
+        if op.type == _DIVIDED
+        for name in op.input("parts")
+    }
+
+
+def _find_teams(who: str, program: ow.Program | None) -> list[Team]:
+    """Return all teams of a program: those that average gradients, and those that divide layers."""
+    averaging = find_program_team(who, program)
+    groups = [] if averaging is None else [averaging.group]
+    groups += [] if program is None else find_divided(program).values()
+    return [find_team(who, group) for group in dict.fromkeys(groups)]
+
+
 def save_once(
     who: str,
     program: ow.Program,
@@ -200,32 +219,37 @@ def save_once(
 ) -> None:
     """Save in one process of those that train a program together; the others wait for it.
 
-    `save` gets the program and the scope as they would be if no process had a part of a state.
+    `save` gets the program and the scope as one process would have them.
     """
-    team = find_program_team(who, program)
-    if team is None:
+    teams = _find_teams(who, program)
+    if not teams:
         save(program, scope)
         return
-    processes, whole, state = team.processes, program, scope
-    if is_sharded(program):
+    processes, whole, state = teams[0].processes, program, scope
+    if has_parts(program):
         whole, state = processes.whole_program(program), processes.gather_state(program, scope)
-    processes.run_on_root(lambda: save(whole, state), team.group)
+    groups = [team.group for team in teams]
+    processes.run_on_root(lambda: save(whole, state), groups if len(groups) > 1 else groups[0])
 
 
-def is_sharded(program: ow.Program) -> bool:
-    """Return whether each process has a part alone of some states of a program."""
-    return any(op.type == _SHARD for op in program.global_block().ops)
+def has_parts(program: ow.Program) -> bool:
+    """Return whether each process has a part alone of some variables of a program."""
+    return any(op.type in {_SHARD, _DIVIDED} for op in program.global_block().ops)
 
 
 def whole_program(who: str, program: ow.Program) -> ow.Program:
-    """Return a program without the parts that processes have of states: as files hold it."""
-    team = find_program_team(who, program) if is_sharded(program) else None
+    """Return a program with the variables that one process would have: as files hold it."""
+    team = _find_dividing_team(who, program)
     return program if team is None else team.processes.whole_program(program)
+
+
+def _find_dividing_team(who: str, program: ow.Program) -> Team | None:
+    return _find_teams(who, program)[0] if has_parts(program) else None
 
 
 def own_values(who: str, program: ow.Program, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return whole arrays by name as the variables of a program: parts, where it has parts."""
-    team = find_program_team(who, program) if is_sharded(program) else None
+    team = _find_dividing_team(who, program)
     return dict(values) if team is None else team.processes.shard_values(program, values)
 
 
@@ -243,13 +267,13 @@ def check_alike(
     describe : callable
         Returns what JSON can write.
     """
-    team = find_program_team(who, program)
-    if team is None or team.size == 1:
-        return
-    values = team.gather(describe())
-    for rank, other in enumerate(values):
-        if other != values[0]:
-            raise ProgramError(
-                f"{who}: all processes must find the same {what}, got {values[0]} on rank 0 and "
-                f"{other} on rank {rank}; give a folder that all of them see"
-            )
+    teams = [team for team in _find_teams(who, program) if team.size > 1]
+    own = describe() if teams else None
+    for team in teams:
+        values = team.gather(own)
+        for rank, other in enumerate(values):
+            if other != values[0]:
+                raise ProgramError(
+                    f"{who}: all processes must find the same {what}, got {values[0]} on rank 0 "
+                    f"and {other} on rank {rank}; give a folder that all of them see"
+                )

@@ -13,6 +13,7 @@ from opwright.op import (
 from opwright_dist.operators.description import (
     DTYPES,
     add_group,
+    add_losses,
     add_reduction,
     add_tensors,
     check_divisible,
@@ -24,6 +25,9 @@ from opwright_dist.operators.description import (
 def _all_reduce_gradient(g: GradientContext) -> None:
     """Each process has used the result: what it is to blame for are all their gradients."""
     reduce, group = g.attr("reduce"), g.attr("group")
+    if g.attr("losses") == "one" and reduce == "sum":
+        g.set_input_grad("x", g.output_grad("out"))
+        return
     if g.has_input("rows"):
         raise GradientError(
             "dist.all_reduce: a mean that looks at rows must be of gradients alone, got one to be "
@@ -42,7 +46,7 @@ def _all_reduce_gradient(g: GradientContext) -> None:
     g.set_input_grad("x", total)
 
 
-ALL_REDUCE = (
+_ALL_REDUCE_MAKER = (
     add_group(
         add_reduction(
             OpMaker("dist.all_reduce")
@@ -63,7 +67,9 @@ ALL_REDUCE = (
     .add_attr("unequal_rows", str, "what a mean does where processes have unequal numbers of rows")
     .default("refuse")
     .one_of("refuse", "weight")
-    .build(infer_shape=same_shape, gradient=_all_reduce_gradient, effect=True)
+)
+ALL_REDUCE = add_losses(_ALL_REDUCE_MAKER).build(
+    infer_shape=same_shape, gradient=_all_reduce_gradient, effect=True
 )
 
 
@@ -108,18 +114,22 @@ def _all_gather_shape(ctx: InferContext) -> None:
 
 def _all_gather_gradient(g: GradientContext) -> None:
     attrs = {"axis": g.attr("axis"), "group": g.attr("group")}
-    g.set_input_grad("x", g.emit("dist.reduce_scatter", {"x": g.output_grad("out")}, attrs=attrs))
+    # Of one loss each process has the whole gradient, and its tensor a part of it.
+    own = "dist.own_part" if g.attr("losses") == "one" else "dist.reduce_scatter"
+    g.set_input_grad("x", g.emit(own, {"x": g.output_grad("out")}, attrs=attrs))
 
 
-ALL_GATHER = add_group(
-    add_tensors(
-        OpMaker("dist.all_gather").add_comment(
-            "Join the tensors of all processes along an axis, in the order of their ranks."
-        ),
-        "shape of x with the axis as many times as long as there are processes",
+ALL_GATHER = add_losses(
+    add_group(
+        add_tensors(
+            OpMaker("dist.all_gather").add_comment(
+                "Join the tensors of all processes along an axis, in the order of their ranks."
+            ),
+            "shape of x with the axis as many times as long as there are processes",
+        )
+        .add_attr("axis", int, "axis along which the tensors are joined")
+        .default(0)
     )
-    .add_attr("axis", int, "axis along which the tensors are joined")
-    .default(0)
 ).build(infer_shape=_all_gather_shape, gradient=_all_gather_gradient, effect=True)
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from opwright.op import InferContext, OpMaker, normalize_axis
 from opwright_dist.groups.world import WORLD, Group, current_world
+from opwright_dist.names import BLOCKS, TABLE
 
 DTYPES: Final = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 """What can be reduced: 16-bit floats are summed in float32 and rounded once."""
@@ -24,6 +25,28 @@ def add_reduction(maker: OpMaker) -> OpMaker:
         maker.add_attr("reduce", str, "how the elements of the processes are joined")
         .default("sum")
         .one_of(*REDUCTIONS)
+    )
+
+
+def add_losses(maker: OpMaker) -> OpMaker:
+    """Add the attribute that says whose loss is differentiated."""
+    return (
+        maker.add_attr(
+            "losses",
+            str,
+            "'each': each process has a loss of its own; 'one': all compute one and the same loss",
+        )
+        .default("each")
+        .one_of("each", "one")
+    )
+
+
+def add_layout(maker: OpMaker) -> OpMaker:
+    """Add the attribute that says how a whole is divided into parts."""
+    return (
+        maker.add_attr("layout", str, "how a whole is divided, see dist.own_part")
+        .default(BLOCKS)
+        .one_of(BLOCKS, TABLE)
     )
 
 

@@ -130,7 +130,7 @@ class Network:
             Without ``dist.``: ``"all_reduce"`` and so on.
         size_bytes : int
             Of the whole tensor: the input of all_reduce, broadcast, reduce_scatter and all_to_all,
-            the output of all_gather.
+            the output of all_gather; for exchange_rows all places of one process.
         ranks : int
             At least 1; alone nothing is sent.
 
@@ -202,6 +202,7 @@ _PASSES: Final[Mapping[str, int]] = {
     "all_gather": 1,
     "reduce_scatter": 1,
     "all_to_all": 1,
+    "exchange_rows": 1,
     "broadcast": 1,
     "barrier": 1,
 }

@@ -21,7 +21,9 @@ from opwright_dist.simulation.steps import Compute, Event, Start, Step, Wait
 
 LIBRARY: Final = "rehearsal"
 _PREFIX: Final = "dist."
-_DEPENDS_ON_RANKS: Final = frozenset({"all_gather", "reduce_scatter", "all_to_all"})
+_DEPENDS_ON_RANKS: Final = frozenset(
+    {"all_gather", "reduce_scatter", "all_to_all", "exchange_rows", "own_part", "divided"}
+)
 
 
 class Rehearsal(Engine):
@@ -191,11 +193,21 @@ def _events(rows: Sequence[Any]) -> Iterator[Event]:
         elif name == "all_reduce_wait":
             yield Wait(keys[row.inputs[-1][0]])
         elif name in COLLECTIVES:
-            whole = row.outputs if name == "all_gather" else row.inputs[:1]
-            yield Start(row.step, name, _size_of(whole))
+            yield Start(row.step, name, _sent(name, row))
             yield Wait(row.step)
         elif name not in PLAN_OPS:
             yield Compute(row.median_s, row.op_type)
+
+
+def _sent(name: str, row: Any) -> int:
+    """Return the bytes of the whole tensor; of rows that are exchanged, all that may be asked for.
+
+    One side of such an exchange has places for the rows of every process.
+    """
+    given, got = _size_of(row.inputs[:1]), _size_of(row.outputs)
+    if name == "exchange_rows":
+        return min(given, got)
+    return got if name == "all_gather" else given
 
 
 def _size_of(tensors: Sequence[tuple[str, str, tuple[int, ...]]]) -> int:

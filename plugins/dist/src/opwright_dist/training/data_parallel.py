@@ -8,6 +8,7 @@ from typing import Final
 import opwright as ow
 from opwright_dist.errors import DistError
 from opwright_dist.groups.world import WORLD, current_world
+from opwright_dist.training.divided import Division, find_divisions
 from opwright_dist.training.shards import append_shards
 
 Pair = tuple[ow.Variable, ow.Variable]
@@ -29,7 +30,8 @@ def data_parallel(
     Stands between `append_backward` and the optimizer. In the plan the gradients travel in buckets,
     each as soon as its last gradient is there; a group of one process costs nothing. Random
     operators of the program then draw what one process with the whole batch would draw: the pass
-    ``dist_random`` sees to it.
+    ``dist_random`` sees to it. The gradient of a table that the group divides by
+    `layers.embedding` is that of all processes already, and is returned as it is.
 
     Parameters
     ----------
@@ -62,7 +64,9 @@ def data_parallel(
     ------
     DistError
         The group is unknown, or `unequal_rows` is ``"weight"`` and no variable says how many
-        examples there are.
+        examples there are; or the group divides a layer, so that its processes have one batch, or
+        processes of the group have different parts of a parameter that another group divides; or
+        `shard_optimizer` is true, and a parameter is divided already.
     """
     current_world().group(group)
     if unequal_rows not in UNEQUAL_ROWS:
@@ -78,14 +82,44 @@ def data_parallel(
             "number of examples and unknown, got a program that is fed none; declare that "
             "dimension of the input as None, or give the variable as rows"
         )
-    averaged: dict[str, ow.Variable] = {}
+    divisions = find_divisions(pairs[0][1].block.program)
+    if shard_optimizer and divisions:
+        raise DistError(
+            "data_parallel: shard_optimizer=True needs whole parameters, got "
+            f"{next(iter(divisions))!r}, of which each process has a part already; leave it out"
+        )
+    averaged = {
+        gradient.name: gradient
+        for parameter, gradient in pairs
+        if _is_joined(parameter.name, divisions.get(parameter.name), group)
+    }
     has_shards = shard_optimizer and current_world().group(group).size > 1
     op_type = "dist.reduce_shard" if has_shards else "dist.all_reduce"
     for _, gradient in reversed(pairs):  # the last layers' are there first
+        if gradient.name in averaged:
+            continue
         averaged[gradient.name] = _append_mean(op_type, gradient, group, examples, unequal_rows)
     if has_shards:
         append_shards([parameter for parameter, _ in pairs], group)
     return [(parameter, averaged[gradient.name]) for parameter, gradient in pairs]
+
+
+def _is_joined(name: str, division: Division | None, group: str) -> bool:
+    """Whether a gradient is that of all processes of the group without a mean.
+
+    By names, not by numbers of processes, on which no program depends.
+    """
+    if division is None:
+        return False
+    if division.group == group and division.losses == "each":
+        return True
+    if division.group == group or not division.is_alike(group):
+        raise DistError(
+            f"data_parallel: the processes that average must have the same part of {name!r}, got "
+            f"group {group!r}, whose processes have different ones; divide the processes by "
+            "opwright_dist.new_groups, for layers and for data"
+        )
+    return False
 
 
 def find_rows(program: ow.Program) -> ow.Variable | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from opwright_dist.errors import DistError
 from opwright_dist.groups.world import WORLD, current_world
 
 
-def run_on_root(function: Callable[[], object], group: str = WORLD, *, root: int = 0) -> None:
+def run_on_root(
+    function: Callable[[], object], group: str | Sequence[str] = WORLD, *, root: int = 0
+) -> None:
     """Call a function in one process of a group, while the others wait until it has returned.
 
     ::
@@ -22,8 +24,9 @@ def run_on_root(function: Callable[[], object], group: str = WORLD, *, root: int
     ----------
     function : callable
         Without arguments; what it returns is not kept.
-    group : str
-        The processes that wait.
+    group : str or sequence of str
+        The processes that wait. Of several groups it is called in the process that is `root` in
+        each of them; all processes of the groups name the same in the same order.
     root : int
         The number in the group of the process that calls it.
 
@@ -34,20 +37,23 @@ def run_on_root(function: Callable[[], object], group: str = WORLD, *, root: int
         itself is raised.
     """
     world = current_world()
-    members = world.group(group)
-    if root not in range(members.size):
-        raise DistError(
-            f"run_on_root: root must be in [0, {members.size}), a process of group {group!r}, got "
-            f"{root}"
-        )
-    if members.rank != root:
-        fault = world.engine.gather(b"", group)[root].decode(errors="replace")
-        if fault:
-            raise DistError(f"run_on_root: the function must succeed on rank {root}, got {fault}")
-        return
-    try:
-        function()
-    except Exception as error:
-        world.engine.gather(f"{type(error).__name__}: {error}".encode(), group)
-        raise
-    world.engine.gather(b"", group)
+    names = [group] if isinstance(group, str) else list(group)
+    for name in names:
+        size = world.group(name).size
+        if root not in range(size):
+            raise DistError(
+                f"run_on_root: root must be in [0, {size}), a process of group {name!r}, got {root}"
+            )
+    fault, failure = "", None
+    if all(world.group(name).rank == root for name in names):
+        try:
+            function()
+        except Exception as error:  # noqa: BLE001 - it is raised when the others know it
+            fault, failure = f"{type(error).__name__}: {error}", error
+    for name in names:  # each passes on what it was told in the group before
+        told = world.engine.gather(fault.encode(), name)
+        fault = fault or next((text.decode(errors="replace") for text in told if text), "")
+    if failure is not None:
+        raise failure
+    if fault:
+        raise DistError(f"run_on_root: the function must succeed on rank {root}, got {fault}")

@@ -9,6 +9,7 @@ import numpy as np
 import opwright as ow
 from opwright.vocabulary import STEP
 from opwright_dist.groups.world import WORLD, current_world
+from opwright_dist.training.divided import Division, find_divisions
 from opwright_dist.training.shards import find_sharded_states
 
 
@@ -19,7 +20,8 @@ def share_startup(startup: ow.Program, group: str = WORLD, *, root: int = 0) -> 
     Parameters
     ----------
     startup : Program
-        What it has written so far is shared; what is appended behind is not.
+        What it has written so far is shared; what is appended behind is not. Variables of which
+        each process of the group has a part of its own are left out.
     group : str
         The processes that share.
     root : int
@@ -30,7 +32,7 @@ def share_startup(startup: ow.Program, group: str = WORLD, *, root: int = 0) -> 
     shared = {
         name
         for op in block.ops
-        if op.type == "dist.broadcast" and op.attrs["group"] == group
+        if (op.type == "dist.broadcast" and op.attrs["group"] == group) or _is_own(op, group)
         for name in op.output("out")
     }
     written = [name for op in block.ops for names in op.outputs.values() for name in names]
@@ -40,6 +42,15 @@ def share_startup(startup: ow.Program, group: str = WORLD, *, root: int = 0) -> 
             block.append_op(
                 "dist.broadcast", inputs={"x": name}, outputs={"out": name}, attrs=attrs
             )
+
+
+def _is_own(op: ow.Operator, group: str) -> bool:
+    """Whether an operator initialises a part that other processes of the group do not have."""
+    if op.type != "dist.own_part":
+        return False
+    attrs: Any = op.attrs
+    division = Division(attrs["axis"], attrs["group"], attrs["layout"], 0)
+    return division.group == group or not division.is_alike(group)
 
 
 def broadcast_state(
@@ -62,7 +73,7 @@ def broadcast_state(
         The main program, whose persistable variables they are.
     scope : Scope, optional
         Where they lie; by default the default scope. A variable without a value is left out, which
-        must be so on all processes.
+        must be so on all processes, and so is one of which each has a part of its own.
     group : str
         The processes that share.
     root : int
@@ -79,10 +90,11 @@ def broadcast_state(
         return
     where = ow.default_scope() if scope is None else scope
     block = ow.Program().global_block()
-    own = find_sharded_states(program)
+    own = {n for n, division in find_divisions(program).items() if not division.is_alike(group)}
+    own.update(find_sharded_states(program))
     for variable in program.global_block().vars.values():
         held = where.find_var(variable.name)
-        if not variable.persistable or held is None or not held.is_set or variable.name in own:
+        if not variable.persistable or held is None or not held.is_set or held.name in own:
             continue
         if variable.name == STEP:
             _share_step(held, group, root)

@@ -211,17 +211,18 @@ class ModelFiles(LayerMethods):
         names = [name for name in persistable_names(forward) if name != STEP]
         if only is not None:
             names = match_names(who, only, names)
-        values, problems = shared_values(self.program, saved, names)
+        values, problems = shared_values(whole_program(who, self.program), saved, names)
         if problems and (strict or not values):
             raise ProgramError(
                 f"{who}: {os.fspath(path)} must hold {'all' if strict else 'some'} of what is to "
                 f"be loaded, got {list_some(problems)}; choose with only=[...], or pass "
                 "strict=False to skip what is missing"
             )
-        for name, array in values.items():
+        own = own_values(who, self.program, values)
+        for name, array in own.items():
             self.scope.var(name).set(array)
-        self._startup.note_loaded({name: array.shape for name, array in values.items()})
-        return list(values)
+        self._startup.note_loaded({name: array.shape for name, array in own.items()})
+        return list(own)
 
     @arguments.suggest
     def load_weights(

@@ -149,15 +149,20 @@ class Startup:
         return variable is not None and variable.is_set
 
     def _missing_ranges(self) -> Iterable[tuple[int, int]]:
-        # Adjacent operators run as one plan; mostly no value is missing, or all are.
+        # Adjacent operators run as one plan; mostly no value is missing, or all are. What is not
+        # kept is written for the operator behind it.
         ranges: list[tuple[int, int]] = []
+        begin = 0
         for index, op in enumerate(self._block.ops):
-            if all(self._is_set(name) for name in op.output_names()):
+            kept = [name for name in op.output_names() if self._block.var(name).persistable]
+            if not kept:
                 continue
-            if ranges and ranges[-1][1] == index - 1:
-                ranges[-1] = (ranges[-1][0], index)
-            else:
-                ranges.append((index, index))
+            if not all(self._is_set(name) for name in kept):
+                if ranges and ranges[-1][1] == begin - 1:
+                    ranges[-1] = (ranges[-1][0], index)
+                else:
+                    ranges.append((begin, index))
+            begin = index + 1
         return ranges
 
     def _restart_random_numbers(self) -> None:

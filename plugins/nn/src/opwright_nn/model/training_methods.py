@@ -110,7 +110,7 @@ class ModelTraining(ModelFiles, OptimizerMethods):
         pairs = self._trained.choose(who, self.param_grads, parameters)
         with self._building():
             if self._parallel is not None:
-                check_dense(who, pairs)
+                check_dense(who, pairs, self._parallel.group)
             optimizer.apply_gradients(average(who, self._parallel, pairs))
         self._trained.note_flags()
         self._set("optimizer", optimizer)

@@ -17,11 +17,17 @@ from opwright.errors import (
 )
 from opwright.plugin import record_undo
 from opwright_nn import arguments, checks, operators
-from opwright_nn.optimizer.clip import GradientClip
-from opwright_nn.optimizer.loss_scaling import Updates, append_gradients
+from opwright_nn.optimizer.clip import ClipByValue, GradientClip
+from opwright_nn.optimizer.loss_scaling import Updates, append_gradients, has_loss_scale
 from opwright_nn.optimizer.sharding import Shards, find_shards, shape_of_state
 from opwright_nn.optimizer.sparse_rows import SparseRows, find_sparse_rows
-from opwright_nn.parallel import DataParallel, average, check_data_parallel, find_team
+from opwright_nn.parallel import (
+    DataParallel,
+    average,
+    check_data_parallel,
+    find_divided,
+    find_team,
+)
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
 from opwright_nn.parameters.parameter import make_state
@@ -152,7 +158,7 @@ class Optimizer:
         names = None if parameters is None else list(parameters)
         pairs = append_gradients(self._who, loss, names)
         if parallel is not None:
-            check_dense(self._who, pairs)
+            check_dense(self._who, pairs, parallel.group)
             pairs = list(average(self._who, parallel, pairs))
         self.apply_gradients(pairs)
         if parallel is not None:
@@ -168,9 +174,11 @@ class Optimizer:
         ------
         ProgramError
             There are no pairs, these or the optimizer belong to another program, a parameter is
-            not trainable, or a sparse gradient would have to be dense.
+            not trainable, a sparse gradient would have to be dense, or one of which this process
+            has a part would have to be whole.
         """
         self._check_pairs(pairs)
+        self._check_divided(pairs)
         sparse, shards = self._check_sparse(pairs), self._find_shards(pairs)
         rate, updates = self._make_learning_rate(), Updates(pairs, shards.group)
         clipped_pairs = pairs if self.clip is None else self._append_clip(self.clip, pairs, shards)
@@ -217,6 +225,25 @@ class Optimizer:
             raise ProgramError(
                 f"{self._who}: there must be a parameter to train, got none; the loss must depend "
                 "on a parameter with trainable=True"
+            )
+
+    def _check_divided(self, pairs: Sequence[Pair]) -> None:
+        """Raise where a whole gradient must be known of which this process has a part."""
+        divided = find_divided(pairs[0][0].block.program)
+        for parameter, _ in pairs:
+            if parameter.name not in divided:
+                continue
+            if not self.elementwise:
+                reader, way_out = "this optimizer", "train with Adam, for example"
+            elif self.clip is not None and not isinstance(self.clip, ClipByValue):
+                reader, way_out = f"clip={type(self.clip).__name__}", "clip with ClipByValue"
+            elif has_loss_scale(gradient for _, gradient in pairs):
+                reader, way_out = "a scaled loss", "train in bfloat16"
+            else:
+                return
+            raise ProgramError(
+                f"{self._who}: the gradient of {parameter.name!r} must be whole for {reader}, got "
+                f"the part of one process of group {divided[parameter.name]!r}; {way_out}"
             )
 
     def _find_regularizer(self, parameter: ow.Variable) -> Regularizer | None:
@@ -366,11 +393,15 @@ class Optimizer:
         )
 
 
-def check_dense(who: str, pairs: Sequence[Pair]) -> None:
-    """Raise ProgramError where a gradient is a few rows of a table: these are not averaged."""
+def check_dense(who: str, pairs: Sequence[Pair], group: str) -> None:
+    """Raise ProgramError where a gradient is a few rows of a table: these are not averaged.
+
+    Those of a table that the processes of the group divide need not be.
+    """
     sparse = find_sparse_rows(gradient for _, gradient in pairs)
+    divided = find_divided(pairs[0][0].block.program) if sparse else {}
     for parameter, gradient in pairs:
-        if gradient.name in sparse:
+        if gradient.name in sparse and divided.get(parameter.name) != group:
             raise ProgramError(
                 f"{who}: the gradient of {parameter.name!r} must be dense to be averaged over "
                 "processes, got the rows of embedding(sparse=True); pass sparse=False to embedding"

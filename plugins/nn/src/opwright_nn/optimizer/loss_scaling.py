@@ -148,6 +148,11 @@ class Updates:
         return [inputs[slot] for slot in slots if slot is not None and slot in inputs]
 
 
+def has_loss_scale(gradients: Iterable[ow.Variable]) -> bool:
+    """Tell whether gradients are those of a scaled loss."""
+    return bool(_find_loss_scales(list(gradients)))
+
+
 def _find_loss_scales(gradients: Sequence[ow.Variable]) -> list[LossScale]:
     """Return what scales the losses of gradients: what these depend on."""
     if not gradients:

@@ -59,8 +59,9 @@ class BestParameters:
 
     def set_values(self, training: Training) -> None:
         """Set the parameters of the best epoch, where there is one."""
-        if not self._values and self._saver is not None and self.monitor.best is not None:
-            self._values = self._saver.read_best(self._names)
+        program, is_known = training.program, self.monitor.best is not None
+        if not self._values and self._saver is not None and is_known and program is not None:
+            self._values = self._saver.read_best(self._names, program)
         training.scope.set_all(self._values)
 
 

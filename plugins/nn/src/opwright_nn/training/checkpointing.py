@@ -14,6 +14,7 @@ from opwright_nn.checkpoint.reading import read_saved
 from opwright_nn.checkpoint.saving import Checkpoint as Saved
 from opwright_nn.checkpoint.saving import read_matching, save
 from opwright_nn.model.files import POSITION
+from opwright_nn.parallel import own_values
 from opwright_nn.training.callback import Callback
 from opwright_nn.training.monitor import Monitor
 
@@ -125,10 +126,11 @@ class Checkpoint(Callback):
         self._best.begin(columns)
         return self._best.rule == monitor.rule
 
-    def read_best(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return variables of the best epoch by name."""
+    def read_best(self, names: Iterable[str], program: ow.Program) -> dict[str, Any]:
+        """Return variables of the best epoch by name, as a program of this process has them."""
         saved = read_saved(self.folder / BEST)
-        return {name: saved.scope.var(name).numpy() for name in names}
+        values = {name: saved.scope.var(name).numpy() for name in names}
+        return own_values("Checkpoint", program, values)
 
     def find_program(self) -> ow.Program | None:
         """Return the program that was given, None where none was."""

@@ -1,0 +1,22 @@
+"""Layers that the processes of a group divide among them; they need opwright-nn.
+
+- `embedding`: each process has some rows of the table.
+- `fc`: each process has some columns or rows of the weight.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from opwright.errors import MissingRequirementError
+
+if find_spec("opwright_nn") is None:
+    raise MissingRequirementError(
+        "opwright_dist.layers: opwright-nn must be installed, whose layers they divide, got none; "
+        "run: pip install opwright-nn"
+    )
+
+from opwright_dist.layers.embedding import embedding
+from opwright_dist.layers.fc import fc
+
+__all__ = ["embedding", "fc"]

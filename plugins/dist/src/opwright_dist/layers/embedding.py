@@ -1,0 +1,124 @@
+"""embedding: a table of which each process has every n-th row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import opwright as ow
+from opwright.errors import AttributeValueError
+from opwright_dist.groups.world import WORLD, current_world
+from opwright_dist.layers.parameters import divide, mark
+from opwright_dist.names import TABLE
+from opwright_nn import arguments, checks, operators
+from opwright_nn import layers as nn_layers
+from opwright_nn.initializer import Normal
+from opwright_nn.layers.layer import begin
+from opwright_nn.parameters.param_attr import ParamAttr
+
+_WHO = "dist.embedding"
+
+
+@arguments.suggest
+@ow.transaction()
+def embedding(
+    ids: ow.Variable,
+    size: Iterable[int],
+    *,
+    group: str = WORLD,
+    padding_index: int = -1,
+    sparse: bool = False,
+    dtype: object = "float32",
+    name: str | None = None,
+    param_attr: ParamAttr | None = None,
+) -> ow.Variable:
+    """Append the rows of a table at `ids`, of which each of n processes has every n-th row.
+
+    Id i is on process ``i % n``: where small numbers are frequent, as in a vocabulary sorted by
+    frequency, all processes have as much to do. Ids go to the processes that have their rows, each
+    id of a process once, rows come back, and gradients go to the rows: what travels is what was
+    asked for, and none is left out. All processes have equally many ids.
+
+    The gradient is that of the mean of the losses of the processes, as `data_parallel` over the
+    same group trains by.
+
+    Parameters
+    ----------
+    ids : Variable, int32 or int64
+        Each in [0, rows).
+    size : (rows, columns)
+        Of the whole table.
+    group : str
+        The processes that have the rows.
+    padding_index : int
+        The id that reads as 0 and is not trained; -1 for none.
+    sparse : bool
+        Whether optimizers update only the rows that were looked up, in any process.
+    dtype : str or NumPy dtype
+        A float dtype, of the table.
+    name : str, optional
+        The prefix of the names of its variables.
+    param_attr : ParamAttr or Initializer, optional
+        For ``<name>_w_param``, of which a process has 1 + ⌈rows / n⌉ rows. The first is of zeros:
+        it is what an id without a row reads. By default normal with standard deviation ``columns
+        ** -0.5``, the numbers that one process would draw.
+
+    Returns
+    -------
+    Variable
+        The shape of `ids`, and then `columns`.
+
+    Raises
+    ------
+    AttributeValueError
+        A size or `padding_index` is out of range.
+    DistError
+        The group is unknown.
+    """
+    checks.check_variable(_WHO, "ids", ids)
+    shape = checks.check_ints(_WHO, "size", size)
+    if len(shape) != 2 or min(shape) < 1:
+        raise AttributeValueError(
+            f"{_WHO}: size must be [rows, columns], both at least 1, got {shape}; write "
+            "size=[1000, 64]"
+        )
+    rows, columns = shape
+    padding = checks.check_int(_WHO, "padding_index", padding_index, at_least=-1, at_most=rows - 1)
+    n_processes = current_world().group(group, _WHO).size
+    layer = begin("embedding", name)
+    part = {"group": group, "axis": 0, "layout": TABLE, "size": rows}
+    attr = divide(_WHO, "param_attr", param_attr, Normal(0.0, columns**-0.5), part)
+    block = layer.block
+
+    routed = block.append_op(
+        "dist.route_rows",
+        {"ids": ids},
+        {slot: layer.part(slot) for slot in ("rows", "places", "counts")},
+        {"size": rows, "padding_index": padding, "group": group},
+    )
+    asked, places, counts = (routed.output(slot)[0] for slot in ("rows", "places", "counts"))
+    of_group = {"group": group}
+    asked_for = operators.append(
+        block, "dist.all_to_all", {"x": counts}, of_group, name=layer.part("asked_counts")
+    )
+    counted = {"send_counts": counts, "receive_counts": asked_for}
+    own = operators.append(
+        block, "dist.exchange_rows", {"x": asked, **counted}, of_group, name=layer.part("asked")
+    )
+    found = nn_layers.embedding(
+        own,
+        [1 + -(-rows // n_processes), columns],
+        padding_index=0,
+        sparse=sparse,
+        dtype=dtype,
+        name=layer.name,
+        param_attr=attr,
+    )
+    table = block.var(attr.name or f"{layer.name}_w_param")
+    back = {"send_counts": asked_for, "receive_counts": counts, "like": asked}
+    answers = operators.append(
+        block, "dist.exchange_rows", {"x": found, **back}, of_group, name=layer.part("answers")
+    )
+    shared = mark(answers, layer.part("parts"), [table], [0], group, rows=rows + 1)
+    return operators.append(
+        block, "gather", {"x": shared, "index": places}, {"axis": 0}, name=layer.part("vectors")
+    )

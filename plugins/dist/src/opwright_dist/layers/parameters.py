@@ -1,0 +1,137 @@
+"""Parameters of which each process has a part: begun as one process begins, and marked as parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import opwright as ow
+from opwright.errors import ProgramError
+from opwright_dist.groups.world import current_world
+from opwright_dist.names import BLOCKS, TABLE
+from opwright_dist.training.divided import find_divisions
+from opwright_nn.initializer import Initializer
+from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+
+
+class Part(Initializer):
+    """Begins with the part of this process of what `initializer` gives the whole.
+
+    Parameters
+    ----------
+    initializer : Initializer
+        Of the whole: its random numbers are those of one process.
+    group : str
+        The processes that have the parts.
+    axis : int
+        The axis that is divided.
+    layout : str
+        As of the operator ``dist.own_part``.
+    size : int
+        For a table its number of rows, without that of zeros.
+    """
+
+    def __init__(
+        self, initializer: Initializer, group: str, axis: int, layout: str = BLOCKS, size: int = 0
+    ) -> None:
+        self._initializer = initializer
+        self._group = group
+        self._axis = axis
+        self._layout = layout
+        self._size = size
+
+    def describe(self, shape: tuple[int, ...]) -> tuple[str, dict[str, Any]]:
+        """Return the operator that takes the part."""
+        attrs = {"axis": self._axis, "group": self._group, "layout": self._layout}
+        return "dist.own_part", attrs
+
+    def append(self, block: ow.Block, variable: ow.Variable, stream: int) -> None:
+        """Append the initializer of the whole, and behind it what takes the part."""
+        shape = list(variable.shape or ())
+        n_parts = current_world().group(self._group).size
+        shape[self._axis] = self._size or shape[self._axis] * n_parts
+        whole = block.create_var(block.program.free_name(f"{variable.name}_whole"), shape)
+        whole.dtype = variable.dtype
+        self._initializer.append(block, whole, stream)
+        op_type, attrs = self.describe(tuple(shape))
+        block.append_op(op_type, inputs={"x": whole}, outputs={"out": variable}, attrs=attrs)
+
+
+def divide(
+    who: str,
+    name: str,
+    attr: object,
+    default: Initializer,
+    part: Mapping[str, Any],
+) -> ParamAttr:
+    """Return how a parameter begins of which each process has a part.
+
+    Parameters
+    ----------
+    who, name : str
+        Layer and argument, for messages.
+    attr : ParamAttr or Initializer, optional
+        What the user has given.
+    default : Initializer
+        Where that has none.
+    part : mapping
+        The arguments of `Part` behind the first.
+
+    Raises
+    ------
+    ProgramError
+        The parameter exists, and is not divided in this way.
+    """
+    checked = check_param_attr(who, name, attr)
+    program = ow.default_main_program()
+    if checked.name is None or program.global_block().find_var(checked.name) is None:
+        return replace(checked, initializer=Part(checked.initializer or default, **part))
+    known = find_divisions(program).get(checked.name)
+    layout = part.get("layout", BLOCKS)
+    if known is None or known[:3] != (part["axis"], part["group"], layout):
+        raise ProgramError(
+            f"{who}: the shared parameter {checked.name!r} must be divided as by this layer, on "
+            f"axis {part['axis']} over group {part['group']!r}, got "
+            + (f"axis {known.axis} over {known.group!r}" if known else "one that is not divided")
+            + "; share only between layers that divide alike"
+        )
+    return checked  # it has its values from the layer that has made it
+
+
+def mark(
+    out: ow.Variable,
+    name: str,
+    parts: Sequence[ow.Variable],
+    axes: Sequence[int],
+    group: str,
+    *,
+    rows: int = 0,
+) -> ow.Variable:
+    """Append what says that an output was computed of parts of parameters.
+
+    Parameters
+    ----------
+    out : Variable
+        The output.
+    name : str
+        Of the new variable.
+    parts : sequence of Variable
+        The parameters.
+    axes : sequence of int
+        The axis of each that is divided.
+    group : str
+        The processes that have the parts.
+    rows : int
+        For a table its number of rows, with that of zeros: then each process has a loss of its own.
+    """
+    attrs = {
+        "group": group,
+        "axes": list(axes),
+        "sizes": [rows] * len(parts),
+        "layout": TABLE if rows else BLOCKS,
+        "losses": "each" if rows else "one",
+    }
+    inputs: dict[str, Any] = {"x": out, "parts": list(parts)}
+    out.block.append_op("dist.divided", inputs=inputs, outputs={"out": name}, attrs=attrs)
+    return out.block.var(name)

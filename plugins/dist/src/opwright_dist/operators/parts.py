@@ -1,0 +1,170 @@
+"""dist.own_part, divided and copy_to_group: what a variable or a computation is a part of.
+
+Where the processes of a group divide one computation they compute one loss: what all have alike is
+used by each for its part, and its gradient is the sum over the parts.
+"""
+
+from __future__ import annotations
+
+from opwright.errors import GradientError
+from opwright.op import (
+    BodyContext,
+    GradientContext,
+    InferContext,
+    OpMaker,
+    format_shape,
+)
+from opwright_dist.groups.world import current_world
+from opwright_dist.names import BLOCKS, TABLE
+from opwright_dist.operators.description import (
+    add_group,
+    add_layout,
+    add_losses,
+    add_tensors,
+    check_divisible,
+    find_group,
+    same_shape,
+)
+
+
+def _own_part_shape(ctx: InferContext) -> None:
+    """Blocks divide the axis; a part of a table has a row of zeros, and a share of the rows."""
+    if ctx.attr("layout") == BLOCKS:
+        shape, axis = check_divisible(ctx)
+        if shape[axis] != -1:
+            shape[axis] //= find_group(ctx).size
+        ctx.set_output("out", shape)
+        return
+    shape = list(ctx.input("x").shape)
+    ctx.require(len(shape) >= 1, "a table must have rows, got a tensor without axes")
+    if shape[0] != -1:
+        shape[0] = 1 - (-shape[0] // find_group(ctx).size)
+    ctx.set_output("out", shape)
+
+
+def _own_part_body(b: BodyContext) -> None:
+    group = current_world().group(b.attr("group"), b.type)
+    meta = b.meta(b.input("x") or "")
+    shape = () if meta is None else meta.shape
+    if b.attr("layout") == TABLE:
+        _emit_table(b, shape, group.rank, group.size)
+        return
+    axis = b.attr("axis") % max(len(shape), 1)
+    length = shape[axis] // group.size
+    begin = group.rank * length
+    attrs = {"axes": [axis], "starts": [begin], "ends": [begin + length]}
+    b.emit("slice", {"x": b.input("x")}, {"out": b.output("out")}, attrs)
+
+
+def _emit_table(b: BodyContext, shape: tuple[int, ...], rank: int, size: int) -> None:
+    own = len(range(rank, shape[0], size))
+    attrs = {"axes": [0], "starts": [rank], "ends": [shape[0]], "steps": [size]}
+    rows = b.emit("slice", {"x": b.input("x")}, attrs=attrs)
+    paddings = [1, -(-shape[0] // size) - own, *(0 for _ in shape[1:] for _ in "be")]
+    b.emit("pad", {"x": rows}, {"out": b.output("out")}, {"paddings": paddings})
+
+
+def _own_part_gradient(g: GradientContext) -> None:
+    if g.attr("layout") == TABLE:
+        raise GradientError(
+            "dist.own_part: only blocks have a gradient, got layout='table', which is for the "
+            "first values of a table"
+        )
+    attrs = {"axis": g.attr("axis"), "group": g.attr("group"), "losses": "one"}
+    grad = g.emit("dist.all_gather", {"x": g.output_grad("out")}, attrs=attrs)
+    g.set_input_grad("x", grad)
+
+
+OWN_PART = add_layout(
+    add_group(
+        add_tensors(
+            OpMaker("dist.own_part").add_comment(
+                "The part of this process of a tensor that all processes have alike; none is "
+                "waited for. Of blocks each has one, in the order of ranks. Of a table each has a "
+                "row of zeros, and then every n-th row, where n is the number of processes, "
+                "beginning with that of its rank; parts are as long as the longest, by rows of "
+                "zeros. All use their parts for one loss: the gradient is joined of theirs."
+            ),
+            "shape of x, shorter along the axis",
+        )
+    )
+    .add_attr("axis", int, "axis that is divided; of a table it is the first")
+    .default(0)
+).build(infer_shape=_own_part_shape, body=_own_part_body, gradient=_own_part_gradient)
+
+
+def _divided_shape(ctx: InferContext) -> None:
+    """The output has the shape of x; there is an axis and a size for each part."""
+    axes, sizes, parts = ctx.attr("axes"), ctx.attr("sizes"), ctx.inputs("parts")
+    if not len(axes) == len(sizes) == len(parts):
+        ctx.fail(
+            f"axes and sizes must have one number for each of the {len(parts)} parts, got "
+            f"axes={list(axes)} and sizes={list(sizes)}"
+        )
+    n_parts = find_group(ctx).size
+    for part, axis, size in zip(parts, axes, sizes, strict=True):
+        ctx.require(
+            0 <= axis < len(part.shape),
+            f"axes must be those of the parts, got axis {axis} of {format_shape(part.shape)}",
+        )
+        length = part.shape[axis]
+        if size and length != -1:
+            wanted = 1 - (-(size - 1) // n_parts) if ctx.attr("layout") == TABLE else 0
+            wanted = wanted or size // n_parts
+            ctx.require(
+                length == wanted,
+                f"axis {axis} of a part must be {wanted} of the {size} of the whole in a group of "
+                f"{n_parts} processes, got {format_shape(part.shape)}; build the program in as "
+                "many processes as run it, and load its values with nn.checkpoint.resume",
+            )
+    same_shape(ctx)
+
+
+def _copy_body(b: BodyContext) -> None:
+    b.set_output("out", b.input("x") or "")
+
+
+def _divided_gradient(g: GradientContext) -> None:
+    grad = g.output_grad("out")
+    if g.attr("losses") == "each":
+        grad = g.emit("dist.mean_share", {"x": grad}, attrs={"group": g.attr("group")})
+    g.set_input_grad("x", grad)
+
+
+DIVIDED = add_losses(
+    add_layout(
+        add_group(
+            add_tensors(
+                OpMaker("dist.divided").add_comment(
+                    "out = x, and says which variables x was computed of are parts of whole ones: "
+                    "those that files hold, of any number of processes. Where each process has a "
+                    "loss of its own, the gradient is the share in the mean of the losses."
+                ),
+                "shape of x",
+            )
+        )
+        .add_input("parts", "parameters, of each of which this process has a part")
+        .as_duplicable()
+        .as_shape_only()
+        .add_attr("axes", list[int], "the axis of each of parts that is divided, from 0 on")
+        .required()
+        .add_attr("sizes", list[int], "the length of that axis of the whole; 0: that of all parts")
+        .required()
+    )
+).build(infer_shape=_divided_shape, body=_copy_body, gradient=_divided_gradient)
+
+
+def _copy_gradient(g: GradientContext) -> None:
+    attrs = {"group": g.attr("group"), "losses": "one"}
+    g.set_input_grad("x", g.emit("dist.all_reduce", {"x": g.output_grad("out")}, attrs=attrs))
+
+
+COPY_TO_GROUP = add_group(
+    add_tensors(
+        OpMaker("dist.copy_to_group").add_comment(
+            "out = x, which all processes have alike and use for parts of one computation: the "
+            "gradient is the sum of theirs. Shoeybi et al., Megatron-LM, 2019, section 3."
+        ),
+        "shape of x",
+    )
+).build(infer_shape=same_shape, body=_copy_body, gradient=_copy_gradient)

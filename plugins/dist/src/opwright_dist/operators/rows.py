@@ -1,0 +1,95 @@
+"""dist.route_rows and exchange_rows: look-ups in a table of which each process has some rows.
+
+Shapes are fixed when a plan is made, numbers of rows that travel are not: a process receives into
+as many places as all of them could ask for, and what is sent is what was asked for, no more.
+"""
+
+from __future__ import annotations
+
+import math
+
+from opwright.op import GradientContext, InferContext, OpMaker, no_gradient
+from opwright_dist.operators.description import DTYPES, add_group, find_group
+
+
+def _route_shape(ctx: InferContext) -> None:
+    """Rows have a place for each id, counts a number for each process."""
+    shape = ctx.input("ids").shape
+    n = -1 if -1 in shape else math.prod(shape)
+    ctx.set_output("rows", [n])
+    ctx.set_output("places", shape)
+    ctx.set_output("counts", [find_group(ctx).size])
+
+
+ROUTE_ROWS = (
+    add_group(
+        OpMaker("dist.route_rows")
+        .add_comment(
+            "Sort ids by the process that has their row of a table, id i being row 1 + i // n of "
+            "process i % n, each id once. padding_index has no row."
+        )
+        .add_input("ids", "int32 or int64 of any shape, in [0, size)")
+        .dtypes("int32", "int64")
+        .add_output("rows", "int64 [number of ids]: rows of process 0, then of 1, ...; then 0")
+        .dtypes("int64")
+        .add_output("places", "int64, shape of ids: where in rows each is; its row is 0 for none")
+        .dtypes("int64")
+        .add_output("counts", "int64 [n]: how many rows of each process there are")
+        .dtypes("int64")
+    )
+    .add_attr("size", int, "number of ids")
+    .required()
+    .at_least(1)
+    .add_attr("padding_index", int, "the id that has no row; -1: none")
+    .default(-1)
+    .at_least(-1)
+    .build(infer_shape=_route_shape, gradient=no_gradient("ids are no numbers to be varied"))
+)
+
+
+def _exchange_shape(ctx: InferContext) -> None:
+    """As many rows as like has; without it, what all processes could send."""
+    shape, n_processes = ctx.input("x").shape, find_group(ctx).size
+    ctx.require(len(shape) >= 1, "x must have rows, got a tensor without axes")
+    for slot in ("send_counts", "receive_counts"):
+        ctx.require_shape(slot, (n_processes,))
+    if ctx.has_input("like"):
+        n = ctx.input("like").shape[0]
+        if n_processes == 1 and -1 not in (n, shape[0]):
+            ctx.require(n == shape[0], f"like must have the {shape[0]} rows of x, got {n}")
+    else:
+        n = shape[0] if shape[0] == -1 else shape[0] * n_processes
+    ctx.set_output("out", (n, *shape[1:]))
+
+
+def _exchange_gradient(g: GradientContext) -> None:
+    inputs = {
+        "x": g.output_grad("out"),
+        "send_counts": g.input("receive_counts"),
+        "receive_counts": g.input("send_counts"),
+        "like": g.input("x"),
+    }
+    grad = g.emit("dist.exchange_rows", inputs, attrs={"group": g.attr("group")})
+    g.set_input_grad("x", grad)
+
+
+EXCHANGE_ROWS = add_group(
+    OpMaker("dist.exchange_rows")
+    .add_comment(
+        "Send rows: the first send_counts[0] rows of x go to process 0, the next to process 1, and "
+        "so on. The rows that came are in the order of ranks, and behind them rows of zeros. What "
+        "travels is what is counted. All processes have as many rows in x, counted or not. Of one "
+        "process out is x."
+    )
+    .add_input("x", "[n, ...]")
+    .dtypes(*DTYPES)
+    .add_input("send_counts", "int64 [processes]: rows for each process, n or fewer together")
+    .dtypes("int64")
+    .add_input("receive_counts", "int64 [processes]: the send_counts of each for this process")
+    .dtypes("int64")
+    .add_input("like", "its length is the number of rows of out, and enough for those that come")
+    .as_optional()
+    .as_shape_only()
+    .add_output("out", "[length of like, or n times the number of processes, ...], dtype of x")
+    .same_dtype_as("x")
+).build(infer_shape=_exchange_shape, gradient=_exchange_gradient, effect=True)

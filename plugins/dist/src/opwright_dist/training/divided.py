@@ -1,0 +1,239 @@
+"""Variables of which each process of a group has a part: joined for files, and cut again.
+
+A program says it by ``dist.divided``, whose input `parts` names them: so a program that was loaded
+knows it as well as one that was built. States of an optimizer go the way of their parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+import opwright as ow
+from opwright.op import format_shape, shapes_match
+from opwright_dist.errors import DistError
+from opwright_dist.groups.world import Group, current_world
+from opwright_dist.names import TABLE
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+
+_OF_GRADIENTS: Final = frozenset({"add_n", "clip", "scale"})
+"""What may lie between a gradient that is kept, such as the sum of several steps, and an update."""
+
+_DIVIDED: Final = "dist.divided"
+_CHUNK_BYTES: Final = 16 << 20
+"""What a process gives at a time: while files are written, each has so much of every other."""
+
+
+class Division(NamedTuple):
+    """How a variable of a process is one part of a whole one.
+
+    Attributes
+    ----------
+    axis : int
+        The axis that is divided.
+    group : str
+        The processes that have the parts, in the order of their ranks.
+    layout : str
+        ``"blocks"``: equal parts in a row. ``"table"``: a table whose row 0 is on every process,
+        the other rows in turn, and rows of zeros where a part has one less.
+    size : int
+        The length of the axis of the whole; 0 where it is that of all parts together.
+    losses : str
+        ``"each"``: each process of the group has a loss of its own; ``"one"``: all compute one.
+    """
+
+    axis: int
+    group: str
+    layout: str
+    size: int
+    losses: str = "each"
+
+    def whole_shape(self, shape: Shape) -> Shape:
+        """Return the shape of the whole of a part of this shape."""
+        length = self.size or shape[self.axis] * self._members().size
+        return (*shape[: self.axis], max(length, -1), *shape[self.axis + 1 :])
+
+    def take(self, whole: Array) -> Array:
+        """Return the part of this process."""
+        members = self._members()
+        if self.layout != TABLE:
+            return np.split(whole, members.size, self.axis)[members.rank]
+        own = whole[1 + members.rank :: members.size]
+        length = 1 + -(-(len(whole) - 1) // members.size)
+        part = np.zeros((length, *whole.shape[1:]), whole.dtype)
+        part[0] = whole[0]
+        part[1 : 1 + len(own)] = own
+        return part
+
+    def join(self, held: Any) -> Array | None:
+        """Return the whole in the first process of the group, None in the others.
+
+        All of them call it.
+
+        Parameters
+        ----------
+        held : ScopeVariable
+            What this process has.
+        """
+        members = self._members()
+        part = held.numpy()
+        own = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
+        is_root = members.rank == 0
+        rows = np.empty((members.size, own.size) if is_root else (0, 0), np.uint8)
+        for begin in range(0, own.size, _CHUNK_BYTES):
+            piece = slice(begin, begin + _CHUNK_BYTES)
+            pieces = current_world().engine.gather(own[piece].tobytes(), self.group)
+            for row, data in zip(rows, pieces, strict=False):  # no row but in the first process
+                row[piece] = np.frombuffer(data, np.uint8)
+        if not is_root:
+            return None
+        return self._order(rows.view(part.dtype).reshape(members.size, *part.shape))
+
+    def is_alike(self, group: str) -> bool:
+        """Tell whether the processes of a group all have the same part."""
+        ranks = current_world().group(group).ranks
+        numbers = {self._members().find_number(rank) for rank in ranks}
+        return len(numbers) == 1 and None not in numbers
+
+    def _order(self, parts: Array) -> Array:
+        if self.layout != TABLE:
+            return np.concatenate(list(parts), self.axis)
+        whole = np.empty((self.size, *parts.shape[2:]), parts.dtype)
+        whole[0] = parts[0, 0]
+        for rank, part in enumerate(parts):
+            own = whole[1 + rank :: len(parts)]
+            own[...] = part[1 : 1 + len(own)]
+        return whole
+
+    def _members(self) -> Group:
+        return current_world().group(self.group)
+
+
+Divisions = dict[str, Division]
+
+
+def find_divisions(program: ow.Program) -> Divisions:
+    """Return the variables of a program that are parts of whole ones, by name.
+
+    Parameters
+    ----------
+    program : Program
+        The main program, or one that was loaded.
+    """
+    block = program.global_block()
+    divisions: Divisions = {}
+    for op in block.ops:
+        if op.type == _DIVIDED:
+            divisions.update(_read(op))
+    updates = [op for op in block.ops if "param" in op.inputs] if divisions else []
+    writers = {name: op for op in block.ops for name in op.output_names()} if updates else {}
+    for op in updates:
+        _add_states(block, op, writers, divisions)
+    return divisions
+
+
+def _read(op: ow.Operator) -> Iterator[tuple[str, Division]]:
+    """Yield what one operator says of its parts."""
+    attrs: Mapping[str, Any] = op.attrs
+    for name, axis, size in zip(op.input("parts"), attrs["axes"], attrs["sizes"], strict=True):
+        yield name, Division(axis, attrs["group"], attrs["layout"], size, attrs["losses"])
+
+
+def _add_states(
+    block: ow.Block, op: ow.Operator, writers: Mapping[str, ow.Operator], divisions: Divisions
+) -> None:
+    """Add the moments, sums and the like that an update keeps of a divided parameter."""
+    (param,) = op.input("param")
+    division = divisions.get(param)
+    names = list(op.input_names()) if division else []
+    while division and names:
+        name = names.pop()
+        variable = block.find_var(name)
+        if variable is None or variable.shape != block.var(param).shape:
+            continue
+        if variable.persistable:
+            divisions[name] = division
+        elif name in writers and writers[name].type in _OF_GRADIENTS:
+            names += writers[name].input_names()
+
+
+def whole_divided(program: ow.Program) -> ow.Program:
+    """Return a program whose variables have the shapes of the whole; itself where none is a part.
+
+    Parameters
+    ----------
+    program : Program
+        Is not changed.
+    """
+    divisions = find_divisions(program)
+    if not divisions:
+        return program
+    twin = program.clone()
+    for name, division in divisions.items():
+        variable = twin.global_block().var(name)
+        if variable.shape is not None:
+            variable.shape = division.whole_shape(variable.shape)
+    return twin
+
+
+def join_divided(program: ow.Program, scope: ow.Scope) -> ow.Scope:
+    """Return a scope that has, in the first process of each group, the whole of divided variables.
+
+    Every process calls it. The scope has all other variables of `scope`, too.
+
+    Parameters
+    ----------
+    program : Program
+        The main program.
+    scope : Scope
+        Holds the parts; one without a value is left out, which must be so on all processes.
+    """
+    divisions = find_divisions(program)
+    joined = scope.new_scope() if divisions else scope
+    for name, division in sorted(divisions.items()):
+        held = scope.find_var(name)
+        if held is not None and held.is_set:
+            whole = division.join(held)
+            if whole is not None:
+                joined.var(name).set(whole)
+    return joined
+
+
+def take_divided(program: ow.Program, values: Mapping[str, Array]) -> dict[str, Array]:
+    """Return values as this process has them: of divided variables its part.
+
+    Parameters
+    ----------
+    program : Program
+        Whose variables they are.
+    values : mapping of str to array
+        Whole values, by the names of variables.
+
+    Raises
+    ------
+    DistError
+        A value does not have the shape of the whole.
+    """
+    divisions = find_divisions(program)
+    block = program.global_block()
+    return {
+        name: _take(block.var(name), divisions[name], value) if name in divisions else value
+        for name, value in values.items()
+    }
+
+
+def _take(variable: ow.Variable, division: Division, whole: Array) -> Array:
+    if variable.shape is not None:
+        wanted = division.whole_shape(variable.shape)
+        if not shapes_match(wanted, whole.shape):
+            raise DistError(
+                f"{variable.name!r}: the value must be the whole {format_shape(wanted)} of "
+                f"which each process of group {division.group!r} takes its part, got "
+                f"{format_shape(whole.shape)}; build the same model"
+            )
+    return division.take(whole)
