@@ -211,6 +211,21 @@ def test_ids_without_a_row_are_refused(wrong: int) -> None:
         train(layers, ids, nn.optimizer.SGD(0.1))
 
 
+@pytest.mark.parametrize("size", [11, 2**58])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_ids_are_routed_once_to_the_process_of_their_row(two: Any, size: int, dtype: str) -> None:
+    ids = np.array([[3, 0, 3], [10, 2, 0], [5, 5, 4]], dtype)
+    options = {"size": size, "padding_index": 2}
+    rows, places, counts = ow.ops.dist.route_rows(ids, **options)
+    # Even ids 0, 4 and 10 are rows 1, 3 and 6 of process 0, odd ones 3 and 5 rows 2 and 3 of 1.
+    np.testing.assert_array_equal(rows, [1, 3, 6, 2, 3, 0, 0, 0, 0])
+    np.testing.assert_array_equal(counts, [3, 2])
+    np.testing.assert_array_equal(places, [[3, 0, 3], [2, 5, 0], [4, 4, 1]])
+    empty = ow.ops.dist.route_rows(np.zeros((0, 2), dtype), **options)
+    assert [each.shape for each in empty] == [(0,), (0, 2), (2,)]
+    assert not empty[2].any()
+
+
 NORM = nn.clip.ClipByGlobalNorm(1.0)
 
 
@@ -257,6 +272,17 @@ def test_rows_of_a_table_of_another_group_are_not_averaged(two: Any) -> None:
 
     with pytest.raises(ProgramError, match="'e_w_param' must be dense to be averaged"):
         build(layers, ([None], "int64"), nn.optimizer.Adam(0.1), "world")
+
+
+def test_parts_and_their_states_are_not_given_to_other_processes(two: Any) -> None:
+    def layers(x: ow.Variable) -> ow.Variable:
+        return dist.layers.embedding(x, [11, 8], name="e")
+
+    _, startup, _ = build(layers, ([None], "int64"), nn.optimizer.Momentum(0.1), "world")
+    ops = startup.global_block().ops
+    shared = {name for op in ops if op.type == "dist.broadcast" for name in op.output("out")}
+    wanted = {"last_w_param", "last_b_param", "last_w_param_velocity", "last_b_param_velocity"}
+    assert shared == wanted | {"learning_rate"}
 
 
 def test_a_shared_parameter_is_divided_once(two: Any) -> None:

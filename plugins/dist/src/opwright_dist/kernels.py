@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,8 @@ from opwright.kernel import PrepareContext, Refuse
 from opwright_dist.groups.world import current_world
 
 Array = npt.NDArray[Any]
+
+_INT64_BITS: Final = 63
 
 
 class Alone:
@@ -88,7 +90,7 @@ class RouteRows:
 
         def run(ids: Array, rows: Array, places: Array, counts: Array) -> None:
             keys = _key_rows(ids, n_processes, size, padding_index)
-            unique, inverse = np.unique(keys, return_inverse=True)
+            unique, inverse = _find_unique(keys, n_processes * size)
             n_rows = int(np.searchsorted(unique, n_processes * size))
             rows[:n_rows] = unique[:n_rows] % size + 1
             rows[n_rows:] = 0
@@ -107,3 +109,23 @@ def _key_rows(ids: Array, n_processes: int, size: int, padding_index: int) -> Ar
     keys: Array = wide % n_processes * size + wide // n_processes
     keys[wide == padding_index] = n_processes * size
     return keys
+
+
+def _find_unique(keys: Array, highest: int) -> tuple[Array, Array]:
+    """Return what `np.unique` returns with the inverse, in half its time for thousands of keys.
+
+    The place of a key goes into its low bits: so one sort of numbers moves both.
+    """
+    bits = max(keys.size - 1, 1).bit_length()
+    if highest.bit_length() + bits > _INT64_BITS:
+        return np.unique(keys, return_inverse=True)
+    packed = keys << bits
+    packed |= np.arange(keys.size)
+    packed.sort()
+    ordered = packed >> bits
+    packed &= (1 << bits) - 1
+    is_new = np.ones(keys.size, bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    inverse = np.empty(keys.size, np.int64)
+    inverse[packed] = np.cumsum(is_new) - 1
+    return ordered[is_new], inverse

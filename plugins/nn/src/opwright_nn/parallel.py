@@ -55,7 +55,9 @@ class Processes(Protocol):
     ) -> list[Pair]:
         """Append the mean of gradients over the processes of a group, or a part of it for each."""
 
-    def share_startup(self, startup: ow.Program, group: str) -> None:
+    def share_startup(
+        self, startup: ow.Program, group: str, *, program: ow.Program | None = None
+    ) -> None:
         """Let a startup program end by giving every process what the first has initialized."""
 
     def broadcast_state(

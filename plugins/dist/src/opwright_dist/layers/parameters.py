@@ -11,7 +11,7 @@ from opwright.errors import ProgramError
 from opwright_dist.groups.world import current_world
 from opwright_dist.names import BLOCKS, TABLE
 from opwright_dist.training.divided import find_divisions
-from opwright_nn.initializer import Initializer
+from opwright_nn.initializer import Constant, Initializer
 from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
 
 
@@ -48,6 +48,9 @@ class Part(Initializer):
 
     def append(self, block: ow.Block, variable: ow.Variable, stream: int) -> None:
         """Append the initializer of the whole, and behind it what takes the part."""
+        if self._layout == BLOCKS and isinstance(self._initializer, Constant):
+            self._initializer.append(block, variable, stream)  # a whole has no other numbers
+            return
         shape = list(variable.shape or ())
         n_parts = current_world().group(self._group).size
         shape[self._axis] = self._size or shape[self._axis] * n_parts

@@ -14,7 +14,13 @@ from opwright_dist.training.shards import find_sharded_states
 
 
 @ow.transaction()
-def share_startup(startup: ow.Program, group: str = WORLD, *, root: int = 0) -> None:
+def share_startup(
+    startup: ow.Program,
+    group: str = WORLD,
+    *,
+    root: int = 0,
+    program: ow.Program | None = None,
+) -> None:
     """Let a startup program end by giving every process what process `root` has initialised.
 
     Parameters
@@ -26,8 +32,11 @@ def share_startup(startup: ow.Program, group: str = WORLD, *, root: int = 0) -> 
         The processes that share.
     root : int
         The number in the group of the process whose state it is.
+    program : Program, optional
+        The main program: states of parts, which it knows, are left out, too.
     """
     current_world().group(group)
+    divisions = {} if program is None else find_divisions(program)
     block = startup.global_block()
     shared = {
         name
@@ -35,6 +44,7 @@ def share_startup(startup: ow.Program, group: str = WORLD, *, root: int = 0) -> 
         if (op.type == "dist.broadcast" and op.attrs["group"] == group) or _is_own(op, group)
         for name in op.output("out")
     }
+    shared.update(name for name, of in divisions.items() if _differs(of, group))
     written = [name for op in block.ops for names in op.outputs.values() for name in names]
     for name in dict.fromkeys(written):
         if name not in shared and block.var(name).persistable:
@@ -49,7 +59,11 @@ def _is_own(op: ow.Operator, group: str) -> bool:
     if op.type != "dist.own_part":
         return False
     attrs: Any = op.attrs
-    division = Division(attrs["axis"], attrs["group"], attrs["layout"], 0)
+    return _differs(Division(attrs["axis"], attrs["group"], attrs["layout"], 0), group)
+
+
+def _differs(division: Division, group: str) -> bool:
+    """Whether the processes of a group have different parts; of one group always, by its name."""
     return division.group == group or not division.is_alike(group)
 
 

@@ -163,7 +163,8 @@ class Optimizer:
         self.apply_gradients(pairs)
         if parallel is not None:
             team = find_team(self._who, parallel.group)
-            team.processes.share_startup(ow.default_startup_program(), team.group)
+            main, startup = ow.default_main_program(), ow.default_startup_program()
+            team.processes.share_startup(startup, team.group, program=main)
         return pairs
 
     @ow.transaction()
