@@ -17,8 +17,9 @@ from opwright.errors import (
 )
 from opwright.plugin import record_undo
 from opwright_nn import arguments, checks, operators
-from opwright_nn.optimizer.clip import ClipByValue, GradientClip
-from opwright_nn.optimizer.loss_scaling import Updates, append_gradients, has_loss_scale
+from opwright_nn.optimizer.clip import GradientClip
+from opwright_nn.optimizer.divided import check_divided
+from opwright_nn.optimizer.loss_scaling import Updates, append_gradients
 from opwright_nn.optimizer.sharding import Shards, find_shards, shape_of_state
 from opwright_nn.optimizer.sparse_rows import SparseRows, find_sparse_rows
 from opwright_nn.parallel import (
@@ -179,7 +180,7 @@ class Optimizer:
             has a part would have to be whole.
         """
         self._check_pairs(pairs)
-        self._check_divided(pairs)
+        check_divided(self._who, pairs, elementwise=self.elementwise, clip=self.clip)
         sparse, shards = self._check_sparse(pairs), self._find_shards(pairs)
         rate, updates = self._make_learning_rate(), Updates(pairs, shards.group)
         clipped_pairs = pairs if self.clip is None else self._append_clip(self.clip, pairs, shards)
@@ -226,25 +227,6 @@ class Optimizer:
             raise ProgramError(
                 f"{self._who}: there must be a parameter to train, got none; the loss must depend "
                 "on a parameter with trainable=True"
-            )
-
-    def _check_divided(self, pairs: Sequence[Pair]) -> None:
-        """Raise where a whole gradient must be known of which this process has a part."""
-        divided = find_divided(pairs[0][0].block.program)
-        for parameter, _ in pairs:
-            if parameter.name not in divided:
-                continue
-            if not self.elementwise:
-                reader, way_out = "this optimizer", "train with Adam, for example"
-            elif self.clip is not None and not isinstance(self.clip, ClipByValue):
-                reader, way_out = f"clip={type(self.clip).__name__}", "clip with ClipByValue"
-            elif has_loss_scale(gradient for _, gradient in pairs):
-                reader, way_out = "a scaled loss", "train in bfloat16"
-            else:
-                return
-            raise ProgramError(
-                f"{self._who}: the gradient of {parameter.name!r} must be whole for {reader}, got "
-                f"the part of one process of group {divided[parameter.name]!r}; {way_out}"
             )
 
     def _find_regularizer(self, parameter: ow.Variable) -> Regularizer | None:
