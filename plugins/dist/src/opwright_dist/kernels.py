@@ -79,6 +79,8 @@ def _shard(x: Any, out: Any, first: int) -> None:
 
 def _unshard(x: Any, like: Any, out: Any, **_: object) -> None:
     out[...] = x[: out.size].reshape(out.shape)
+
+
 class RouteRows:
     """Sorts ids by the process that has their row; see ``dist.route_rows``."""
 

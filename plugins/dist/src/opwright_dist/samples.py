@@ -62,6 +62,8 @@ def shard(draw: Draw) -> Drawn:
         return None
     draw.without_effect["rank"] = "it refuses to run elsewhere, and changes no number"
     return inputs, {**_in_world(draw), "rank": draw.choice([-1, 0])}
+
+
 def divided(draw: Draw) -> Drawn:
     """One axis for each part, whose parts are all there is."""
     inputs = draw.propose()
