@@ -199,6 +199,23 @@ Status Device::TakeFault() {
   return Status::Error(text);
 }
 
+void Device::Lose(const std::string& text) {
+  const int number = RegisterFault(text);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (loss_.empty()) loss_ = text;
+  has_lost_graphs_.store(true);
+  volatile Fault* fault = fault_;
+  fault->text = number;
+  fault->is_set = 1;
+}
+
+Status Device::CheckGraphs() {
+  if (!has_lost_graphs_.load(std::memory_order_relaxed)) return Status::Ok();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return Status::Error("CUDA: the graphs of GPU ", ordinal_,
+                       " cannot be replayed any more since an operator failed: ", loss_);
+}
+
 Status Device::GetBlas(const Blas** blas) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!blas_) {

@@ -2,6 +2,7 @@
 #ifndef OPWRIGHT_CUDA_DEVICE_DEVICE_H_
 #define OPWRIGHT_CUDA_DEVICE_DEVICE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -44,6 +45,12 @@ class Device {
   // What was reported since the last call, as an error; for a stream that has been waited for.
   Status TakeFault();
 
+  // Has the next wait fail with this text, and every graph from now on: what another library has
+  // recorded in graphs is of no use any more. In any thread.
+  void Lose(const std::string& text);
+  // OK until then; the text afterwards.
+  Status CheckGraphs();
+
   // The product library on this device, opened by the first caller.
   Status GetBlas(const Blas** blas);
   // The same of cuDNN.
@@ -65,6 +72,8 @@ class Device {
   CUdeviceptr fault_pointer_ = 0;
   std::unique_ptr<Staging> staging_;
   std::mutex mutex_;
+  std::atomic<bool> has_lost_graphs_{false};
+  std::string loss_;
   std::unique_ptr<Blas> blas_;
   std::unique_ptr<Cudnn> cudnn_;
 };

@@ -157,8 +157,13 @@ int32_t EndCapture(void* state, void* stream, void** graph, const ow_error* erro
 }
 
 int32_t Replay(void* state, void* stream, void* graph, const ow_error* error) {
-  return Call(state, error, "the launch of a graph", [&](const Driver& api) {
-    return api.GraphLaunch(static_cast<CUgraphExec>(graph), Stream(stream));
+  return Guarded(error, [&]() -> Status {
+    Device& device = Of(state);
+    OPWRIGHT_RETURN_IF_ERROR(device.CheckGraphs());
+    const Current current(device);
+    return Check(device.driver(),
+                 device.driver().GraphLaunch(static_cast<CUgraphExec>(graph), Stream(stream)),
+                 "the launch of a graph");
   });
 }
 

@@ -25,7 +25,7 @@ Status LoadFunctions(void* library, const std::string& path, Driver* driver) {
   return Status::Ok();
 }
 
-Status Load(Driver* driver) {
+Status Load(Driver* driver, void** handle) {
   const char* given = std::getenv("OPWRIGHT_CUDA_DRIVER");
   const std::string path = given != nullptr && given[0] != '\0' ? given : "libcuda.so.1";
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -34,6 +34,7 @@ Status Load(Driver* driver) {
                          "\"; install driver 580 or newer, or run on device=\"cpu\"");
   }
   OPWRIGHT_RETURN_IF_ERROR(LoadFunctions(library, path, driver));
+  *handle = library;
   int version = 0;
   OPWRIGHT_RETURN_IF_ERROR(Check(*driver, driver->DriverGetVersion(&version), "its version"));
   OPWRIGHT_ENFORCE(version >= kLeastVersion, "CUDA: the driver must serve CUDA ",
@@ -46,7 +47,8 @@ Status Load(Driver* driver) {
 
 struct Opened {
   Driver driver;
-  Status status = Load(&driver);
+  void* library = nullptr;
+  Status status = Load(&driver, &library);
 };
 
 const Opened& TheDriver() {
@@ -84,6 +86,11 @@ Status OpenDriver(const Driver** driver) {
   const Opened& opened = TheDriver();
   *driver = &opened.driver;
   return opened.status;
+}
+
+void* FindInDriver(const char* symbol) {
+  void* library = TheDriver().library;
+  return library == nullptr ? nullptr : dlsym(library, symbol);
 }
 
 Status CountDevices(int* n) {

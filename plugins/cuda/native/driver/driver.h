@@ -107,6 +107,9 @@ struct Driver {
 // OPWRIGHT_CUDA_DRIVER names another library than libcuda.so.1.
 Status OpenDriver(const Driver** driver);
 
+// Another function of that driver, NULL where it has none of this name.
+void* FindInDriver(const char* symbol);
+
 // How many devices the driver shows; 0 is no failure here.
 Status CountDevices(int* n);
 

@@ -57,7 +57,7 @@ class _Info(ctypes.Structure):
 
 
 @cache
-def _library() -> ctypes.CDLL:
+def library() -> ctypes.CDLL:
     # An editable install keeps compiled files in a folder of their own.
     package = find_spec("opwright_cuda")
     for folder in (package and package.submodule_search_locations) or ():
@@ -73,7 +73,7 @@ def _library() -> ctypes.CDLL:
 def _call(error: type[Exception], function: str, *args: Any) -> None:
     """Call a function that ends with a message buffer; raise its message."""
     message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-    status = getattr(_library(), function)(*args, message, ctypes.c_uint64(_MESSAGE_BYTES))
+    status = getattr(library(), function)(*args, message, ctypes.c_uint64(_MESSAGE_BYTES))
     if status != 0:
         raise error(message.value.decode(errors="replace"))
 
@@ -157,7 +157,7 @@ def find_gpu(pointer: int) -> int | None:
 
 def register_fault(text: str) -> int:
     """Return the number by which kernels report a fault; ``{value}`` is what they found."""
-    number: int = _library().opwright_cuda_register_fault(text.encode())
+    number: int = library().opwright_cuda_register_fault(text.encode())
     return number
 
 
@@ -168,7 +168,7 @@ _cudnn_path: str | None = None
 def set_blas_path(path: str) -> None:
     """Set the path of libcublasLt, before the first matrix product."""
     global _blas_path  # noqa: PLW0603 - the library keeps it for the process, too
-    _library().opwright_cuda_set_blas_path(path.encode())
+    library().opwright_cuda_set_blas_path(path.encode())
     _blas_path = path
 
 
@@ -180,7 +180,7 @@ def has_blas_path() -> bool:
 def set_cudnn_path(path: str) -> None:
     """Set the path of libcudnn, before its first use."""
     global _cudnn_path  # noqa: PLW0603 - the library keeps it for the process, too
-    _library().opwright_cuda_set_cudnn_path(path.encode())
+    library().opwright_cuda_set_cudnn_path(path.encode())
     _cudnn_path = path
 
 

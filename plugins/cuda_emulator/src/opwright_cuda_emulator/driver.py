@@ -58,6 +58,7 @@ def start(
     compiler = HostCompiler(folder, flags)
     driver = compiler.build_driver()
     os.environ["OPWRIGHT_CUDA_DRIVER"] = str(driver)
+    os.environ["OPWRIGHT_NCCL_LIBRARY"] = str(driver)
     native.set_blas_path(str(driver))
     native.set_cudnn_path(str(driver))
     replace_toolchain(Toolchain(compiler))

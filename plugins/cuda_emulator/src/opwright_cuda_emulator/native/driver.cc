@@ -30,10 +30,15 @@ constexpr int kNotReady = 600;
 constexpr int kIllegalAddress = 700;
 constexpr int kLaunchFailed = 719;
 constexpr int kCaptureInvalidated = 901;
+constexpr int kCaptureUnjoined = 904;
+constexpr int kCaptureIsolation = 905;
+constexpr int kCapturedEvent = 907;
 
 struct Event {
   Stream* stream = nullptr;
-  std::shared_ptr<float> time;  // when its place was reached, below 0 before
+  std::shared_ptr<float> time;       // when its place was reached, below 0 before
+  std::shared_ptr<Capture> capture;  // null where it was recorded in no graph
+  size_t place = 0;                  // of the graph
 };
 
 struct State {
@@ -80,11 +85,13 @@ int Enqueue(void* handle, Work work) {
   const Guard guard(state.mutex);
   if (state.sticky != 0) return state.sticky;
   Stream* stream = StreamOf(handle);
-  if (stream->is_capturing) {
-    stream->recorded.push_back(std::move(work));
-  } else {
+  if (stream->capture == nullptr) {
     stream->work.push_back(std::move(work));
+    return 0;
   }
+  Capture& capture = *stream->capture;
+  capture.recorded.push_back(std::move(work));
+  if (stream != capture.origin) capture.apart[stream] = capture.recorded.size();
   return 0;
 }
 
@@ -144,7 +151,12 @@ EMULATED cuGetErrorName(int result, const char** name) {
                                                    {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
                                                    {kNotFound, "CUDA_ERROR_NOT_FOUND"},
                                                    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
-                                                   {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"}};
+                                                   {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"},
+                                                   {kCaptureUnjoined,
+                                                    "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
+                                                   {kCaptureIsolation,
+                                                    "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"},
+                                                   {kCapturedEvent, "CUDA_ERROR_CAPTURED_EVENT"}};
   const auto found = names.find(result);
   *name = found == names.end() ? nullptr : found->second;
   return found == names.end() ? kInvalidValue : 0;
@@ -223,8 +235,8 @@ EMULATED cuStreamDestroy_v2(void* stream) {
 }
 EMULATED cuStreamSynchronize(void* stream) {
   const Guard guard(The().mutex);
-  if (StreamOf(stream)->is_capturing) {
-    StreamOf(stream)->is_invalid = true;
+  if (StreamOf(stream)->capture != nullptr) {
+    StreamOf(stream)->capture->is_invalid = true;
     return kCaptureInvalidated;
   }
   return Drain(StreamOf(stream));
@@ -242,11 +254,16 @@ EMULATED cuEventDestroy_v2(void* event) {
   delete static_cast<Event*>(event);
   return 0;
 }
-EMULATED cuEventRecord(void* event, void* stream) {
+EMULATED cuEventRecord(void* event, void* handle) {
   const Guard guard(The().mutex);
   Event& recorded = *static_cast<Event*>(event);
-  recorded = {StreamOf(stream), std::make_shared<float>(-1.0F)};
-  return Enqueue(stream, [time = recorded.time] {
+  Stream* stream = StreamOf(handle);
+  if (stream->capture != nullptr) {
+    recorded = {stream, nullptr, stream->capture, stream->capture->recorded.size()};
+    return 0;
+  }
+  recorded = {stream, std::make_shared<float>(-1.0F), nullptr, 0};
+  return Enqueue(handle, [time = recorded.time] {
     *time = The().time;
     return std::string();
   });
@@ -263,36 +280,67 @@ EMULATED cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
 namespace {
 int WaitFor(const Event& event) {
   const Guard guard(The().mutex);
+  if (event.capture != nullptr) return kCapturedEvent;
   return event.time == nullptr || *event.time >= 0 ? 0 : Drain(event.stream);
 }
 }  // namespace
 
 EMULATED cuEventSynchronize(void* event) { return WaitFor(*static_cast<Event*>(event)); }
-EMULATED cuStreamWaitEvent(void* stream, void* event, unsigned) {
+
+namespace {
+// A stream that waits for an event of a graph is part of the graph, and the event's stream is back.
+int JoinCapture(Stream* stream, const Event& event) {
+  const std::shared_ptr<Capture>& capture = event.capture;
+  if (capture->has_ended) return kCapturedEvent;
+  if (stream->capture != nullptr && stream->capture != capture) return kCaptureIsolation;
+  if (stream->capture == nullptr) {
+    stream->capture = capture;
+    capture->apart[stream] = capture->recorded.size();
+  }
+  const auto other = capture->apart.find(event.stream);
+  if (event.stream != stream && other != capture->apart.end() && other->second <= event.place) {
+    capture->apart.erase(other);
+  }
+  return 0;
+}
+}  // namespace
+
+EMULATED cuStreamWaitEvent(void* handle, void* event, unsigned) {
+  const Guard guard(The().mutex);
+  const Event& waited = *static_cast<Event*>(event);
+  Stream* stream = StreamOf(handle);
+  if (waited.capture != nullptr) return JoinCapture(stream, waited);
+  if (waited.time == nullptr) return 0;  // never recorded: it counts as done
+  if (stream->capture != nullptr) {
+    stream->capture->is_invalid = true;
+    return kCaptureIsolation;
+  }
   // Of the event as it is now: it may be recorded anew, or be gone.
-  return Enqueue(stream, [event = *static_cast<Event*>(event)] {
-    WaitFor(event);
+  return Enqueue(handle, [waited] {
+    WaitFor(waited);
     return std::string();
   });
 }
-EMULATED cuStreamBeginCapture_v2(void* stream, int) {
+EMULATED cuStreamBeginCapture_v2(void* handle, int) {
   const Guard guard(The().mutex);
-  StreamOf(stream)->is_capturing = true;
+  Stream* stream = StreamOf(handle);
+  stream->capture = std::make_shared<Capture>();
+  stream->capture->origin = stream;
   return 0;
 }
-EMULATED cuStreamEndCapture(void* stream, void** graph) {
+EMULATED cuStreamEndCapture(void* handle, void** graph) {
   const Guard guard(The().mutex);
-  Stream* recorded = StreamOf(stream);
-  recorded->is_capturing = false;
-  auto* made = new std::vector<Work>(std::move(recorded->recorded));
-  recorded->recorded.clear();
+  const std::shared_ptr<Capture> capture = StreamOf(handle)->capture;
   *graph = nullptr;
-  if (recorded->is_invalid) {
-    recorded->is_invalid = false;
-    delete made;
-    return kCaptureInvalidated;
+  if (capture == nullptr || capture->origin != StreamOf(handle)) return kInvalidValue;
+  capture->has_ended = true;
+  capture->origin->capture = nullptr;
+  for (Stream* stream : The().streams) {
+    if (stream->capture == capture) stream->capture = nullptr;
   }
-  *graph = made;
+  if (capture->is_invalid) return kCaptureInvalidated;
+  if (!capture->apart.empty()) return kCaptureUnjoined;
+  *graph = new std::vector<Work>(std::move(capture->recorded));
   return 0;
 }
 EMULATED cuGraphInstantiateWithFlags(void** made, void* graph, unsigned long long) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,11 +19,21 @@ namespace emulator {
 // One piece of work; empty where it went well, else what was wrong.
 using Work = std::function<std::string()>;
 
+struct Stream;
+
+// What becomes a graph: the work of one stream, and of those that have come in by waiting for an
+// event of it. They must have come back at the end: the stream of the beginning waits for each.
+struct Capture {
+  Stream* origin;
+  std::vector<Work> recorded;
+  std::map<Stream*, size_t> apart;  // where the last work of a stream lies that is not back
+  bool is_invalid = false;
+  bool has_ended = false;
+};
+
 struct Stream {
   std::deque<Work> work;
-  std::vector<Work> recorded;
-  bool is_capturing = false;
-  bool is_invalid = false;
+  std::shared_ptr<Capture> capture;  // null while nothing is recorded
 };
 
 // Of the current context; below 0 without one.

@@ -26,7 +26,7 @@ _WORDS: Final = ("reduce", "root", "axis", "unequal_rows")
 
 
 def dist_compare(graph: Graph) -> None:
-    """Put one ``dist.compare_plans`` for each group before everything else.
+    """Put one ``dist.compare_plans`` for each group before all that computes.
 
     Raises
     ------
@@ -50,7 +50,9 @@ def dist_compare(graph: Graph) -> None:
         entries = [describe(op) for op in members]
         attrs = {"group": group, "entries": entries, "digest": digest(entries)}
         made.append(graph.make("dist.compare_plans", {}, {}, attrs, like=members[0]))
-    graph.ops = made + graph.ops
+    # Behind the copies of feeds: what a device records as a graph begins behind them.
+    place = next((i for i, op in enumerate(graph.ops) if not op.is_copy), len(graph.ops))
+    graph.ops[place:place] = made
     graph.forget_uses()
 
 

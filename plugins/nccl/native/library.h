@@ -1,0 +1,34 @@
+// The NCCL of this process: opened at run time.
+#ifndef OPWRIGHT_NCCL_LIBRARY_H_
+#define OPWRIGHT_NCCL_LIBRARY_H_
+
+#include <string>
+
+#include "nccl_api.h"
+
+namespace opwright_nccl {
+
+// Its functions, without "nccl".
+struct Library {
+#define OPWRIGHT_NCCL_MEMBER(name, parameters) int(*name) parameters = nullptr;
+  OPWRIGHT_NCCL_FUNCTIONS(OPWRIGHT_NCCL_MEMBER)
+#undef OPWRIGHT_NCCL_MEMBER
+  const char* (*GetErrorString)(int) = nullptr;
+  const char* (*GetLastError)(Comm) = nullptr;
+};
+
+// The functions; all null before Open.
+const Library& Nccl();
+
+// Opens the library at `path`, once in a process. Returns what is wrong, or an empty text.
+std::string Open(const std::string& path);
+
+// "2.32.3" of 23203.
+std::string VersionText(int version);
+
+// What an error code means, with the library's own last words.
+std::string ErrorText(int code);
+
+}  // namespace opwright_nccl
+
+#endif  // OPWRIGHT_NCCL_LIBRARY_H_

@@ -1,0 +1,76 @@
+// How the numbers of a tensor travel, and where they lie meanwhile.
+#ifndef OPWRIGHT_NCCL_NUMBERS_H_
+#define OPWRIGHT_NCCL_NUMBERS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "cuda.h"
+#include "opwright/sdk.hpp"
+
+namespace opwright_nccl {
+
+// "Half" of float16: what kernels call a dtype that can be reduced.
+const char* CTypeOf(DLDataType dtype);
+
+// A tensor as [outer, parts, run], the axis divided into one part for each process; memory of parts
+// is [parts, outer, run].
+struct Layout {
+  int64_t outer = 1;
+  int64_t parts = 1;
+  int64_t run = 1;
+
+  static Layout Flat(int64_t n) { return {1, 1, n}; }
+  static Layout Of(const opwright::Shape& shape, int64_t axis, int64_t n_parts);
+  int64_t part() const { return outer * run; }
+  int64_t n() const { return part() * parts; }
+  bool is_whole() const { return outer == 1 || parts == 1; }  // both are the same memory
+};
+
+// 16-bit floats are reduced in float32, means are sums that are divided. The maximum and minimum of
+// floats are those of whole numbers of the same order, so that what is not a number is the result.
+class Numbers {
+ public:
+  opwright::Status Find(void* device, DLDataType dtype, const std::string& reduce,
+                        bool is_weighted);
+
+  int type() const { return type_; }            // NCCL's
+  int operation() const { return operation_; }  // NCCL's
+  int64_t item() const { return item_; }        // bytes
+
+  // Writes a tensor into memory of parts.
+  opwright::Status Pack(Stream stream, const void* x, Address to, const Layout& layout,
+                        double weight) const;
+  // Writes one number.
+  opwright::Status Put(Stream stream, Address to, double number) const;
+  // Writes memory of parts into a tensor; a mean is divided by the number at `sum`, or where that is
+  // 0 by `divisor`.
+  opwright::Status Unpack(Stream stream, Address from, void* out, const Layout& layout, Address sum,
+                          double divisor) const;
+
+ private:
+  uint64_t BitsOf(double number) const;
+
+  KernelHandle pack_ = nullptr;
+  KernelHandle put_ = nullptr;
+  KernelHandle unpack_ = nullptr;
+  int type_ = 0;
+  int operation_ = 0;
+  int64_t item_ = 0;
+};
+
+// Moves elements of `item` bytes between a tensor and memory of parts.
+class Mover {
+ public:
+  opwright::Status Find(void* device, int64_t item);
+  opwright::Status Divide(Stream stream, const void* x, void* parts, const Layout& layout) const;
+  opwright::Status Join(Stream stream, const void* parts, void* x, const Layout& layout) const;
+
+ private:
+  KernelHandle divide_ = nullptr;
+  KernelHandle join_ = nullptr;
+};
+
+}  // namespace opwright_nccl
+
+#endif  // OPWRIGHT_NCCL_NUMBERS_H_

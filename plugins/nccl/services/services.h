@@ -1,0 +1,1 @@
+../../cuda/src/opwright_cuda/services.h

@@ -1,0 +1,7 @@
+"""The collectives of opwright-dist on NCCL; see `opwright_dist` for how they are used."""
+
+from __future__ import annotations
+
+from opwright_nccl._version import __version__
+
+__all__ = ["__version__"]

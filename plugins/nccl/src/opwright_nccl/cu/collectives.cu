@@ -1,0 +1,176 @@
+// What surrounds NCCL's calls: tensors into buckets and back, and how far collectives are.
+#include "kernel.h"
+
+#include "progress.h"
+
+using namespace opwright_cuda;
+using opwright_nccl::Progress;
+
+namespace {
+
+// ---- Codes: what travels in the place of a number ------------------------------------------------
+
+struct Plain {
+  template <typename A>
+  static OW_INLINE A Encode(A x, A) {
+    return x;
+  }
+  template <typename A>
+  static OW_INLINE A Decode(A x, A) {
+    return x;
+  }
+};
+
+// A mean: weighted on the way, divided by the sum of the weights at the end.
+struct Weighted {
+  template <typename A>
+  static OW_INLINE A Encode(A x, A weight) {
+    return x * weight;
+  }
+  template <typename A>
+  static OW_INLINE A Decode(A x, A divisor) {
+    return x / divisor;
+  }
+};
+
+// Floats as whole numbers of the same order: NCCL's maximum and minimum would lose what is not a
+// number.
+OW_INLINE int32_t BitsOf(float x) {
+  int32_t bits;
+  memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+OW_INLINE int64_t BitsOf(double x) {
+  int64_t bits;
+  memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+OW_INLINE float FloatOf(int32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+OW_INLINE double FloatOf(int64_t bits) {
+  double x;
+  memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+// All bits but the sign, of a negative number alone.
+OW_INLINE int32_t Turn(int32_t bits) { return bits >= 0 ? bits : bits ^ 0x7fffffff; }
+OW_INLINE int64_t Turn(int64_t bits) { return bits >= 0 ? bits : bits ^ 0x7fffffffffffffffLL; }
+
+template <bool is_max>
+struct Ordered {
+  template <typename F, typename A>
+  static OW_INLINE A Encode(F x, A) {
+    const A most = static_cast<A>(sizeof(A) == 4 ? 0x7fffffffLL : 0x7fffffffffffffffLL);
+    if (x != x) return is_max ? most : -most - 1;
+    return Turn(BitsOf(x));
+  }
+  template <typename A>
+  static OW_INLINE auto Decode(A key, A) {
+    return FloatOf(Turn(key));
+  }
+};
+using Greatest = Ordered<true>;
+using Least = Ordered<false>;
+
+}  // namespace
+
+// A tensor is [outer, parts, run], memory of parts [parts, outer, run]. Each thread takes elements of
+// the latter; where one lies in the tensor:
+OW_INLINE int64_t PlaceInTensor(int64_t i, int64_t outer, int64_t parts, int64_t run) {
+  if (parts == 1) return i;
+  const int64_t at = i % run;
+  const int64_t row = i / run;
+  return ((row % outer) * parts + row / outer) * run + at;
+}
+
+#define OPWRIGHT_NCCL_EACH(i, n)                                                      \
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; \
+       i += static_cast<int64_t>(gridDim.x) * blockDim.x)
+
+template <typename T, typename A, typename Code>
+__global__ void pack(const T* x, A* to, int64_t outer, int64_t parts, int64_t run, A weight) {
+  OPWRIGHT_NCCL_EACH(i, outer * parts * run) {
+    to[i] = Code::Encode(Load(x[PlaceInTensor(i, outer, parts, run)]), weight);
+  }
+}
+
+// The sum of the weights is one of the numbers that were reduced, or is given.
+template <typename A, typename T, typename Code>
+__global__ void unpack(const A* from, T* out, int64_t outer, int64_t parts, int64_t run,
+                       const A* sum, A divisor) {
+  const A by = sum != nullptr ? *sum : divisor;
+  OPWRIGHT_NCCL_EACH(i, outer * parts * run) {
+    out[PlaceInTensor(i, outer, parts, run)] = Store<T>(Code::Decode(from[i], by));
+  }
+}
+
+template <typename T>
+__global__ void divide(const T* x, T* parts_of_x, int64_t outer, int64_t parts, int64_t run) {
+  OPWRIGHT_NCCL_EACH(i, outer * parts * run) {
+    parts_of_x[i] = x[PlaceInTensor(i, outer, parts, run)];
+  }
+}
+
+template <typename T>
+__global__ void join(const T* parts_of_x, T* x, int64_t outer, int64_t parts, int64_t run) {
+  OPWRIGHT_NCCL_EACH(i, outer * parts * run) {
+    x[PlaceInTensor(i, outer, parts, run)] = parts_of_x[i];
+  }
+}
+
+template <typename T>
+__global__ void put(T* to, T value) {
+  *to = value;
+}
+
+__global__ void put_part(int64_t* part, const int64_t* rows, int32_t rank, int32_t n) {
+  int64_t before = 0;
+  int64_t total = 0;
+  for (int32_t i = 0; i < n; ++i) {
+    if (i < rank) before += rows[i];
+    total += rows[i];
+  }
+  part[0] = before;
+  part[1] = rows[rank];
+  part[2] = total;
+}
+
+// ---- How far collectives are ---------------------------------------------------------------------
+
+__global__ void begin(Progress* progress, int32_t operation) {
+  volatile Progress& of_group = *progress;
+  of_group.operation = operation;
+  of_group.begun = of_group.begun + 1;
+}
+
+__global__ void end(Progress* progress) {
+  volatile Progress& of_group = *progress;
+  of_group.ended = of_group.ended + 1;
+}
+
+__global__ void fingerprint(const Progress* progress, int64_t digest, int64_t* own) {
+  own[0] = digest;
+  own[1] = progress->begun;
+}
+
+// Where plans differ nothing goes on until the host says so: then what comes behind has been ended.
+__global__ void compare(Progress* progress, const int64_t* all, int32_t n) {
+  volatile Progress& of_group = *progress;
+  for (int32_t i = 1; i < n; ++i) {
+    if (all[2 * i] == all[0] && all[2 * i + 1] == all[1]) continue;
+    for (int32_t which = 0; which < 2; ++which) {
+      of_group.first[which] = all[which];
+      of_group.other[which] = all[2 * i + which];
+    }
+    of_group.differs = i;
+    while (of_group.released == 0) {
+#if defined(__CUDACC_RTC__)
+      __nanosleep(1000);
+#endif
+    }
+    return;
+  }
+}

@@ -1,0 +1,235 @@
+"""The engine: connects processes by NCCL, whose ids they exchange over a store."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Final
+
+from opwright_cuda import Source
+from opwright_cuda.services import load_kernel, services_address
+from opwright_dist import DistError, Engine, Rendezvous
+from opwright_nccl.library import ask, call, make_id, open_library, own_library
+from opwright_nccl.starting import find_start
+from opwright_nccl.store import GOODBYE, LOST, STORE_VARIABLE, Connection, Store
+from opwright_nccl.watching import LONGER, Watcher, format_ended, format_ranks
+
+_UNDER_WAY: Final = 2
+_NAP_S: Final = 0.001
+
+_LOAD = ctypes.CFUNCTYPE(
+    ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64
+)
+_CONNECT = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_char_p, ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64
+)
+_PUBLISH = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_char_p)
+
+
+class NcclEngine(Engine):
+    """Connects the processes by NCCL, at most one of it in a process.
+
+    Nothing of CUDA is touched before the first collective: each process then uses the GPU that the
+    plan runs on, one of its own.
+
+    Raises
+    ------
+    DistError
+        There is no NCCL, it is too old, or the store of the run cannot be reached.
+    """
+
+    name = "nccl"
+
+    def __init__(self) -> None:
+        open_library()
+        start = find_start()
+        self._start = start
+        self._deadline_s = 60.0
+        self._failed = False
+        self._pid = os.getpid()
+        self._members: dict[str, tuple[int, ...]] = {}
+        self._n_gathered: dict[str, int] = {}
+        self._store = Connection(start.variables, start.rank)
+        self._watcher = Watcher(Connection(start.variables, None), lambda: self._deadline_s)
+        self._source = Source.of_package("opwright_nccl", "cu/collectives.cu")
+        # Kept, as the library calls them as long as the process lives.
+        self._functions = (_LOAD(self._load), _CONNECT(self._connect), _PUBLISH(self._publish))
+        address = ctypes.c_void_p(services_address())
+        own_library().opwright_nccl_set_services(address, *self._functions)
+        self.add_group("world", range(start.size))
+        self._before_hook = sys.excepthook
+        sys.excepthook = self._note_failure
+        atexit.register(self._end)
+
+    @classmethod
+    def was_launched(cls) -> bool:
+        """Tell whether ``opwright-nccl run`` or a rendezvous of ours has started this process."""
+        return STORE_VARIABLE in os.environ
+
+    @classmethod
+    def open_rendezvous(cls, nodes: Sequence[int], address: str) -> Rendezvous:
+        """Open a store, by which the processes of a run find each other."""
+        return Store(len(nodes), address)
+
+    @property
+    def rank(self) -> int:
+        """Number of this process, from 0."""
+        return self._start.rank
+
+    @property
+    def size(self) -> int:
+        """How many processes there are."""
+        return self._start.size
+
+    def add_group(self, name: str, ranks: Sequence[int]) -> None:
+        """Make a group, which is connected by its first collective."""
+        self._members[name] = tuple(ranks)
+        if self.rank in ranks:
+            own = tuple(ranks).index(self.rank)
+            own_library().opwright_nccl_add_group(name.encode(), own, len(ranks))
+
+    def gather(self, data: bytes, group: str) -> list[bytes]:
+        """Return what each process of a group gives, in the order of their ranks in the group."""
+        number = self._n_gathered[group] = self._n_gathered.get(group, 0) + 1
+        return self._gather(f"{group}/{number}", data, group)
+
+    def set_deadline(self, seconds: float) -> None:
+        """Say how long a collective may wait for another process."""
+        self._deadline_s = seconds
+        own_library().opwright_nccl_set_deadline(seconds)
+
+    def describe(self) -> str:
+        """Return NCCL and its version."""
+        return f"NCCL {call('version')}"
+
+    def _gather(self, key: str, data: bytes, group: str) -> list[bytes]:
+        members = self._members[group]
+        if os.getpid() != self._pid:
+            raise DistError(
+                "gather: a forked child has no connection to the other processes, which its parent "
+                "has; start worker processes with the method 'spawn'"
+            )
+        if self.rank not in members:
+            raise DistError(
+                f"gather: this process must be in group {group!r}, got rank {self.rank} of the "
+                f"world, and members {list(members)}"
+            )
+        place = members.index(self.rank)
+        parts, missing, ended = self._store.gather(key, place, members, data, self._deadline_s)
+        if not missing:
+            return parts
+        who = f"gather: group {group!r}: "
+        gone = [members.index(rank) for rank in missing if rank in ended]
+        if gone:
+            raise DistError(f"{who}{format_ended(gone)}; all processes must run the same steps")
+        late = format_ranks([members.index(rank) for rank in missing])
+        raise DistError(f"{who}{late} did not come within {self._deadline_s:g} s. {LONGER}")
+
+    # ---- What the library calls
+
+    def _load(self, expression: bytes, gpu: int, text: int, size: int) -> int:
+        made = 0
+
+        def load() -> None:
+            nonlocal made
+            made = load_kernel(self._source, expression.decode(), gpu)
+
+        _answer(load, text, size)
+        return made
+
+    def _connect(self, group: bytes, gpu: int, text: int, size: int) -> int:
+        return _answer(lambda: self._connect_group(group.decode()), text, size)
+
+    def _publish(self, digest: int, entries: bytes) -> None:
+        self._store.put(f"plan/{digest}", entries.decode())
+
+    def _connect_group(self, name: str) -> None:
+        """Connect a group: its first process makes an id, and all come together by it."""
+        members = self._members[name]
+        place = members.index(self.rank)
+        key = f"id/{name}"
+        made = self._gather(key, make_id() if place == 0 else b"", name)[0]
+        end = time.monotonic() + self._deadline_s
+        answer, text = ask("start", name.encode(), made)
+        while answer != 1:
+            answer, text = ask("test", name.encode())
+            if answer == 0:
+                break
+            if time.monotonic() > end:
+                answer, text = 1, f"not all processes came within {self._deadline_s:g} s. {LONGER}"
+            time.sleep(_NAP_S)
+        if answer == 1:
+            raise DistError(f"group {name!r}: NCCL cannot connect the processes: {text}{_hint(text)}")
+        self._watcher.add(name, place, members)
+        if not self._watcher.is_alive():
+            self._watcher.start()
+
+    # ---- The end of the process
+
+    def _note_failure(
+        self,
+        kind: type[BaseException],
+        error: BaseException,
+        trace: TracebackType | None,
+    ) -> None:
+        self._failed = True
+        self._before_hook(kind, error, trace)
+
+    def _end(self) -> None:
+        """End together with the others; where this process has failed, they learn it at once."""
+        if os.getpid() != self._pid:
+            return  # a forked child has no part in it
+        if self._watcher.is_alive():
+            self._watcher.stop()
+        usable = [own_library().opwright_nccl_is_usable(b"world")]
+        if self._failed or not all(usable):
+            self._store.close()
+            return
+        try:
+            self._store.say_goodbye()
+            members = self._members["world"]
+            _, missing, ended = self._store.gather(
+                GOODBYE, self.rank, members, b"", self._deadline_s
+            )
+        except DistError as error:
+            self._abort(str(error))
+            return
+        lost = [rank for rank in missing if ended.get(rank) == LOST]
+        if lost:
+            self._abort(f"ended, and {format_ranks(lost)} failed")
+        elif missing:
+            late = f"{format_ranks(missing)} did not within {self._deadline_s:g} s"
+            self._abort(f"ended, and {late}")
+
+    def _abort(self, reason: str) -> None:
+        print(f"opwright-nccl: rank {self.rank} {reason}", file=sys.stderr)  # noqa: T201
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def _answer(function: Callable[[], Any], text: int, size: int) -> int:
+    """Call a function for the library: 0, or 1 and what was raised."""
+    try:
+        function()
+    except BaseException as error:  # noqa: BLE001 - none may pass through the library
+        message = str(error) or type(error).__name__
+        data = message.encode()[: size - 1] + b"\0"
+        ctypes.memmove(text, data, len(data))
+        return 1
+    return 0
+
+
+def _hint(text: str) -> str:
+    """Return the way out, where there is one."""
+    if "Duplicate GPU" in text:
+        return (
+            "; each process needs a GPU of its own: CUDA_VISIBLE_DEVICES, which opwright-nccl run "
+            'sets, or device="cuda:1" and so on'
+        )
+    return ""

@@ -1,0 +1,127 @@
+"""The libraries: where NCCL and our own lie, and how ours is called."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any, Final
+
+import opwright_nccl
+from opwright_dist import DistError
+
+LIBRARY_VARIABLE: Final = "OPWRIGHT_NCCL_LIBRARY"
+"""Path of a libnccl.so.2 in the place of that of the wheel."""
+
+WHEEL: Final = "nvidia-nccl-cu13"
+INSTALL: Final = f"pip install {WHEEL}"
+ID_BYTES: Final = 128
+
+_NAME: Final = "libnccl.so.2"
+_TEXT_BYTES: Final = 16_384
+
+
+class Progress(ctypes.Structure):
+    """How far the collectives of a group are: ``cu/progress.h``."""
+
+    _fields_ = (
+        ("begun", ctypes.c_longlong),
+        ("ended", ctypes.c_longlong),
+        ("operation", ctypes.c_int),
+        ("differs", ctypes.c_int),
+        ("first", ctypes.c_longlong * 2),
+        ("other", ctypes.c_longlong * 2),
+        ("released", ctypes.c_int),
+        ("reserved", ctypes.c_int),
+    )
+
+
+def find_library() -> str:
+    """Return the path of NCCL.
+
+    Raises
+    ------
+    DistError
+        There is none.
+    """
+    path = os.environ.get(LIBRARY_VARIABLE) or _find_in_wheel()
+    if path is None:
+        raise DistError(
+            f"opwright-nccl: NCCL must be installed, got no {_NAME} in the wheel {WHEEL!r}; "
+            f"{INSTALL}, or name one by {LIBRARY_VARIABLE}"
+        )
+    return path
+
+
+def _find_in_wheel() -> str | None:
+    try:
+        files = distribution(WHEEL).files or []
+    except PackageNotFoundError:
+        return None
+    for file in files:
+        if file.name == _NAME:
+            return str(Path(str(file.locate())).resolve())
+    return None
+
+
+@cache
+def own_library() -> ctypes.CDLL:
+    """Return our own library; an editable installation has it in another folder."""
+    folders = [Path(folder) for folder in opwright_nccl.__path__]
+    for folder in folders:
+        if (folder / "nccl.so").exists():
+            library = ctypes.CDLL(str(folder / "nccl.so"))
+            library.opwright_nccl_set_deadline.argtypes = [ctypes.c_double]
+            library.opwright_nccl_name.restype = ctypes.c_char_p
+            return library
+    raise DistError(
+        f"opwright-nccl: its library nccl.so must lie in the package, got none in {folders}; "
+        "install opwright-nccl again"
+    )
+
+
+def ask(name: str, *arguments: Any) -> tuple[int, str]:
+    """Call a function that ends with a buffer for a text; return its answer and the text."""
+    text = ctypes.create_string_buffer(_TEXT_BYTES)
+    function = getattr(own_library(), f"opwright_nccl_{name}")
+    answer: int = function(*arguments, text, ctypes.c_int64(_TEXT_BYTES))
+    return answer, text.value.decode(errors="replace")
+
+
+def call(name: str, *arguments: Any) -> str:
+    """Call such a function, and return its text.
+
+    Raises
+    ------
+    DistError
+        The text is a fault.
+    """
+    answer, text = ask(name, *arguments)
+    if answer == 1:
+        raise DistError(f"opwright-nccl: {text}")
+    return text
+
+
+def open_library() -> str:
+    """Open NCCL, once in a process; return its path.
+
+    Raises
+    ------
+    DistError
+        There is none, it cannot be opened, or it is too old.
+    """
+    path = find_library()
+    # What is recorded into a graph must need nothing of the other processes: one of them may record
+    # anew where the others replay.
+    os.environ.setdefault("NCCL_GRAPH_REGISTER", "0")
+    call("open", path.encode())
+    return path
+
+
+def make_id() -> bytes:
+    """Return an id by which processes connect: 128 bytes that NCCL makes."""
+    made = ctypes.create_string_buffer(ID_BYTES)
+    call("make_id", made)
+    return made.raw

@@ -1,0 +1,116 @@
+"""How the processes of a run find their store: by the launcher's variables, or over MPI."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from opwright_dist import DistError, Engine, get_engine
+from opwright_nccl.store import RANK_VARIABLE, RANKS_VARIABLE, STORE_VARIABLE, Store
+
+ADDRESS_VARIABLE: Final = "OPWRIGHT_NCCL_ADDRESS"
+"""Of the machine of rank 0, as the others reach it, where MPI has started them."""
+
+_HERE: Final = "127.0.0.1"
+
+
+class Start(NamedTuple):
+    """What a process begins with.
+
+    Attributes
+    ----------
+    rank, size : int
+    variables : mapping of str to str
+        By which it connects to the store.
+    keeper : object
+        Keeps the store open as long as it lives, where no launcher does.
+    mpi : Engine or None
+        What has exchanged the variables.
+    """
+
+    rank: int
+    size: int
+    variables: Mapping[str, str]
+    keeper: object
+    mpi: Engine | None
+
+
+def find_start() -> Start:
+    """Return where this process stands in its run: that of a launcher, of MPI, or alone.
+
+    Raises
+    ------
+    DistError
+        The variables of the launcher are not whole, or MPI cannot connect the processes.
+    """
+    if STORE_VARIABLE in os.environ:
+        rank, size = _read_number(RANK_VARIABLE), _read_number(RANKS_VARIABLE)
+        return Start(rank, size, os.environ, None, None)
+    mpi = _find_mpi()
+    if mpi is not None:
+        return _start_over_mpi(mpi)
+    store = Store(1)
+    return Start(0, 1, store.environment(0), store, None)
+
+
+def _read_number(name: str) -> int:
+    text = os.environ.get(name, "")
+    if not text.isdecimal():
+        raise DistError(
+            f"opwright-nccl: {name} must be a number where {STORE_VARIABLE} is set, got {text!r}; "
+            "start the processes with opwright-nccl run"
+        )
+    return int(text)
+
+
+def _find_mpi() -> Engine | None:
+    """Return the engine of opwright-mpi, where a launcher of MPI has started the process."""
+    try:
+        engine = get_engine("mpi")
+    except DistError:
+        return None
+    return engine() if engine.was_launched() else None
+
+
+def _start_over_mpi(mpi: Engine) -> Start:
+    """Let rank 0 open a store, a process of its own, and tell the others by MPI where it is."""
+    hosts = mpi.gather(socket.gethostname().encode(), "world")
+    keeper, line = None, b""
+    if mpi.rank == 0:
+        keeper, line = _serve(mpi.size, _HERE if len(set(hosts)) == 1 else _find_address())
+    line = mpi.gather(line, "world")[0]
+    variables: dict[str, str] = json.loads(base64.b64decode(line))
+    return Start(mpi.rank, mpi.size, variables, keeper, mpi)
+
+
+def _find_address() -> str:
+    address = os.environ.get(ADDRESS_VARIABLE)
+    if address is not None:
+        return address
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError as error:
+        raise DistError(
+            "opwright-nccl: the address of this machine must be known to the others, got "
+            f"{socket.gethostname()!r}, which has none: {error}; name it by {ADDRESS_VARIABLE}"
+        ) from error
+
+
+def _serve(size: int, address: str) -> tuple[subprocess.Popen[bytes], bytes]:
+    """Start the store; it ends when its standard input is closed, as when this process ends."""
+    command = [sys.executable, "-m", "opwright_nccl.store", str(size), address]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None  # noqa: S101 - a pipe was asked for
+    line = process.stdout.readline().strip()
+    if not line:
+        raise DistError(
+            f"opwright-nccl: the store must open at {address}, got none; name another address of "
+            f"this machine by {ADDRESS_VARIABLE}"
+        )
+    return process, line

@@ -1,0 +1,171 @@
+"""Watches the collectives of a process: what waits too long, or differs, is ended with a reason."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from opwright_dist import DistError
+from opwright_nccl.library import Progress, ask, own_library
+from opwright_nccl.store import Connection
+
+_LOOK_S: Final = 0.02
+_NOTE_S: Final = 0.2
+"""Having waited so long, a process lets the others know that it waits."""
+
+_ASK_S: Final = 0.5
+"""How often it then asks whether others have ended."""
+
+_ANSWER_S: Final = 0.5
+"""How long it waits at the deadline for others that came as late as it could be."""
+
+LONGER: Final = "A longer deadline: opwright_dist.set_deadline, or OPWRIGHT_DIST_DEADLINE"
+
+
+class _Waiting:
+    """Of one group: since when nothing has been done, and what was made known."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.since = time.monotonic()
+        self.noted = False
+        self.asked = 0.0
+
+
+class Watcher(threading.Thread):
+    """A thread that looks at groups while their processes wait for the GPU.
+
+    Parameters
+    ----------
+    store : Connection
+        Its own, besides that of the process.
+    find_deadline : callable
+        Returns how many seconds a collective may wait for another process.
+    """
+
+    def __init__(self, store: Connection, find_deadline: Callable[[], float]) -> None:
+        super().__init__(name="opwright-nccl-watcher", daemon=True)
+        self._store = store
+        self._find_deadline = find_deadline
+        self._stopped = threading.Event()
+        self._waiting: dict[str, _Waiting] = {}
+        self._members: dict[str, tuple[int, ...]] = {}
+        self._ranks: dict[str, int] = {}
+
+    def add(self, group: str, rank: int, members: Sequence[int]) -> None:
+        """Watch a group that has been connected, whose members are numbered in the world."""
+        self._ranks[group] = rank
+        self._members[group] = tuple(members)
+        self._waiting[group] = _Waiting()
+
+    def stop(self) -> None:
+        """End watching."""
+        self._stopped.set()
+        self.join()
+
+    def run(self) -> None:
+        """Look until stopped."""
+        while not self._stopped.wait(_LOOK_S):
+            for group in list(self._waiting):
+                reason = self._find_reason(group)
+                if reason is not None:
+                    own_library().opwright_nccl_fail(group.encode(), reason.encode())
+
+    def _find_reason(self, group: str) -> str | None:
+        """Return why the collectives of a group must be ended, None where all is well."""
+        progress = Progress()
+        answer, text = ask("watch", group.encode(), ctypes.byref(progress))
+        if answer < 0:
+            return None
+        who = f"{own_library().opwright_nccl_name(progress.operation).decode()}: group {group!r}: "
+        if answer == 1:
+            return f"{who}NCCL failed: {text}"
+        try:
+            reason = self._find_difference(progress) or self._find_lateness(group, progress)
+        except DistError as error:
+            reason = str(error)
+        return None if reason is None else who + reason
+
+    def _find_lateness(self, group: str, progress: Progress) -> str | None:
+        waiting, now = self._waiting[group], time.monotonic()
+        if progress.begun <= progress.ended or progress.begun != waiting.begun:
+            self._waiting[group] = new = _Waiting()
+            new.begun = progress.begun
+            return None
+        waited = now - waiting.since
+        if waited > _NOTE_S and not waiting.noted:
+            waiting.noted = True
+            self._store.put(f"waiting/{group}/{self._ranks[group]}", str(progress.begun))
+        if waited > _NOTE_S and now - waiting.asked > _ASK_S:
+            waiting.asked = now
+            ended = self._find_ended(group)
+            if ended:
+                return ended
+        if waited > self._find_deadline():
+            return self._name_missing(group, progress.begun)
+        return None
+
+    def _find_ended(self, group: str) -> str:
+        _, ended = self._store.get([])
+        gone = [i for i, rank in enumerate(self._members[group]) if rank in ended]
+        return f"{format_ended(gone)}; all processes must run the same steps" if gone else ""
+
+    def _name_missing(self, group: str, begun: int) -> str:
+        """Return whom the group waits for, where the others are known to wait."""
+        keys = [f"waiting/{group}/{i}" for i in range(len(self._members[group]))]
+        end = time.monotonic() + _ANSWER_S
+        while True:
+            counts, _ = self._store.get(keys)
+            silent = [i for i, count in enumerate(counts) if count is None or int(count) < begun]
+            if not silent or time.monotonic() > end:
+                break
+            time.sleep(_LOOK_S)
+        seconds = f"{self._find_deadline():g} s"
+        if not silent:
+            return f"all processes came, and nothing arrived within {seconds}; look at the network"
+        return f"{format_ranks(silent)} did not come within {seconds}. {LONGER}"
+
+    def _find_difference(self, progress: Progress) -> str | None:
+        if progress.differs == 0:
+            return None
+        other = progress.differs
+        if progress.first[0] == progress.other[0]:
+            return (
+                f"all processes must have run the same collectives, got {progress.first[1]} on "
+                f"rank 0 and {progress.other[1]} on rank {other}; a run failed on one of them "
+                "alone. Start all again from the last checkpoint"
+            )
+        keys = [f"plan/{progress.first[0]}", f"plan/{progress.other[0]}"]
+        texts, _ = self._store.get(keys)
+        return describe_difference(*((text or "").splitlines() for text in texts), other)
+
+
+def describe_difference(mine: Sequence[str], theirs: Sequence[str], other: int) -> str:
+    """Return the first collective that differs between the plans of rank 0 and another."""
+    place = 0
+    while place < min(len(mine), len(theirs)) and mine[place] == theirs[place]:
+        place += 1
+    entries = [lines[place] if place < len(lines) else "nothing more" for lines in (mine, theirs)]
+    return (
+        f"all processes must run the same collectives, got at place {place + 1}: {entries[0]} on "
+        f"rank 0, and {entries[1]} on rank {other}; give all the same program, feeds and fetches. "
+        "No data was sent"
+    )
+
+
+def format_ranks(ranks: Sequence[int]) -> str:
+    """Return "rank 1", or "ranks 1, 2 and 3"."""
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+
+
+def format_ended(ranks: Sequence[int]) -> str:
+    """Return who has ended before a collective."""
+    return f"{format_ranks(ranks)} {'has' if len(ranks) == 1 else 'have'} ended before this collective"
+
+
+
