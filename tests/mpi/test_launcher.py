@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from opwright_mpi import launcher
-from opwright_mpi.output import Lines
+from opwright_dist.launching.output import Lines
 
 CODE = "import sys; from opwright_mpi.launcher import main; sys.exit(main())"
 CONNECT = "import os, sys, time\nimport opwright_dist as dist\nr = dist.rank()\n"

@@ -17,6 +17,17 @@ def services_address() -> int:
     return address
 
 
+def count_gpus() -> int:
+    """Return how many GPUs the driver shows.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        There is no driver, or it is too old.
+    """
+    return native.count_gpus()
+
+
 def load_kernel(source: Source, expression: str, gpu: int) -> int:
     """Return the driver's handle of a kernel, compiled where it is not kept.
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import numpy as np
 
 import opwright as ow
@@ -11,8 +14,13 @@ from opwright_dist.groups import current_world
 _NUMBERS = 1000
 
 
-def run_self_test() -> str:
+def run_self_test(device: str = "cpu") -> str:
     """Reduce and gather some numbers with all other processes, which call it as well.
+
+    Parameters
+    ----------
+    device : str
+        Where the numbers lie.
 
     Returns
     -------
@@ -29,7 +37,7 @@ def run_self_test() -> str:
     own = parts[world.rank]
     wanted = {"all_reduce": np.sum(parts, axis=0), "all_gather": np.concatenate(parts)}
     for name, right in wanted.items():
-        result = getattr(ow.ops.dist, name)(own)
+        result = _run(name, own, device)
         if not np.array_equal(result, right):
             wrong = int(np.count_nonzero(result != right))
             raise DistError(
@@ -40,5 +48,11 @@ def run_self_test() -> str:
     return f"{world.size} processes: {' and '.join(wanted)} are right"
 
 
+def _run(name: str, own: Any, device: str) -> Any:
+    network = ow.Network([ow.Operator(f"dist.{name}", x="x", out="out")])
+    (result,) = network.compile(feed=["x"], fetch=["out"], device=device, scope=ow.Scope())(x=own)
+    return result
+
+
 if __name__ == "__main__":
-    print(run_self_test())  # noqa: T201
+    print(run_self_test(*sys.argv[1:2]))  # noqa: T201

@@ -59,6 +59,7 @@ class MpiEngine(Engine):
         unlink_shared_memory()
         self._library = ctypes.CDLL(path)
         self._check_size(path)
+        self._sizes = {"world": self.size}
         self._before_hook = sys.excepthook
         sys.excepthook = self._note_failure
         atexit.register(self._end)
@@ -87,12 +88,11 @@ class MpiEngine(Engine):
         """Connect the processes of a new group."""
         numbers = (ctypes.c_int * len(ranks))(*ranks)
         self._call("add_group", name.encode(), numbers, len(ranks))
+        self._sizes[name] = len(ranks)
 
     def gather(self, data: bytes, group: str) -> list[bytes]:
         """Return what each process of a group gives, in the order of their ranks in the group."""
-        from opwright_dist import current_world
-
-        n = current_world().group(group).size
+        n = self._sizes[group]
         lengths = self._gather(len(data).to_bytes(8, "little"), 8, group, n)
         sizes = [int.from_bytes(length, "little") for length in lengths]
         longest = max(sizes)

@@ -17,7 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from opwright_dist import DistError, Rendezvous
+from opwright_dist import DistError
+from opwright_dist.launching import Meeting
 
 RANK_VARIABLE: Final = "OPWRIGHT_MPI_RANK"
 """Number of a process that was started for a `PmiServer`."""
@@ -46,7 +47,7 @@ class _Peer:
         self.connection.sendall(text.encode() + b"\n")
 
 
-class PmiServer(Rendezvous):
+class PmiServer(Meeting):
     """Where the processes of one run find each other.
 
     Parameters

@@ -20,7 +20,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from opwright_dist import DistError, Rendezvous
+from opwright_dist import DistError
+from opwright_dist.launching import Meeting
 
 STORE_VARIABLE: Final = "OPWRIGHT_NCCL_STORE"
 """``host:port`` of the store of a run."""
@@ -57,8 +58,11 @@ class Table:
     ----------
     joined : set of int
         Processes that have connected.
+    finalized : set of int
+        Processes that have said goodbye.
     ended : dict of int to str
-        Processes whose connection has ended, ``"finished"`` where they said so before.
+        Processes that have said goodbye, or whose connection has ended: ``"finished"`` or
+        ``"lost"``.
     """
 
     def __init__(self) -> None:
@@ -66,6 +70,7 @@ class Table:
         self._values: dict[str, bytes] = {}
         self._gatherings: dict[str, _Gathering] = {}
         self.joined: set[int] = set()
+        self.finalized: set[int] = set()
         self.ended: dict[int, str] = {}
 
     def join(self, rank: int) -> None:
@@ -77,6 +82,8 @@ class Table:
         """Note that a process has ended, which those learn that wait for it."""
         with self._condition:
             self.ended.setdefault(rank, how)
+            if how == FINISHED:
+                self.finalized.add(rank)
             self._condition.notify_all()
 
     def put(self, key: str, value: bytes) -> None:
@@ -173,7 +180,7 @@ class _Server(socketserver.ThreadingTCPServer):
         super().__init__((address, 0), _Handler)
 
 
-class Store(Rendezvous):
+class Store(Meeting):
     """Where the processes of one run find each other.
 
     Parameters
@@ -182,6 +189,11 @@ class Store(Rendezvous):
         How many processes there are.
     address : str
         Of this machine, as the others reach it.
+
+    Raises
+    ------
+    DistError
+        It cannot listen there.
     """
 
     def __init__(self, size: int, address: str = "127.0.0.1") -> None:
@@ -197,11 +209,8 @@ class Store(Rendezvous):
             target=self._server.serve_forever, name="opwright-nccl-store", daemon=True
         )
         self._thread.start()
-
-    @property
-    def table(self) -> Table:
-        """What it keeps."""
-        return self._server.table
+        self.joined = self._server.table.joined
+        self.finalized = self._server.table.finalized
 
     def environment(self, rank: int) -> dict[str, str]:
         """Return the variables with which a process is started."""

@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import IO, Final, NamedTuple, cast
 
 from opwright import get_num_threads
-from opwright_mpi.output import Lines
-from opwright_mpi.pmi import LAUNCHER_VARIABLE, PmiServer
+from opwright_dist.groups import Rendezvous
+from opwright_dist.launching.output import Lines
 
 _LOOK_S: Final = 0.05
 _TERMINATE_S: Final = 0.5
@@ -53,6 +53,22 @@ class Ending(NamedTuple):
     message: str
 
 
+class Meeting(Rendezvous):
+    """A rendezvous that sees how processes begin and end.
+
+    Attributes
+    ----------
+    size : int
+        How many processes there are.
+    joined, finalized : set of int
+        Processes that have connected, and those that have said goodbye.
+    """
+
+    size: int
+    joined: set[int]
+    finalized: set[int]
+
+
 class Ranks:
     """The processes of one run, with their streams.
 
@@ -60,13 +76,25 @@ class Ranks:
     ----------
     command : sequence of str
         What each of them runs.
-    n : int
-        How many there are.
+    meeting : Meeting
+        Where they find each other; it is closed with the run.
+    variables : callable
+        Returns more variables of the environment for a rank.
+    goodbye : str
+        What a process has done that has said goodbye: "it had finalized MPI".
     """
 
-    def __init__(self, command: Sequence[str], n: int) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        meeting: Meeting,
+        variables: Callable[[int], Mapping[str, str]],
+        goodbye: str,
+    ) -> None:
         self._command = command
-        self._server = PmiServer([0] * n)
+        self._server = meeting
+        self._variables = variables
+        self._goodbye = goodbye
         self._selector = selectors.DefaultSelector()
         self._children: list[subprocess.Popen[bytes]] = []
         self._ending = Ending(0, "")
@@ -121,7 +149,7 @@ class Ranks:
             _THREADS_VARIABLE: str(max(1, get_num_threads() // self._server.size)),
             **os.environ,
             **self._server.environment(rank),
-            LAUNCHER_VARIABLE: str(os.getpid()),
+            **self._variables(rank),
         }
         reads_ours = rank == 0 and sys.stdin is not None and not sys.stdin.isatty()
         child = subprocess.Popen(
@@ -199,7 +227,7 @@ class Ranks:
         if rank in self._server.finalized:
             return None
         if rank in self._server.joined:
-            return "ended with exit code 0 before it had finalized MPI, as by os._exit"
+            return f"ended with exit code 0 before {self._goodbye}, as by os._exit"
         if self._server.joined:
             return "ended with exit code 0 and has not connected to the others, which wait for it"
         return None

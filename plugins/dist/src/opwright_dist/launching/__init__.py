@@ -1,0 +1,8 @@
+"""Launchers: processes of this machine that begin, print and end together."""
+
+from __future__ import annotations
+
+from opwright_dist.launching.launcher import Tool, launch
+from opwright_dist.launching.ranks import Meeting
+
+__all__ = ["Meeting", "Tool", "launch"]

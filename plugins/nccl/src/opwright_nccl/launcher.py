@@ -1,0 +1,51 @@
+"""``opwright-nccl run``: starts one script in several processes, each with a GPU of its own."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from opwright_dist import DistError
+from opwright_dist.launching import Tool, launch
+from opwright_nccl.library import find_library
+from opwright_nccl.store import Store
+
+_VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+
+
+def _list_visible() -> list[str] | None:
+    """Return the GPUs that may be used; None where all may."""
+    text = os.environ.get(_VISIBLE)
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _open_store(n: int) -> Store:
+    visible = _list_visible()
+    if visible is not None and len(visible) < n:
+        raise DistError(
+            f"opwright-nccl run: each of {n} processes needs a GPU of its own, got {_VISIBLE}="
+            f"{os.environ[_VISIBLE]!r}; start fewer, or name more GPUs"
+        )
+    return Store(n)
+
+
+def _choose_gpu(rank: int) -> dict[str, str]:
+    visible = _list_visible()
+    return {_VISIBLE: str(rank) if visible is None else visible[rank]}
+
+
+TOOL: Final = Tool(
+    name="opwright-nccl",
+    library="NCCL",
+    more='Each sees one GPU by CUDA_VISIBLE_DEVICES, so that device="cuda" is its own. '
+    "Launchers of MPI\nserve as well, with OPWRIGHT_DIST_ENGINE=nccl.",
+    check=find_library,
+    open_meeting=_open_store,
+    variables=_choose_gpu,
+    goodbye="it had said goodbye to the others",
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; return the status of the first process that failed, or 0."""
+    return launch(TOOL, arguments)
