@@ -1,0 +1,73 @@
+"""Scripts that several processes run, connected by NCCL: the emulated one, or that of GPUs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+EMULATED = f"""
+import sys
+sys.path.insert(0, {str(HERE)!r})
+import emulated_nccl
+emulated = emulated_nccl.start()
+"""
+
+LAUNCH = "import sys; from opwright_{engine}.launcher import main; sys.exit(main())"
+
+
+@pytest.fixture(scope="session")
+def emulated_library(emulator_folder: Path) -> str:
+    """Return the path of the emulated NCCL, with the kernels of collectives compiled."""
+    code = EMULATED + "import os; print(os.environ['OPWRIGHT_NCCL_LIBRARY'])"
+    environment = os.environ | {"OPWRIGHT_EMULATOR_DIR": str(emulator_folder)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def run_script(
+    path: Path, engine: str, ranks: int, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a script in some processes that a launcher starts."""
+    command = [sys.executable, "-c", LAUNCH.format(engine=engine), "run", "-n", str(ranks)]
+    return subprocess.run(
+        [*command, str(path)],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path, emulated_library: str) -> Run:
+    """Return a function that runs a script on emulated GPUs, with a deadline of seconds."""
+
+    def run_emulated(
+        script: str,
+        ranks: int,
+        deadline: float = 60.0,
+        engine: str = "nccl",
+        variables: dict[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        path = tmp_path / "script.py"
+        path.write_text(EMULATED + script)
+        environment = {
+            "OPWRIGHT_DIST_DEADLINE": str(deadline),
+            "OPWRIGHT_NCCL_LIBRARY": emulated_library,
+            **(variables or {}),
+        }
+        return run_script(path, engine, ranks, environment)
+
+    return run_emulated
