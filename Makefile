@@ -15,6 +15,8 @@ CUDA := plugins/cuda
 CUDA_EMULATOR := plugins/cuda_emulator
 # For many processes.
 DIST := plugins/dist plugins/mpi
+# Without what it depends on, as NCCL takes 360 MB: `make test-nccl` installs that.
+NCCL := plugins/nccl
 # Without what it depends on, as Ray takes 700 MB: $(RAY_VENV) has that.
 RAY := plugins/ray
 VERSION := core/src/opwright/_version.py
@@ -22,17 +24,18 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/dev/null) \
 	$(wildcard core/CMakeLists.txt plugins/cpu/CMakeLists.txt)
 NATIVE_CUDA := $(shell find core/include $(CUDA)/native -type f 2>/dev/null) \
-	$(wildcard $(CUDA)/CMakeLists.txt $(CUDA)/src/opwright_cuda/cu/fault.h)
-NATIVE_DIST := $(shell find core/include plugins/mpi/native -type f 2>/dev/null) \
-	$(wildcard plugins/mpi/CMakeLists.txt)
+	$(wildcard $(CUDA)/CMakeLists.txt $(CUDA)/src/opwright_cuda/cu/fault.h $(CUDA)/src/opwright_cuda/services.h)
+NATIVE_DIST := $(shell find core/include plugins/mpi/native $(NCCL)/native -type f 2>/dev/null) \
+	$(wildcard plugins/mpi/CMakeLists.txt $(NCCL)/CMakeLists.txt $(CUDA)/src/opwright_cuda/services.h \
+	$(NCCL)/src/opwright_nccl/cu/progress.h)
 NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/native $(CUDA)/native \
-	$(CUDA)/src $(CUDA_EMULATOR)/src plugins/mpi/native tests examples/plugins -type f -not -path '*/opwright-abi-*' \
+	$(CUDA)/src $(CUDA_EMULATOR)/src plugins/mpi/native $(NCCL)/native $(NCCL)/src tests examples/plugins -type f -not -path '*/opwright-abi-*' \
 	\( -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers wheels clean
-.PHONY: test-ray test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
+.PHONY: test-ray test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,10 +69,10 @@ $(STAMPS)/cuda: $(CUDA)/pyproject.toml $(CUDA_EMULATOR)/pyproject.toml $(VERSION
 	@$(PIP) install --no-build-isolation --no-deps -e ./$(CUDA) -e ./$(CUDA_EMULATOR)
 	@touch $@
 
-$(STAMPS)/dist: $(DIST:%=%/pyproject.toml) $(RAY)/pyproject.toml $(VERSION) $(NATIVE_DIST) \
-		$(STAMPS)/packages
+$(STAMPS)/dist: $(DIST:%=%/pyproject.toml) $(NCCL)/pyproject.toml $(RAY)/pyproject.toml \
+		$(VERSION) $(NATIVE_DIST) $(STAMPS)/packages $(STAMPS)/cuda
 	@$(PIP) install --no-build-isolation $(DIST:%=-e ./%)
-	@$(PIP) install --no-build-isolation --no-deps -e ./$(RAY)
+	@$(PIP) install --no-build-isolation --no-deps -e ./$(NCCL) -e ./$(RAY)
 	@touch $@
 
 $(STAMPS)/tools: requirements-dev.txt | $(BIN)/python
@@ -122,6 +125,14 @@ $(RAY_VENV)/.stamps/ray: $(RAY)/pyproject.toml $(STAMPS)/dist $(STAMPS)/tools
 
 test-ray: $(RAY_VENV)/.stamps/ray  ## train on a cluster of Ray, with workers that are killed
 	@$(RAY_VENV)/bin/python -m pytest tests/ray $(ARGS)
+
+$(STAMPS)/nccl: $(NCCL)/pyproject.toml $(STAMPS)/dist $(STAMPS)/tools
+	@echo "installing NVIDIA's NCCL into $(VENV): 360 MB"
+	@$(PIP) install --no-deps "nvidia-nccl-cu13>=2.28,<3"
+	@touch $@
+
+test-nccl: $(STAMPS)/nccl  ## test with NVIDIA's NCCL as well, and on its GPUs where there are two
+	@$(BIN)/python -m pytest tests/nccl $(ARGS)
 
 check: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/dist  ## run the conformance kit on our own packages: half an hour
 	$(BIN)/opwright check opwright-std
@@ -227,7 +238,7 @@ headers:  ## copy the core's headers into the example that carries them
 	@cp -r core/include core/cmake $(CARRIED)/
 
 wheels: $(STAMPS)/builders $(STAMPS)/tools  ## build wheels that a registry takes into dist/
-	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR) $(DIST) $(RAY)
+	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR) $(DIST) $(NCCL) $(RAY)
 
 clean:  ## remove what was built, but not .venv
 	rm -rf build dist wheelhouse model_dir .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

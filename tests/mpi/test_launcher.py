@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from opwright_mpi import launcher
 from opwright_dist.launching.output import Lines
+from opwright_mpi import launcher
 
 CODE = "import sys; from opwright_mpi.launcher import main; sys.exit(main())"
 CONNECT = "import os, sys, time\nimport opwright_dist as dist\nr = dist.rank()\n"

@@ -16,20 +16,20 @@ using Address = unsigned long long;
 using Event = struct CUevent_st*;
 using KernelHandle = struct CUkern_st*;
 
-#define OPWRIGHT_NCCL_DRIVER_FUNCTIONS(F)                                                  \
-  F(GetErrorName, "cuGetErrorName", (int, const char**))                                   \
-  F(MemAlloc, "cuMemAlloc_v2", (Address*, size_t))                                         \
-  F(MemFree, "cuMemFree_v2", (Address))                                                    \
-  F(MemHostAlloc, "cuMemHostAlloc", (void**, size_t, unsigned))                            \
-  F(MemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", (Address*, void*, unsigned))  \
-  F(MemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (Address, Address, size_t, Stream))           \
-  F(CtxSynchronize, "cuCtxSynchronize", ())                                                \
-  F(StreamCreate, "cuStreamCreate", (Stream*, unsigned))                                   \
-  F(StreamWaitEvent, "cuStreamWaitEvent", (Stream, Event, unsigned))                       \
-  F(EventCreate, "cuEventCreate", (Event*, unsigned))                                      \
-  F(EventDestroy, "cuEventDestroy_v2", (Event))                                            \
-  F(EventRecord, "cuEventRecord", (Event, Stream))                                         \
-  F(LaunchKernel, "cuLaunchKernel",                                                        \
+#define OPWRIGHT_NCCL_DRIVER_FUNCTIONS(F)                                                        \
+  F(GetErrorName, "cuGetErrorName", (int, const char**))                                         \
+  F(MemAlloc, "cuMemAlloc_v2", (Address*, size_t))                                               \
+  F(MemFree, "cuMemFree_v2", (Address))                                                          \
+  F(MemHostAlloc, "cuMemHostAlloc", (void**, size_t, unsigned))                                  \
+  F(MemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", (Address*, void*, unsigned))        \
+  F(MemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (Address, Address, size_t, Stream))                 \
+  F(CtxSynchronize, "cuCtxSynchronize", ())                                                      \
+  F(StreamCreate, "cuStreamCreate", (Stream*, unsigned))                                         \
+  F(StreamWaitEvent, "cuStreamWaitEvent", (Stream, Event, unsigned))                             \
+  F(EventCreate, "cuEventCreate", (Event*, unsigned))                                            \
+  F(EventDestroy, "cuEventDestroy_v2", (Event))                                                  \
+  F(EventRecord, "cuEventRecord", (Event, Stream))                                               \
+  F(LaunchKernel, "cuLaunchKernel",                                                              \
     (KernelHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, \
      void**, void**))
 
@@ -85,9 +85,9 @@ opwright::Status Launch(KernelHandle kernel, unsigned blocks, unsigned threads, 
                         Parameters... parameters) {
   if (blocks == 0) return opwright::Status::Ok();
   void* pointers[] = {static_cast<void*>(&parameters)...};
-  return CheckCuda(Cuda().LaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, pointers,
-                                       nullptr),
-                   "the launch of a kernel");
+  return CheckCuda(
+      Cuda().LaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, pointers, nullptr),
+      "the launch of a kernel");
 }
 
 }  // namespace opwright_nccl

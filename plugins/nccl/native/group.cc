@@ -19,8 +19,8 @@ constexpr unsigned kNonBlocking = 1;     // a stream apart from the default one
 constexpr unsigned kDisableTiming = 2;   // an event
 constexpr unsigned kPortableMapped = 3;  // host memory with an address on the GPU
 constexpr long kNapNs = 50'000;
-constexpr const char* kNames[] = {"dist.all_reduce", "dist.all_gather", "dist.reduce_scatter",
-                                  "dist.all_to_all", "dist.broadcast",  "dist.barrier",
+constexpr const char* kNames[] = {"dist.all_reduce", "dist.all_gather",   "dist.reduce_scatter",
+                                  "dist.all_to_all", "dist.broadcast",    "dist.barrier",
                                   "dist.part",       "dist.compare_plans"};
 
 std::atomic<double> deadline_seconds{60.0};
@@ -65,8 +65,9 @@ bool Group::is_usable() {
 Status Group::Check(const char* who) {
   if (connected_pid != getpid()) {
     return Status::Error(
-        who, ": a forked child has no connection to the other processes, which its parent has; "
-             "start worker processes with the method 'spawn', and leave collectives to the parent");
+        who,
+        ": a forked child has no connection to the other processes, which its parent has; "
+        "start worker processes with the method 'spawn', and leave collectives to the parent");
   }
   const std::lock_guard<std::mutex> lock(state_mutex_);
   if (unusable_.empty()) return Status::Ok();
@@ -97,12 +98,11 @@ Status Group::Connect(const char* who, void* device) {
   const Within within(device);
   const Driver& cuda = Cuda();
   void* memory = nullptr;
-  OPWRIGHT_RETURN_IF_ERROR(CheckCuda(
-      cuda.MemHostAlloc(&memory, sizeof(Progress), kPortableMapped), "pinned host memory"));
-  OPWRIGHT_RETURN_IF_ERROR(CheckCuda(
-      cuda.MemHostGetDevicePointer(&progress_address_, memory, 0), "mapped host memory"));
+  OPWRIGHT_RETURN_IF_ERROR(CheckCuda(cuda.MemHostAlloc(&memory, sizeof(Progress), kPortableMapped),
+                                     "pinned host memory"));
   OPWRIGHT_RETURN_IF_ERROR(
-      CheckCuda(cuda.StreamCreate(&stream_, kNonBlocking), "making a stream"));
+      CheckCuda(cuda.MemHostGetDevicePointer(&progress_address_, memory, 0), "mapped host memory"));
+  OPWRIGHT_RETURN_IF_ERROR(CheckCuda(cuda.StreamCreate(&stream_, kNonBlocking), "making a stream"));
   progress_ = static_cast<Progress*>(memory);
   *progress_ = Progress{};
   device_ = device;
@@ -118,8 +118,8 @@ Status Group::Connect(const char* who, void* device) {
 
 // Work that a call has begun to enqueue may go on behind it: until it is enqueued nothing else is.
 Status Group::Settle(const char* who, const opwright::RunContext& ctx, int code) {
-  const auto end = std::chrono::steady_clock::now() +
-                   std::chrono::duration<double>(deadline_seconds.load());
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(deadline_seconds.load());
   while (code == kInProgress) {
     const timespec nap{0, kNapNs};
     nanosleep(&nap, nullptr);
@@ -163,9 +163,8 @@ Status Group::Compare(const opwright::RunContext& ctx, const Fork& fork, int64_t
   OPWRIGHT_RETURN_IF_ERROR(Begin(ctx, kComparePlans, fork, [&](Comm comm, Stream stream) {
     status = Launch(fingerprint_, 1, 1, stream, progress_address_, digest, numbers);
     if (!status.ok()) return kSuccess;
-    const int code =
-        Nccl().AllGather(reinterpret_cast<void*>(numbers), reinterpret_cast<void*>(all), 2,
-                         kTypeInt64, comm, stream);
+    const int code = Nccl().AllGather(reinterpret_cast<void*>(numbers),
+                                      reinterpret_cast<void*>(all), 2, kTypeInt64, comm, stream);
     return code;
   }));
   OPWRIGHT_RETURN_IF_ERROR(std::move(status));

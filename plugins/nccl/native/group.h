@@ -47,7 +47,8 @@ class Fork {
 
 class Group {
  public:
-  Group(std::string group_name, int own_rank, int n) : name(std::move(group_name)), rank(own_rank), size(n) {}
+  Group(std::string group_name, int own_rank, int n)
+      : name(std::move(group_name)), rank(own_rank), size(n) {}
 
   const std::string name;
   const int rank;

@@ -77,8 +77,7 @@ struct CollectiveKernel {
  private:
   opwright::Status Wait(const opwright::RunContext& ctx) const {
     const ow_call* call = ctx.frame();
-    const int32_t code =
-        Services().wait(device, call->stream, call->message, call->message_bytes);
+    const int32_t code = Services().wait(device, call->stream, call->message, call->message_bytes);
     if (code == OW_OK) return opwright::Status::Ok();
     return opwright::Status(code, call->message != nullptr ? call->message : "");
   }

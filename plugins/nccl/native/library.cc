@@ -15,8 +15,8 @@ bool Find(void* handle, const char* name, Function* function) {
 }
 
 std::string Missing(const std::string& path, const char* name) {
-  return path + ": NCCL must be " + VersionText(kLeastVersion) + " or newer, got a library without " +
-         name + "; pip install --upgrade nvidia-nccl-cu13";
+  return path + ": NCCL must be " + VersionText(kLeastVersion) +
+         " or newer, got a library without " + name + "; pip install --upgrade nvidia-nccl-cu13";
 }
 
 std::string CheckVersion(const std::string& path, const Library& found) {

@@ -23,8 +23,8 @@ struct RootAttrs {
   OPWRIGHT_ATTRIBUTES(group, root);
 };
 
-// `n_buffers` in the workspace, each as large as the divided tensor, where it is not memory of parts
-// itself.
+// `n_buffers` in the workspace, each as large as the divided tensor, where it is not memory of
+// parts itself.
 struct PartsKernel : CollectiveKernel {
   using Bound = Scratch;
   Status PrepareParts(opwright::PrepareContext& ctx, const AxisAttrs& attrs,
@@ -141,8 +141,7 @@ struct BarrierKernel : CollectiveKernel {
 }  // namespace
 }  // namespace opwright_nccl
 
-#define OPWRIGHT_NCCL_NUMBERS \
-  opwright::Float16, opwright::BFloat16, float, double, int32_t, int64_t
+#define OPWRIGHT_NCCL_NUMBERS opwright::Float16, opwright::BFloat16, float, double, int32_t, int64_t
 OPWRIGHT_REGISTER_KERNEL_FOR("dist.all_gather", "cuda", opwright_nccl::AllGatherKernel,
                              OPWRIGHT_NCCL_NUMBERS);
 OPWRIGHT_REGISTER_KERNEL_FOR("dist.all_to_all", "cuda", opwright_nccl::AllToAllKernel,

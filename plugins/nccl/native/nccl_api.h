@@ -52,18 +52,18 @@ struct Config {
 };
 
 // name, parameters of each function, which returns an int.
-#define OPWRIGHT_NCCL_FUNCTIONS(F)                                           \
-  F(GetVersion, (int*))                                                      \
-  F(GetUniqueId, (UniqueId*))                                                \
-  F(CommInitRankConfig, (Comm*, int, UniqueId, int, Config*))                \
-  F(CommGetAsyncError, (Comm, int*))                                         \
-  F(CommAbort, (Comm))                                                       \
-  F(MemAlloc, (void**, size_t))                                              \
-  F(MemFree, (void*))                                                        \
-  F(AllReduce, (const void*, void*, size_t, int, int, Comm, Stream))         \
-  F(AllGather, (const void*, void*, size_t, int, Comm, Stream))              \
-  F(ReduceScatter, (const void*, void*, size_t, int, int, Comm, Stream))     \
-  F(AlltoAll, (const void*, void*, size_t, int, Comm, Stream))               \
+#define OPWRIGHT_NCCL_FUNCTIONS(F)                                       \
+  F(GetVersion, (int*))                                                  \
+  F(GetUniqueId, (UniqueId*))                                            \
+  F(CommInitRankConfig, (Comm*, int, UniqueId, int, Config*))            \
+  F(CommGetAsyncError, (Comm, int*))                                     \
+  F(CommAbort, (Comm))                                                   \
+  F(MemAlloc, (void**, size_t))                                          \
+  F(MemFree, (void*))                                                    \
+  F(AllReduce, (const void*, void*, size_t, int, int, Comm, Stream))     \
+  F(AllGather, (const void*, void*, size_t, int, Comm, Stream))          \
+  F(ReduceScatter, (const void*, void*, size_t, int, int, Comm, Stream)) \
+  F(AlltoAll, (const void*, void*, size_t, int, Comm, Stream))           \
   F(Broadcast, (const void*, void*, size_t, int, int, Comm, Stream))
 
 }  // namespace opwright_nccl

@@ -43,8 +43,8 @@ class Numbers {
                         double weight) const;
   // Writes one number.
   opwright::Status Put(Stream stream, Address to, double number) const;
-  // Writes memory of parts into a tensor; a mean is divided by the number at `sum`, or where that is
-  // 0 by `divisor`.
+  // Writes memory of parts into a tensor; a mean is divided by the number at `sum`, or where that
+  // is 0 by `divisor`.
   opwright::Status Unpack(Stream stream, Address from, void* out, const Layout& layout, Address sum,
                           double divisor) const;
 

@@ -53,10 +53,13 @@ struct StartKernel : CollectiveKernel {
     auto* memory = reinterpret_cast<void*>(bucket.memory.address());
     const auto count = static_cast<size_t>(n + (is_weighted ? 1 : 0));
     bucket.is_under_way = true;
-    bucket.unpack = [this, &bucket](const opwright::RunContext& run) { return Finish(run, bucket); };
+    bucket.unpack = [this, &bucket](const opwright::RunContext& run) {
+      return Finish(run, bucket);
+    };
     return group->Begin(ctx, kAllReduce, bucket.fork, [&](Comm comm, Stream own) {
       if (count == 0) return kSuccess;
-      return Nccl().AllReduce(memory, memory, count, numbers.type(), numbers.operation(), comm, own);
+      return Nccl().AllReduce(memory, memory, count, numbers.type(), numbers.operation(), comm,
+                              own);
     });
   }
 
@@ -93,9 +96,7 @@ struct AllReduceKernel : StartKernel<T> {
 
 template <typename T>
 struct WaitKernel {
-  static void Configure(opwright::KernelOptions& options) {
-    CollectiveKernel::Configure(options);
-  }
+  static void Configure(opwright::KernelOptions& options) { CollectiveKernel::Configure(options); }
   Status Prepare(opwright::PrepareContext& ctx, const opwright::NoAttrs&) {
     if (FindGroup("world") == nullptr) {
       return Status::Unsupported("processes that NCCL connects");
@@ -148,8 +149,7 @@ struct ReduceScatterKernel : CollectiveKernel {
 }  // namespace
 }  // namespace opwright_nccl
 
-#define OPWRIGHT_NCCL_NUMBERS \
-  opwright::Float16, opwright::BFloat16, float, double, int32_t, int64_t
+#define OPWRIGHT_NCCL_NUMBERS opwright::Float16, opwright::BFloat16, float, double, int32_t, int64_t
 OPWRIGHT_REGISTER_KERNEL_FOR("dist.all_reduce", "cuda", opwright_nccl::AllReduceKernel,
                              OPWRIGHT_NCCL_NUMBERS);
 OPWRIGHT_REGISTER_KERNEL_FOR("dist.all_reduce_start", "cuda", opwright_nccl::StartKernel,

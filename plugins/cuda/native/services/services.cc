@@ -32,8 +32,8 @@ void Leave(void* device, void* before) {
 }
 
 int32_t Wait(void* device, void* stream, char* message, uint64_t message_bytes) {
-  return opwright::detail::AtBorder(
-      message, message_bytes, [&] { return Of(device).Wait(static_cast<CUstream>(stream)); });
+  return opwright::detail::AtBorder(message, message_bytes,
+                                    [&] { return Of(device).Wait(static_cast<CUstream>(stream)); });
 }
 
 void Lose(void* device, const char* text) { Of(device).Lose(text); }

@@ -58,6 +58,7 @@ class _Info(ctypes.Structure):
 
 @cache
 def library() -> ctypes.CDLL:
+    """Return the launcher, opened at the first call."""
     # An editable install keeps compiled files in a folder of their own.
     package = find_spec("opwright_cuda")
     for folder in (package and package.submodule_search_locations) or ():

@@ -33,7 +33,9 @@ def examine() -> Examination:
     if n == 1:
         answer, text = ask("try")
         facts["self-test"] = "one GPU connects with itself; another one is needed for more"
-        return Examination(facts, f"one GPU must connect with itself, got: {text}" if answer else "")
+        return Examination(
+            facts, f"one GPU must connect with itself, got: {text}" if answer else ""
+        )
     return _test(facts)
 
 

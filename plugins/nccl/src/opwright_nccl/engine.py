@@ -164,7 +164,9 @@ class NcclEngine(Engine):
                 answer, text = 1, f"not all processes came within {self._deadline_s:g} s. {LONGER}"
             time.sleep(_NAP_S)
         if answer == 1:
-            raise DistError(f"group {name!r}: NCCL cannot connect the processes: {text}{_hint(text)}")
+            raise DistError(
+                f"group {name!r}: NCCL cannot connect the processes: {text}{_hint(text)}"
+            )
         self._watcher.add(name, place, members)
         if not self._watcher.is_alive():
             self._watcher.start()

@@ -126,8 +126,9 @@ class _Handler(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         """Answer until the other side closes."""
+        self.server.connections.add(self.connection)
         try:
-            hello = _read(self.rfile)
+            hello = _read(self.rfile, longest=0)
             if hello is None or not hmac.compare_digest(
                 str(hello[0].get("token", "")), self.server.token
             ):
@@ -138,8 +139,10 @@ class _Handler(socketserver.StreamRequestHandler):
             _write(self.wfile, {})
             while (request := _read(self.rfile)) is not None:
                 self._answer(*request)
-        except (OSError, ValueError):
+        except (OSError, ValueError, LookupError):
             return  # as if it had closed
+        finally:
+            self.server.connections.discard(self.connection)
 
     def finish(self) -> None:
         """Note that a process has gone: it said goodbye before, or it is lost."""
@@ -177,6 +180,7 @@ class _Server(socketserver.ThreadingTCPServer):
     def __init__(self, address: str, token: str) -> None:
         self.token = token
         self.table = Table()
+        self.connections: set[socket.socket] = set()
         super().__init__((address, 0), _Handler)
 
 
@@ -216,7 +220,7 @@ class Store(Meeting):
         """Return the variables with which a process is started."""
         host, port = self._server.server_address[:2]
         return {
-            STORE_VARIABLE: f"{str(host)}:{port}",
+            STORE_VARIABLE: f"{host!s}:{port}",
             TOKEN_VARIABLE: self._server.token,
             RANK_VARIABLE: str(rank),
             RANKS_VARIABLE: str(self.size),
@@ -227,6 +231,9 @@ class Store(Meeting):
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+        for connection in list(self._server.connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 class Connection:
@@ -254,6 +261,7 @@ class Connection:
         except (OSError, ValueError) as error:
             raise self._fault(str(error)) from error
         if answer is None:
+            self.close()
             raise self._fault("it refused the token")
 
     def gather(
@@ -285,7 +293,8 @@ class Connection:
         """Close it, which the others learn where it is that of a process."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._file.close()
+        with contextlib.suppress(OSError):
+            self._file.close()
         self._socket.close()
 
     def _ask(
@@ -318,14 +327,14 @@ def _write(file: Any, message: Mapping[str, Any], data: bytes = b"") -> None:
     file.flush()
 
 
-def _read(file: Any) -> tuple[dict[str, Any], bytes] | None:
+def _read(file: Any, longest: int = _LONGEST_DATA) -> tuple[dict[str, Any], bytes] | None:
     """Return a message and its data; None where the other side has closed."""
     line = file.readline(_LONGEST_LINE)
     if not line:
         return None
     message = json.loads(line)
-    n_bytes = message.pop("bytes")
-    if not isinstance(n_bytes, int) or not 0 <= n_bytes <= _LONGEST_DATA:
+    n_bytes = message.pop("bytes", None) if isinstance(message, dict) else None
+    if not isinstance(n_bytes, int) or not 0 <= n_bytes <= longest:
         raise ValueError(f"a message must say how many bytes follow, got {n_bytes!r}")
     data = file.read(n_bytes)
     if len(data) < n_bytes:

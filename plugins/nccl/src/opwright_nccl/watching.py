@@ -139,8 +139,8 @@ class Watcher(threading.Thread):
                 "alone. Start all again from the last checkpoint"
             )
         keys = [f"plan/{progress.first[0]}", f"plan/{progress.other[0]}"]
-        texts, _ = self._store.get(keys)
-        return describe_difference(*((text or "").splitlines() for text in texts), other)
+        (mine, theirs), _ = self._store.get(keys)
+        return describe_difference((mine or "").splitlines(), (theirs or "").splitlines(), other)
 
 
 def describe_difference(mine: Sequence[str], theirs: Sequence[str], other: int) -> str:
@@ -165,7 +165,5 @@ def format_ranks(ranks: Sequence[int]) -> str:
 
 def format_ended(ranks: Sequence[int]) -> str:
     """Return who has ended before a collective."""
-    return f"{format_ranks(ranks)} {'has' if len(ranks) == 1 else 'have'} ended before this collective"
-
-
-
+    verb = "has" if len(ranks) == 1 else "have"
+    return f"{format_ranks(ranks)} {verb} ended before this collective"

@@ -144,19 +144,18 @@ EMULATED cuDriverGetVersion(int* version) {
   return 0;
 }
 EMULATED cuGetErrorName(int result, const char** name) {
-  static const std::map<int, const char*> names = {{kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
-                                                   {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
-                                                   {kNoDevice, "CUDA_ERROR_NO_DEVICE"},
-                                                   {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
-                                                   {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
-                                                   {kNotFound, "CUDA_ERROR_NOT_FOUND"},
-                                                   {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
-                                                   {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"},
-                                                   {kCaptureUnjoined,
-                                                    "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
-                                                   {kCaptureIsolation,
-                                                    "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"},
-                                                   {kCapturedEvent, "CUDA_ERROR_CAPTURED_EVENT"}};
+  static const std::map<int, const char*> names = {
+      {kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
+      {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {kNoDevice, "CUDA_ERROR_NO_DEVICE"},
+      {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
+      {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
+      {kNotFound, "CUDA_ERROR_NOT_FOUND"},
+      {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+      {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"},
+      {kCaptureUnjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
+      {kCaptureIsolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"},
+      {kCapturedEvent, "CUDA_ERROR_CAPTURED_EVENT"}};
   const auto found = names.find(result);
   *name = found == names.end() ? nullptr : found->second;
   return found == names.end() ? kInvalidValue : 0;

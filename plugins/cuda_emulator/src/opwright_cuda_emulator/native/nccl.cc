@@ -135,8 +135,10 @@ Shared& Of(void* comm) { return *static_cast<Shared*>(comm); }
 
 template <typename T>
 T Join(int operation, T a, T b) {
-  if (operation == 2) return std::is_floating_point_v<T> ? static_cast<T>(std::fmax(a, b)) : a > b ? a : b;
-  if (operation == 3) return std::is_floating_point_v<T> ? static_cast<T>(std::fmin(a, b)) : a < b ? a : b;
+  if (operation == 2)
+    return std::is_floating_point_v<T> ? static_cast<T>(std::fmax(a, b)) : a > b ? a : b;
+  if (operation == 3)
+    return std::is_floating_point_v<T> ? static_cast<T>(std::fmin(a, b)) : a < b ? a : b;
   if constexpr (std::is_integral_v<T>) {
     using U = std::make_unsigned_t<T>;
     return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
@@ -167,8 +169,8 @@ void Reduce(const Communicator& comm, const Call& call, size_t bytes, char* to) 
   if (call.type == 8) JoinSlots<double>(comm, operation, bytes, to);
 }
 
-// Gives each process the same bytes of all, slot after slot: give(at, n) fills this one's, take(at, n)
-// reads all of them.
+// Gives each process the same bytes of all, slot after slot: give(at, n) fills this one's, take(at,
+// n) reads all of them.
 template <typename Give, typename Take>
 void InSlots(Communicator* comm, size_t bytes, const Give& give, const Take& take) {
   for (size_t at = 0; at < bytes; at += kSlotBytes) {
@@ -220,8 +222,8 @@ std::string Run(const Shared& comm, const Call& call, const char* sent, char* re
   if (!comm->Meet()) return "";
   for (int i = 1; i < comm->size; ++i) {
     if (std::memcmp(&comm->members[i].call, &comm->members[0].call, sizeof(Call)) == 0) continue;
-    comm->error.store(Fail(kInvalidUsage, "rank 0 and rank " + std::to_string(i) +
-                                              " call unlike collectives"));
+    comm->error.store(
+        Fail(kInvalidUsage, "rank 0 and rank " + std::to_string(i) + " call unlike collectives"));
     return "";
   }
   if (!comm->Meet()) return "";
@@ -287,9 +289,12 @@ EMULATED ncclGetVersion(int* version) {
   return kSuccess;
 }
 extern "C" __attribute__((visibility("default"))) const char* ncclGetErrorString(int code) {
-  static const char* const texts[] = {"no error",         "unhandled cuda error",
-                                      "unhandled system error", "internal error",
-                                      "invalid argument", "invalid usage",
+  static const char* const texts[] = {"no error",
+                                      "unhandled cuda error",
+                                      "unhandled system error",
+                                      "internal error",
+                                      "invalid argument",
+                                      "invalid usage",
                                       "remote process exited or there was a network error",
                                       "NCCL operation in progress"};
   return code >= 0 && code <= kInProgress ? texts[code] : "unknown result code";

@@ -8,7 +8,8 @@ using opwright_nccl::Progress;
 
 namespace {
 
-// ---- Codes: what travels in the place of a number ------------------------------------------------
+// ---- Codes: what travels in the place of a number
+// ------------------------------------------------
 
 struct Plain {
   template <typename A>
@@ -77,8 +78,8 @@ using Least = Ordered<false>;
 
 }  // namespace
 
-// A tensor is [outer, parts, run], memory of parts [parts, outer, run]. Each thread takes elements of
-// the latter; where one lies in the tensor:
+// A tensor is [outer, parts, run], memory of parts [parts, outer, run]. Each thread takes elements
+// of the latter; where one lies in the tensor:
 OW_INLINE int64_t PlaceInTensor(int64_t i, int64_t outer, int64_t parts, int64_t run) {
   if (parts == 1) return i;
   const int64_t at = i % run;
@@ -86,7 +87,7 @@ OW_INLINE int64_t PlaceInTensor(int64_t i, int64_t outer, int64_t parts, int64_t
   return ((row % outer) * parts + row / outer) * run + at;
 }
 
-#define OPWRIGHT_NCCL_EACH(i, n)                                                      \
+#define OPWRIGHT_NCCL_EACH(i, n)                                                       \
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; \
        i += static_cast<int64_t>(gridDim.x) * blockDim.x)
 
@@ -138,7 +139,8 @@ __global__ void put_part(int64_t* part, const int64_t* rows, int32_t rank, int32
   part[2] = total;
 }
 
-// ---- How far collectives are ---------------------------------------------------------------------
+// ---- How far collectives are
+// ---------------------------------------------------------------------
 
 __global__ void begin(Progress* progress, int32_t operation) {
   volatile Progress& of_group = *progress;

@@ -1,0 +1,120 @@
+"""The store: bytes are exchanged in order of ranks, and whoever does not come is named."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from opwright_dist import DistError
+from opwright_nccl import launcher
+from opwright_nccl.store import GOODBYE, Connection, Store
+
+N = 3
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    opened = Store(N)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def connections(store: Store) -> Iterator[list[Connection]]:
+    opened = [Connection(store.environment(rank), rank) for rank in range(N)]
+    yield opened
+    for connection in opened:
+        connection.close()
+
+
+def test_all_get_what_all_give_in_the_order_of_the_group(connections: list[Connection]) -> None:
+    members, results = [2, 0, 1], {}
+
+    def give(rank: int) -> None:
+        place = members.index(rank)
+        answer = connections[rank].gather("key", place, members, b"%d" % rank * rank, 30.0)
+        results[rank] = answer
+
+    threads = [threading.Thread(target=give, args=(rank,)) for rank in range(N)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [results[rank] for rank in range(N)] == [([b"22", b"", b"1"], [], {})] * N
+
+
+def test_whoever_does_not_come_is_named(connections: list[Connection]) -> None:
+    first, *_ = connections
+    assert first.gather("key", 0, range(N), b"", 0.05) == ([], [1, 2], {})
+
+
+def test_whoever_ends_is_noticed_at_once(store: Store, connections: list[Connection]) -> None:
+    first, second, third = connections
+    second.close()
+    parts, missing, ended = first.gather("key", 0, range(N), b"", 30.0)
+    assert (parts, missing, ended) == ([], [1, 2], {1: "lost"})
+    third.say_goodbye()
+    _, ended = first.get([])
+    assert ended == {1: "lost", 2: "finished"}
+    assert store.finalized == {2}
+
+
+def test_processes_that_have_finished_wait_for_each_other(connections: list[Connection]) -> None:
+    first, second, _ = connections
+    second.say_goodbye()
+    _, missing, _ = first.gather(GOODBYE, 0, [0, 1], b"", 0.05)
+    assert missing == [1]  # it waited for the one that had said so
+
+
+def test_texts_are_kept(connections: list[Connection]) -> None:
+    first, second, _ = connections
+    first.put("plan/1", "dist.barrier() of float32 [3]\n")
+    assert second.get(["plan/1", "plan/2"])[0] == ["dist.barrier() of float32 [3]\n", None]
+
+
+def test_a_wrong_token_is_refused(store: Store) -> None:
+    variables = store.environment(0) | {"OPWRIGHT_NCCL_TOKEN": "guessed"}
+    with pytest.raises(DistError, match="it refused the token"):
+        Connection(variables, 0)
+    assert store.joined == set()
+
+
+def test_what_is_no_message_ends_its_connection_alone(store: Store) -> None:
+    host, _, port = store.environment(0)["OPWRIGHT_NCCL_STORE"].rpartition(":")
+    for line in (b"GET / HTTP/1.1\r\n", b'{"bytes": -1}\n', b"[]\n", json.dumps({}).encode()):
+        with socket.create_connection((host, int(port))) as stranger:
+            stranger.sendall(line + b"\n")
+            assert stranger.recv(1) == b""
+    Connection(store.environment(0), 0).close()
+
+
+def test_a_store_that_is_closed_is_named() -> None:
+    opened = Store(1)
+    variables = opened.environment(0)
+    connection = Connection(variables, 0)
+    opened.close()
+    with pytest.raises(DistError, match="the store of the run must be reachable at 127.0.0.1:"):
+        Connection(variables, 0)
+    with pytest.raises(DistError, match="the launcher keeps it open until all processes have"):
+        connection.put("key", "value")
+    connection.close()
+
+
+def test_an_address_of_another_machine_is_refused() -> None:
+    with pytest.raises(DistError, match="the address must be one of this machine, got '192.0.2.1'"):
+        Store(1, "192.0.2.1")
+
+
+def test_a_process_without_a_gpu_is_refused_before_it_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.setenv("OPWRIGHT_NCCL_LIBRARY", "is not opened")
+    assert launcher.main(["run", "-n", "3", str(script)]) == 1
+    assert "each of 3 processes needs a GPU of its own, got" in capsys.readouterr().err
