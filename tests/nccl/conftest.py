@@ -10,17 +10,11 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
+sys.path.insert(0, str(Path(__file__).parent))  # what lies beside this file
+
+from launching import EMULATED, run_script
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
-
-EMULATED = f"""
-import sys
-sys.path.insert(0, {str(HERE)!r})
-import emulated_nccl
-emulated = emulated_nccl.start()
-"""
-
-LAUNCH = "import sys; from opwright_{engine}.launcher import main; sys.exit(main())"
 
 
 @pytest.fixture(scope="session")
@@ -33,21 +27,6 @@ def emulated_library(emulator_folder: Path) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
-
-
-def run_script(
-    path: Path, engine: str, ranks: int, environment: dict[str, str]
-) -> subprocess.CompletedProcess[str]:
-    """Run a script in some processes that a launcher starts."""
-    command = [sys.executable, "-c", LAUNCH.format(engine=engine), "run", "-n", str(ranks)]
-    return subprocess.run(
-        [*command, str(path)],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
 
 
 @pytest.fixture

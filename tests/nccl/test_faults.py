@@ -126,13 +126,14 @@ def test_a_rank_that_does_not_come_is_named_after_the_deadline(run) -> None:
 known = compiled("all_reduce")
 for _ in range(3):
     known(x=X)
+dist.set_deadline(3)
 if r == 1:
     time.sleep(60)
 tell(known, x=X)
 raise SystemExit(1)
 """
-    done = run(HEAD + script, 3, deadline=2.0)
-    text = "group 'world': rank 1 did not come within 2 s"
+    done = run(HEAD + script, 3)
+    text = "group 'world': rank 1 did not come within 3 s"
     assert done.stdout.count(text) == 2, done.stdout + done.stderr
 
 
@@ -155,7 +156,7 @@ def test_a_rank_that_goes_on_after_the_others_have_ended_is_named(run) -> None:
 
 
 def test_a_process_that_ends_without_goodbye_is_a_failure(run) -> None:
-    done = run(HEAD + "if r == 1:\n    os._exit(0)\n", 2, deadline=5.0)
+    done = run(HEAD + "if r == 1:\n    os._exit(0)\n", 2)
     assert done.returncode == 1
     assert "before it had said goodbye to the others, as by os._exit" in done.stderr
 

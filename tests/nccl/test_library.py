@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from opwright_dist import DistError, get_engine
-from opwright_nccl import library
+from opwright_nccl import doctor, library
 
 
 def has_wheel() -> bool:
@@ -51,7 +51,7 @@ assert len(ids) == 3 and all(len(each) == 128 and any(each) for each in ids)
 
 
 @real
-@pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="it connects where there is a GPU")
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="it connects where there is a GPU")
 def test_the_reason_why_it_cannot_connect_is_its_own() -> None:
     code = """
 from opwright_nccl.library import ask, open_library
@@ -78,9 +78,28 @@ print(dist.rank(), dist.size(), dist.current_world().engine.describe(), dist.gat
 @real
 def test_doctor_prints_the_version_and_why_no_self_test_ran() -> None:
     code = "from opwright_nccl.doctor import examine; print(*examine().facts.values())"
-    done = run_alone(code, OPWRIGHT_CUDA_DRIVER="/nowhere/libcuda.so")
+    done = run_alone(code)
     assert "NCCL 2." in done.stdout, done.stdout + done.stderr
-    assert "not run: CUDA: NVIDIA's driver is not installed here" in done.stdout
+    assert "not run: there is no /dev/nvidia0" in done.stdout or "GPU" in done.stdout
+
+
+def test_doctor_finds_nothing_wrong_where_the_wheel_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(library.LIBRARY_VARIABLE, raising=False)
+    monkeypatch.setattr(library, "_find_in_wheel", lambda: None)
+    facts, reason, _ = doctor.examine()
+    assert "NCCL must be installed" in facts["library"]
+    assert reason == ""
+
+
+def test_doctor_says_what_is_wrong_with_a_library(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(library.LIBRARY_VARIABLE, str(tmp_path / "libnccl.so.2"))
+    _, reason, advice = doctor.examine()
+    assert "libnccl.so.2: cannot open shared object file" in reason
+    assert advice == "pip install nvidia-nccl-cu13"
 
 
 def test_a_missing_library_names_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:

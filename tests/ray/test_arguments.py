@@ -26,7 +26,7 @@ def nothing() -> None:
         ({"max_failures": -2}, AttributeValueError, "max_failures must be at least -1, got -2"),
         ({"keep": 0}, AttributeValueError, "keep must be at least 1, got 0"),
         ({"deadline_s": 0}, AttributeValueError, "deadline_s must be a finite time of more than 0"),
-        ({"engine": "nccl"}, DistError, "engine: no installed package.*pip install opwright-nccl"),
+        ({"engine": "gloo"}, DistError, "engine: no installed package.*pip install opwright-gloo"),
         ({"engine": "mpj"}, DistError, "got 'mpj'; did you mean 'mpi'"),
     ],
 )

@@ -5,13 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Final
 
 from opwright.commands import Examination
-from opwright.errors import OpwrightError
-from opwright_cuda.services import count_gpus
 from opwright_dist import DistError
-from opwright_nccl.library import INSTALL, ask, call, open_library
+from opwright_nccl.library import INSTALL, ask, call, find_library, open_library
 
 _SELF_TEST: Final = ("run", "-n", "2", "-m", "opwright_dist.self_test", "cuda")
 _LAUNCH: Final = "import sys; from opwright_nccl.launcher import main; sys.exit(main(sys.argv[1:]))"
@@ -21,14 +20,17 @@ def examine() -> Examination:
     """Find the library, ask for its version and an id, and have two GPUs meet where there are."""
     facts = {}
     try:
+        find_library()
+    except DistError as error:  # its wheel may be left out
+        return Examination({"library": str(error)})
+    try:
         path = open_library()
         facts["library"] = f"NCCL {call('version')}, {path}"
     except DistError as error:
         return Examination(facts, str(error), INSTALL)
-    try:
-        n = count_gpus()
-    except OpwrightError as error:
-        facts["self-test"] = f"not run: {error}"
+    n = _count_gpus()
+    if n == 0:
+        facts["self-test"] = "not run: there is no /dev/nvidia0, which NVIDIA's driver makes"
         return Examination(facts)
     if n == 1:
         answer, text = ask("try")
@@ -37,6 +39,11 @@ def examine() -> Examination:
             facts, f"one GPU must connect with itself, got: {text}" if answer else ""
         )
     return _test(facts)
+
+
+def _count_gpus() -> int:
+    """Return how many GPUs the system shows; the driver is left alone until the self-test."""
+    return sum(path.name[6:].isdecimal() for path in Path("/dev").glob("nvidia*"))
 
 
 def _test(facts: dict[str, str]) -> Examination:

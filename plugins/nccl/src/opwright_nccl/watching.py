@@ -22,6 +22,8 @@ _ASK_S: Final = 0.5
 _ANSWER_S: Final = 0.5
 """How long it waits at the deadline for others that came as late as it could be."""
 
+_JOIN_S: Final = 5.0
+
 LONGER: Final = "A longer deadline: opwright_dist.set_deadline, or OPWRIGHT_DIST_DEADLINE"
 
 
@@ -64,7 +66,7 @@ class Watcher(threading.Thread):
     def stop(self) -> None:
         """End watching."""
         self._stopped.set()
-        self.join()
+        self.join(_JOIN_S)
 
     def run(self) -> None:
         """Look until stopped."""

@@ -29,7 +29,8 @@ class OpwrightTrainer:
         How many workers; or the least and the most, between which Ray chooses by what the cluster
         has, and chooses anew at each restart.
     engine : str
-        What connects them: ``"mpi"``, of opwright-mpi, or another of opwright-dist's engines.
+        What connects them: ``"mpi"``, of opwright-mpi, ``"nccl"``, of opwright-nccl, or another of
+        opwright-dist's engines.
     max_failures : int, at least -1
         How many times Ray starts the workers again; -1 for always.
     config : mapping, optional

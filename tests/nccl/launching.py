@@ -1,0 +1,34 @@
+"""Starts scripts in several processes, with a launcher."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+EMULATED = f"""
+import sys
+sys.path.insert(0, {str(HERE)!r})
+import emulated_nccl
+emulated = emulated_nccl.start()
+"""
+
+LAUNCH = "import sys; from opwright_{engine}.launcher import main; sys.exit(main())"
+
+
+def run_script(
+    path: Path, engine: str, ranks: int, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a script in some processes that a launcher starts."""
+    command = [sys.executable, "-c", LAUNCH.format(engine=engine), "run", "-n", str(ranks)]
+    return subprocess.run(
+        [*command, str(path)],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )

@@ -1,0 +1,221 @@
+"""What several processes run: the same on emulated GPUs and on those of a machine."""
+
+from __future__ import annotations
+
+VALUES = """
+import numpy as np
+import opwright as ow
+import opwright_dist as dist
+
+r, n = dist.rank(), dist.size()
+
+
+class Ops:
+    def __getattr__(self, name):
+        def run(x, rows=None, **attrs):
+            slots = {"x": "x"} if rows is None else {"x": "x", "rows": "rows"}
+            network = ow.Network([ow.Operator(f"dist.{name}", out="out", **slots, **attrs)])
+            feeds = {"x": x} if rows is None else {"x": x, "rows": rows}
+            call = network.compile(
+                feed=list(feeds), fetch=["out"], device="cuda", scope=ow.Scope()
+            )
+            results = [call(**feeds)[0] for _ in range(3)]  # launched, recorded, replayed
+            assert network.placement().graph_refusal == "", network.placement()
+            np.testing.assert_array_equal(results[0], results[1])
+            np.testing.assert_array_equal(results[0], results[2])
+            return results[0]
+        return run
+
+
+ops = Ops()
+
+
+def same(result, wanted):
+    np.testing.assert_array_equal(result, wanted)
+"""
+
+REDUCTIONS = """
+for size in (1, 3, 20_003):
+    for dtype in ("float16", "float32", "float64", "int32", "int64"):
+        draw = [np.random.default_rng(k).integers(-5, 6, size) for k in range(n)]
+        own = draw[r].astype(dtype)
+        same(ops.all_reduce(own), sum(draw).astype(dtype))
+        if size == 1:
+            continue
+        same(ops.all_reduce(own, reduce="max"), np.max(draw, axis=0).astype(dtype))
+        same(ops.all_reduce(own, reduce="min"), np.min(draw, axis=0).astype(dtype))
+        if dtype.startswith("float"):
+            mean = (sum(draw).astype(np.float64) / n).astype(dtype)
+            np.testing.assert_allclose(ops.all_reduce(own, reduce="mean"), mean, rtol=1e-3)
+print("good")
+"""
+
+EXACT = """
+# 2049 lies between two float16: summed in 16 bits one by one, the ones would be lost.
+own = np.array([2048 if r == 0 else 1], np.float16)
+same(ops.all_reduce(own), np.array([2048 + n - 1], np.float16))
+nan = np.array([np.nan if r == 1 else 5, -0.0, r, -np.inf, -r - 1.5], np.float32)
+wanted = np.max([[np.nan, 0, k, -np.inf, -k - 1.5] for k in range(n)], axis=0)
+same(ops.all_reduce(nan, reduce="max"), wanted.astype(np.float32))
+wanted = np.min([[np.nan, 0, k, -np.inf, -k - 1.5] for k in range(n)], axis=0)
+same(ops.all_reduce(nan.astype(np.float64), reduce="min"), wanted)
+print("good")
+"""
+
+MOVEMENTS = """
+base = np.arange(2 * n * 3, dtype=np.float32).reshape(2 * n, 3)
+all_parts = [base + 100 * k for k in range(n)]
+mine, total = all_parts[r], sum(all_parts)
+rows = slice(2 * r, 2 * r + 2)
+turned = np.ascontiguousarray(mine.T)
+same(ops.all_gather(mine), np.concatenate(all_parts))
+same(ops.all_gather(mine, axis=1), np.concatenate(all_parts, axis=1))
+same(ops.reduce_scatter(mine), total[rows])
+same(ops.reduce_scatter(turned, axis=1), total.T[:, rows])
+same(ops.reduce_scatter(turned.astype(np.float16), axis=1), total.T[:, rows].astype(np.float16))
+same(ops.reduce_scatter(mine, reduce="max"), all_parts[-1][rows])
+same(ops.all_to_all(mine), np.concatenate([part[rows] for part in all_parts]))
+same(ops.all_to_all(turned, axis=-1), np.concatenate([part.T[:, rows] for part in all_parts], 1))
+for root in range(n):
+    same(ops.broadcast(mine, root=root), all_parts[root])
+same(ops.broadcast(mine > 100, root=n - 1), all_parts[n - 1] > 100)
+same(ops.barrier(mine), mine)
+same(ops.all_reduce(np.zeros((0, 3), np.float32)), np.zeros((0, 3), np.float32))
+
+# Rows weigh a mean alone.
+batch = np.ones((r + 2, 1), np.float32)
+weighted = {"rows": batch, "unequal_rows": "weight"}
+same(ops.all_reduce(mine, **weighted), total)
+average = sum((k + 2) * part for k, part in enumerate(all_parts)) / sum(range(2, n + 2))
+np.testing.assert_allclose(ops.all_reduce(mine, reduce="mean", **weighted), average, rtol=1e-6)
+
+assert dist.gather(b"a" * r) == [b"a" * k for k in range(n)]
+dist.new_group("turned", range(n - 1, -1, -1))
+assert dist.rank("turned") == n - 1 - r
+same(ops.all_gather(mine, group="turned"), np.concatenate(all_parts[::-1]))
+assert dist.gather(b"%d" % r, "turned") == [b"%d" % k for k in range(n - 1, -1, -1)]
+print("good")
+"""
+
+TRAINING = """
+import hashlib
+import numpy as np
+import opwright as ow
+import opwright_dist as dist
+from opwright_nn import layers, optimizer
+
+r, n = dist.rank(), dist.size()
+X = np.random.default_rng(0).normal(size=(16, 8)).astype(np.float32)
+Y = X.sum(axis=1, keepdims=True)
+
+
+def train(parallel, x_rows, y_rows, options, **choice):
+    main, startup = ow.Program(seed=1), ow.Program(seed=1)
+    device = "cuda" if parallel else "cpu"
+    with ow.program_guard(main, startup):
+        x, y = layers.data("x", [None, 8]), layers.data("y", [None, 1])
+        error = layers.fc(layers.fc(x, 64, activation="tanh"), 1) - y
+        loss = layers.mean(error * error)
+        pairs = ow.append_backward([loss])
+        if parallel:
+            pairs = dist.data_parallel(pairs, **choice)
+        optimizer.Adam(0.01).apply_gradients(pairs)
+        if parallel:
+            dist.share_startup(startup)
+    scope = ow.Scope()
+    ow.Network(startup.global_block()).compile(fetch=[], device=device, scope=scope)()
+    if parallel:
+        dist.broadcast_state(main, scope, device=device)
+    context = ow.current_context().with_options(options)
+    with ow.context_guard(context):
+        network = ow.Network(main.global_block())
+        step = network.compile(feed=[x, y], fetch=[loss], device=device, scope=scope)
+        for _ in range(10):
+            step(x=x_rows, y=y_rows)
+    placement = network.placement()
+    if parallel:
+        assert placement.graph_refusal == "", placement
+        kernels = {name.partition("/")[0] for name in placement.kernels}
+        assert kernels == {"cuda"}, placement
+    return [scope.find_var(p.name).numpy() for p, _ in pairs]
+
+
+whole = train(False, X, Y, {})
+part = slice(r * 16 // n, (r + 1) * 16 // n)
+for size in (1, 2 << 20):
+    result = train(True, X[part], Y[part], {"dist.bucket_bytes": size})
+    for ours, wanted in zip(result, whole):
+        np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=1e-5)
+    bits = hashlib.sha256(b"".join(p.tobytes() for p in result)).hexdigest()
+    assert len(set(dist.gather(bits.encode()))) == 1, "the processes differ"
+
+cut = [0, *(3 + 2 * k for k in range(n - 1)), 16]
+part = slice(cut[r], cut[r + 1])
+weighted = train(True, X[part], Y[part], {}, unequal_rows="weight")
+for ours, wanted in zip(weighted, whole):
+    np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=1e-5)
+print("good")
+"""
+
+MODEL = """
+import numpy as np
+import opwright_dist as dist
+import opwright_nn as nn
+
+ROWS = np.random.default_rng(0).normal(size=(60, 6)).astype(np.float32)
+DATA = {"x": ROWS, "y": ROWS.sum(axis=1, keepdims=True)}
+
+
+def build(parallel, device):
+    model = nn.Model(data_parallel=parallel, device=device)
+    hidden = model.dropout(model.tanh(model.fc_layer("x", 16)), 0.3)
+    error = model.fc_layer(hidden, 1) - model.input("y")
+    model.minimize(model.mean(error * error), nn.optimizer.Adam(0.01))
+    return model
+
+
+def values(model):
+    return [model.scope.var(p.name).numpy() for p in model.parameters]
+
+
+for choice, size in (("refuse", 12), ("weight", 10)):
+    whole, model = build(None, "cpu"), build(nn.DataParallel(unequal_rows=choice), "cuda")
+    wanted, history = [
+        nn.train(each, DATA, epochs=2, batch_size=size, seed=2, progress=False)
+        for each in (whole, model)
+    ]
+    np.testing.assert_allclose(history["loss"], wanted["loss"], rtol=1e-4)
+    for own, all_rows in zip(values(model), values(whole)):
+        np.testing.assert_allclose(own, all_rows, rtol=1e-4, atol=1e-5)
+    every = dist.gather(b"".join(value.tobytes() for value in values(model)))
+    assert len(set(every)) == 1, "the processes differ"
+print("good")
+"""
+
+ALONE = """
+import numpy as np
+import opwright as ow
+import opwright_dist as dist
+
+x = np.arange(24, dtype=np.float32).reshape(4, 6)
+for dtype in ("float16", "float32", "float64", "int32", "int64"):
+    for name, attrs in (
+        ("all_reduce", {}),
+        ("all_reduce", {"reduce": "mean"}),
+        ("all_reduce", {"reduce": "max"}),
+        ("all_gather", {"axis": 1}),
+        ("reduce_scatter", {"axis": 1}),
+        ("all_to_all", {}),
+        ("broadcast", {}),
+        ("barrier", {}),
+    ):
+        network = ow.Network([ow.Operator(f"dist.{name}", x="x", out="out", **attrs)])
+        call = network.compile(
+            feed=["x"], fetch=["out"], device="cuda", scope=ow.Scope(), passes=["-dist_alone"]
+        )
+        for _ in range(3):
+            np.testing.assert_array_equal(call(x=x.astype(dtype))[0], x.astype(dtype))
+        placement = network.placement()
+        assert placement.graph_refusal == "" and "cuda/nccl" in placement.kernels, placement
+print(dist.current_world().engine.describe(), "good")
+"""

@@ -1,0 +1,47 @@
+"""The same scripts on GPUs, by NVIDIA's NCCL; on_gpus.py runs them without pytest."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from launching import run_script
+from scripts import ALONE, EXACT, MODEL, MOVEMENTS, REDUCTIONS, TRAINING, VALUES
+
+pytestmark = pytest.mark.cuda
+
+
+def count_gpus() -> int:
+    if shutil.which("nvidia-smi") is None:
+        return 0
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
+    return listed.stdout.count("GPU ")
+
+
+two_gpus = pytest.mark.skipif(count_gpus() < 2, reason="needs two NVIDIA GPUs")
+
+
+def check(tmp_path: Path, script: str, ranks: int) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(script)
+    done = run_script(path, "nccl", ranks, {})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("good") == ranks
+
+
+def test_a_process_alone_connects_with_itself(tmp_path: Path) -> None:
+    check(tmp_path, ALONE, 1)
+
+
+@two_gpus
+@pytest.mark.parametrize("script", [REDUCTIONS, EXACT, MOVEMENTS])
+def test_collectives_give_what_numpy_gives(tmp_path: Path, script: str) -> None:
+    check(tmp_path, VALUES + script, 2)
+
+
+@two_gpus
+@pytest.mark.parametrize("script", [TRAINING, MODEL])
+def test_trainings_give_what_one_process_gives(tmp_path: Path, script: str) -> None:
+    check(tmp_path, script, 2)
