@@ -32,3 +32,15 @@ def run_script(
         check=False,
         timeout=300,
     )
+
+
+def run_python(script: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a script on an emulated GPU in one process, which no launcher starts."""
+    return subprocess.run(
+        [sys.executable, "-c", EMULATED + script],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )

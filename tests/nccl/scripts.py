@@ -192,6 +192,32 @@ for choice, size in (("refuse", 12), ("weight", 10)):
 print("good")
 """
 
+NARROW = """
+import numpy as np
+import opwright_dist as dist
+import opwright_nn as nn
+
+ROWS = np.random.default_rng(0).normal(size=(48, 6)).astype(np.float32)
+DATA = {"x": ROWS, "y": ROWS.sum(axis=1, keepdims=True)}
+
+
+def train(parallel, device, precision=None):
+    model = nn.Model(data_parallel=parallel, device=device, mixed_precision=precision)
+    hidden = model.batch_norm(model.fc_layer("x", 16), sync="world" if parallel else None)
+    loss = model.mean(model.mse(model.fc_layer(hidden, 1), "y"))
+    model.minimize(loss, nn.optimizer.SGD(0.01))
+    nn.train(model, DATA, epochs=2, batch_size=12, seed=2, progress=False)
+    return [model.scope.var(p.name).numpy() for p in model.parameters]
+
+
+for own, whole in zip(train(True, "cuda"), train(None, "cpu")):
+    np.testing.assert_allclose(own, whole, rtol=1e-3, atol=1e-5)
+narrow = train(True, "cuda", "float16")
+assert all(np.isfinite(value).all() for value in narrow)
+assert len(set(dist.gather(b"".join(value.tobytes() for value in narrow)))) == 1
+print("good")
+"""
+
 ALONE = """
 import numpy as np
 import opwright as ow

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from launching import EMULATED
-from scripts import MODEL, TRAINING
+from scripts import MODEL, NARROW, TRAINING
 
 from opwright_dist import get_engine
 
@@ -30,6 +30,12 @@ def test_ids_are_exchanged_over_mpi(run) -> None:
 
 def test_a_model_with_dropout_is_trained_as_by_one_process(run) -> None:
     done = run(MODEL, 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("good") == 2
+
+
+def test_batch_norm_over_all_and_gradients_in_16_bits(run) -> None:
+    done = run(NARROW, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 2
 

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "library.h"
@@ -19,6 +20,7 @@ constexpr unsigned kNonBlocking = 1;     // a stream apart from the default one
 constexpr unsigned kDisableTiming = 2;   // an event
 constexpr unsigned kPortableMapped = 3;  // host memory with an address on the GPU
 constexpr long kNapNs = 50'000;
+constexpr timespec kAbortTime{0, 50'000'000};
 constexpr const char* kNames[] = {"dist.all_reduce", "dist.all_gather",   "dist.reduce_scatter",
                                   "dist.all_to_all", "dist.broadcast",    "dist.barrier",
                                   "dist.part",       "dist.compare_plans"};
@@ -32,6 +34,11 @@ std::map<std::string, std::unique_ptr<Group>>& Groups() {
   // Never freed: work may be under way while the process ends.
   static auto* groups = new std::map<std::string, std::unique_ptr<Group>>;
   return *groups;
+}
+
+void Abort(void* device, Comm comm) {
+  const Within within(device);
+  Nccl().CommAbort(comm);
 }
 
 }  // namespace
@@ -77,7 +84,7 @@ Status Group::Check(const char* who) {
                        unusable_);
 }
 
-Status Group::Enter(const char* who, void* device, const opwright::RunContext&) {
+Status Group::Enter(const char* who, void* device) {
   OPWRIGHT_RETURN_IF_ERROR(Check(who));
   if (device_ == nullptr) return Connect(who, device);
   OPWRIGHT_ENFORCE(device == device_, who, ": group '", name, "' meets on GPU ",
@@ -102,7 +109,6 @@ Status Group::Connect(const char* who, void* device) {
                                      "pinned host memory"));
   OPWRIGHT_RETURN_IF_ERROR(
       CheckCuda(cuda.MemHostGetDevicePointer(&progress_address_, memory, 0), "mapped host memory"));
-  OPWRIGHT_RETURN_IF_ERROR(CheckCuda(cuda.StreamCreate(&stream_, kNonBlocking), "making a stream"));
   progress_ = static_cast<Progress*>(memory);
   *progress_ = Progress{};
   device_ = device;
@@ -139,17 +145,34 @@ Status Group::Settle(const char* who, const opwright::RunContext& ctx, int code)
   return Check(who);
 }
 
+Status Group::FindBeside(const opwright::RunContext& ctx, Stream* beside) {
+  auto* of_call = ctx.stream<CUstream_st>();
+  const auto make = [](Stream* stream) {
+    if (*stream != nullptr) return Status::Ok();
+    return CheckCuda(Cuda().StreamCreate(stream, kNonBlocking), "making a stream");
+  };
+  Stream& found = beside_[of_call];
+  if (found == nullptr) std::swap(found, spare_);
+  OPWRIGHT_RETURN_IF_ERROR(make(&found));
+  if (beside_.size() == 1) usual_ = of_call;
+  if (of_call == usual_) OPWRIGHT_RETURN_IF_ERROR(make(&spare_));
+  *beside = found;
+  return Status::Ok();
+}
+
 Status Group::Begin(const opwright::RunContext& ctx, Operation operation, const Fork& fork,
                     const std::function<int(Comm, Stream)>& enqueue) {
   const Driver& cuda = Cuda();
+  Stream beside = nullptr;
+  OPWRIGHT_RETURN_IF_ERROR(FindBeside(ctx, &beside));
   OPWRIGHT_RETURN_IF_ERROR(
       CheckCuda(cuda.EventRecord(fork.ready, ctx.stream<CUstream_st>()), "an event"));
-  OPWRIGHT_RETURN_IF_ERROR(CheckCuda(cuda.StreamWaitEvent(stream_, fork.ready, 0), "an event"));
+  OPWRIGHT_RETURN_IF_ERROR(CheckCuda(cuda.StreamWaitEvent(beside, fork.ready, 0), "an event"));
   OPWRIGHT_RETURN_IF_ERROR(
-      Launch(begin_, 1, 1, stream_, progress_address_, static_cast<int32_t>(operation)));
-  OPWRIGHT_RETURN_IF_ERROR(Settle(NameOf(operation), ctx, enqueue(comm_, stream_)));
-  OPWRIGHT_RETURN_IF_ERROR(Launch(end_, 1, 1, stream_, progress_address_));
-  return CheckCuda(cuda.EventRecord(fork.done, stream_), "an event");
+      Launch(begin_, 1, 1, beside, progress_address_, static_cast<int32_t>(operation)));
+  OPWRIGHT_RETURN_IF_ERROR(Settle(NameOf(operation), ctx, enqueue(comm_, beside)));
+  OPWRIGHT_RETURN_IF_ERROR(Launch(end_, 1, 1, beside, progress_address_));
+  return CheckCuda(cuda.EventRecord(fork.done, beside), "an event");
 }
 
 Status Group::End(const opwright::RunContext& ctx, const Fork& fork) {
@@ -160,6 +183,8 @@ Status Group::Compare(const opwright::RunContext& ctx, const Fork& fork, int64_t
                       Address numbers) {
   const Address all = numbers + 2 * sizeof(int64_t);
   Status status;
+  Stream beside = nullptr;
+  OPWRIGHT_RETURN_IF_ERROR(FindBeside(ctx, &beside));
   OPWRIGHT_RETURN_IF_ERROR(Begin(ctx, kComparePlans, fork, [&](Comm comm, Stream stream) {
     status = Launch(fingerprint_, 1, 1, stream, progress_address_, digest, numbers);
     if (!status.ok()) return kSuccess;
@@ -169,8 +194,8 @@ Status Group::Compare(const opwright::RunContext& ctx, const Fork& fork, int64_t
   }));
   OPWRIGHT_RETURN_IF_ERROR(std::move(status));
   OPWRIGHT_RETURN_IF_ERROR(
-      Launch(compare_, 1, 1, stream_, progress_address_, all, static_cast<int32_t>(size)));
-  OPWRIGHT_RETURN_IF_ERROR(CheckCuda(Cuda().EventRecord(fork.done, stream_), "an event"));
+      Launch(compare_, 1, 1, beside, progress_address_, all, static_cast<int32_t>(size)));
+  OPWRIGHT_RETURN_IF_ERROR(CheckCuda(Cuda().EventRecord(fork.done, beside), "an event"));
   return End(ctx, fork);
 }
 
@@ -219,8 +244,10 @@ void Group::Fail(const std::string& reason) {
   if (device_ == nullptr) return;
   // In this order: whoever waits for the GPU learns the reason as soon as the wait ends.
   Services().lose(device_, reason.c_str());
-  const Within within(device_);
-  if (comm != nullptr) Nccl().CommAbort(comm);
+  // In a thread of its own: it may wait for the GPU, which waits until it is released. NCCL's work
+  // that begins then ends at once.
+  if (comm != nullptr) std::thread(Abort, device_, comm).detach();
+  nanosleep(&kAbortTime, nullptr);
   static_cast<volatile Progress*>(progress_)->released = 1;
 }
 

@@ -59,10 +59,10 @@ class Group {
 
   // What each kernel asks first: usable, on one GPU, connected. The first one connects, which all
   // processes come to at the same place.
-  opwright::Status Enter(const char* who, void* device, const opwright::RunContext& ctx);
+  opwright::Status Enter(const char* who, void* device);
 
-  // Lets `enqueue` put NCCL's calls on the group's stream, behind what is on the call's stream; it
-  // returns NCCL's code.
+  // Lets `enqueue` put NCCL's calls on a stream of the group, behind what is on the call's stream;
+  // it returns NCCL's code.
   opwright::Status Begin(const opwright::RunContext& ctx, Operation operation, const Fork& fork,
                          const std::function<int(Comm, Stream)>& enqueue);
   // Lets the call's stream wait for that.
@@ -88,6 +88,7 @@ class Group {
   opwright::Status Check(const char* who);
   opwright::Status Connect(const char* who, void* device);
   opwright::Status LoadKernels(void* device);
+  opwright::Status FindBeside(const opwright::RunContext& ctx, Stream* beside);
   opwright::Status Settle(const char* who, const opwright::RunContext& ctx, int code);
 
   std::mutex state_mutex_;  // of what follows, up to the empty line
@@ -96,7 +97,11 @@ class Group {
   bool is_connected_ = false;
 
   void* device_ = nullptr;
-  Stream stream_ = nullptr;
+  // For each stream that calls come on, one beside it: a graph is recorded on a stream of its own,
+  // while another thread may be putting work on the usual one.
+  std::map<Stream, Stream> beside_;
+  Stream usual_ = nullptr;        // of the first call, which records nothing
+  Stream spare_ = nullptr;        // made then, so that nothing is made while a graph is recorded
   Progress* progress_ = nullptr;  // in host memory
   Address progress_address_ = 0;
   KernelHandle begin_ = nullptr;

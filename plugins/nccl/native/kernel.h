@@ -57,7 +57,7 @@ struct CollectiveKernel {
   opwright::Status Meet(const char* who, const opwright::RunContext& ctx, const Body& body) const {
     const std::lock_guard<std::mutex> lock(group->mutex);
     const Within within(device);
-    OPWRIGHT_RETURN_IF_ERROR(group->Enter(who, device, ctx));
+    OPWRIGHT_RETURN_IF_ERROR(group->Enter(who, device));
     OPWRIGHT_RETURN_IF_ERROR(body());
     return is_blocking ? Wait(ctx) : opwright::Status::Ok();
   }

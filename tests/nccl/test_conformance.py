@@ -1,0 +1,21 @@
+"""The conformance kit on the kernels of NCCL, for a process alone on an emulated GPU."""
+
+from __future__ import annotations
+
+import json
+
+from launching import run_python
+
+CHECK = """
+from opwright.cli import main
+
+sys.exit(main(["check", "opwright-nccl", "--in-process", "--json"]))
+"""
+
+
+def test_nothing_is_found_in_the_kernels(emulated_library: str) -> None:
+    done = run_python(CHECK, {"OPWRIGHT_DIST_ENGINE": "nccl"})
+    assert done.stdout, done.stderr
+    results = json.loads(done.stdout)["results"]
+    assert [found["message"] for result in results for found in result["findings"]] == []
+    assert sum(result["state"] == "passed" for result in results) >= 100
