@@ -1,4 +1,7 @@
-"""Convolutions that are not oneDNN's: groups of few channels, and windows of one pixel."""
+"""Convolutions that are not oneDNN's.
+
+Groups of few channels, windows of one pixel, and windows of 3 x 3 by Winograd's transform.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,15 @@ class Case(NamedTuple):
 
 
 AROUND = (1, 1, 1, 1)
+# Of Winograd's transform: odd and even sizes, a tile that lies partly outside, panels of any width,
+# more tiles than are at hand at once.
+TILED = [
+    Case((2, 9, 11, 48), (80, 48, 3, 3), paddings=AROUND),
+    Case((3, 8, 6, 96), (32, 96, 3, 3), paddings=(0, 2, 1, 0)),
+    Case((1, 7, 7, 32), (144, 32, 3, 3)),
+    Case((1, 40, 37, 64), (64, 64, 3, 3), paddings=AROUND),
+    Case((2, 4, 5, 64), (64, 64, 3, 3), paddings=(2, 2, 2, 2)),
+]
 CASES = [
     Case((1, 9, 7, 16), (16, 4, 3, 3), paddings=AROUND),
     Case((3, 5, 6, 8), (8, 2, 3, 3), (2, 2), AROUND),
@@ -45,6 +57,7 @@ CASES = [
     Case((3, 5, 6, 24), (40, 24, 1, 1)),
     Case((3, 5, 6, 24), (40, 24, 1, 1), (2, 2)),
     Case((2, 7, 5, 20), (8, 20, 1, 1), (3, 1)),
+    *TILED,
 ]
 
 
@@ -92,7 +105,7 @@ def test_results_and_gradients_are_those_of_float64(case: Case, n_threads: int) 
 @pytest.mark.parametrize("activation", ["", "relu", "relu6", "silu"])
 @pytest.mark.parametrize(
     "case",
-    CASES[:7],
+    [*CASES[:7], *TILED],
     ids=lambda case: "x".join(map(str, case.images + case.weight)) + f"-{case.strides}",
 )
 def test_what_follows_is_taken_along(case: Case, activation: str) -> None:
@@ -144,3 +157,85 @@ def test_more_threads_compute_the_same_bits_of_grouped_convolutions() -> None:
     for result in results[1:]:
         for a, b in zip(result, results[0], strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def run_each(case: Case, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Return the convolution, and the gradients of images and weight from given slopes."""
+    attributes = case.attributes()
+    given = {name: arrays[name] for name in ("x", "weight")}
+    out = ow.ops.conv2d(**given, **attributes)
+    slopes = arrays["slopes"] if "slopes" in arrays else np.ones_like(out)
+    gradients = ow.ops.conv2d_grad(
+        **given, out_grad=slopes, returns=["x_grad", "weight_grad"], **attributes
+    )
+    return [out, *gradients]
+
+
+def check_as_in_float64(case: Case, arrays: Mapping[str, np.ndarray]) -> None:
+    """Which numbers are infinite or NaN has to agree, and what they are around them."""
+    wanted = run_each(case, {name: array.astype("float64") for name, array in arrays.items()})
+    for a, b in zip(run_each(case, arrays), wanted, strict=True):
+        scale = float(np.abs(b[np.isfinite(b)]).max())
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6 * scale)
+
+
+def make_tiled(case: Case) -> dict[str, np.ndarray]:
+    inputs = make_inputs(case)
+    return {name: inputs[name].astype("float32") for name in ("x", "weight")}
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("case", TILED, ids=lambda case: "x".join(map(str, case.images)))
+def test_infinities_and_nan_reach_only_the_windows_that_hold_them(
+    case: Case, value: float, n_threads: int
+) -> None:
+    images = make_tiled(case)
+    images["x"][0, 1, 2, 3] = value
+    check_as_in_float64(case, images)
+    slopes = make_tiled(case)
+    ones = np.ones_like(ow.ops.conv2d(**slopes, **case.attributes()))
+    ones[-1, ones.shape[1] // 2, ones.shape[2] // 2, 20] = value  # its window has no padding
+    slopes["slopes"] = ones
+    check_as_in_float64(case, slopes)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_an_infinite_weight_reaches_its_filter_alone(value: float, n_threads: int) -> None:
+    case = TILED[2]
+    arrays = make_tiled(case)
+    arrays["x"] += 5  # no product is NaN
+    arrays["weight"][17, 5, 1, 2] = value
+    check_as_in_float64(case, arrays)
+
+
+def test_numbers_whose_transform_overflows_are_added_up_plainly(n_threads: int) -> None:
+    case = TILED[0]
+    arrays = make_tiled(case)
+    arrays["weight"] *= 1e-3
+    arrays["x"][0, 3:5, 3:5, 7] = np.array([[3e38, -3e38], [-3e38, 3e38]])
+    attributes = case.attributes()
+    out = ow.ops.conv2d(**arrays, **attributes)
+    wide = {name: array.astype("float64") for name, array in arrays.items()}
+    wanted = ow.ops.conv2d(**wide, **attributes)
+    assert np.isfinite(out).all()
+    np.testing.assert_allclose(out, wanted, rtol=2e-5, atol=2e-6 * float(np.abs(wanted).max()))
+
+
+@pytest.mark.parametrize("case", TILED, ids=lambda case: "x".join(map(str, case.images)))
+def test_more_threads_compute_the_same_bits_of_tiles(case: Case) -> None:
+    arrays = make_tiled(case)
+    before, results = ow.get_num_threads(), []
+    for count in (1, 2, 4, 5):
+        ow.set_num_threads(count)
+        results.append(run_each(case, arrays)[:2])  # sums of weights follow the threads' tiles
+    ow.set_num_threads(before)
+    for result in results[1:]:
+        for a, b in zip(result, results[0], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_many_zeros_stay_zeros() -> None:
+    case = TILED[0]
+    arrays = {name: np.zeros_like(array) for name, array in make_tiled(case).items()}
+    for result in run_each(case, arrays):
+        assert not result.any()

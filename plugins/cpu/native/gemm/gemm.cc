@@ -45,6 +45,8 @@ GemmFn<uint64_t> BestGemm<uint64_t>() {
   return OPWRIGHT_CPU_CHOOSE(GemmFn<uint64_t>, Gemm);
 }
 
+PanelGemm BestPanelGemm() { return *OPWRIGHT_CPU_CHOOSE(const PanelGemm*, kPanelGemm); }
+
 RunSumsFn BestRunSums() { return OPWRIGHT_CPU_CHOOSE(RunSumsFn, SumRuns); }
 
 #undef OPWRIGHT_CPU_CHOOSE

@@ -42,6 +42,15 @@ using GemmFn = void (*)(const GemmCall<T>&);
 template <typename T>
 GemmFn<T> BestGemm();
 
+// Products with a b that lies in panels already: of `width` columns, or fewer in the last one, side
+// by side, so that b_row is n. n is a multiple of kPanelStep, alpha 1 and scratch not used.
+struct PanelGemm {
+  int64_t width;
+  GemmFn<float> multiply;
+};
+constexpr int64_t kPanelStep = 16;
+PanelGemm BestPanelGemm();
+
 }  // namespace opwright_cpu
 
 #endif  // OPWRIGHT_CPU_GEMM_GEMM_H_

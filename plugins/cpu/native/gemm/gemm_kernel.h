@@ -61,6 +61,16 @@ void Panel(const GemmCall<T>& call, const T* b, int64_t ldb, T* c, int64_t ldc) 
   TileRows<T, kLanes, 1, kVectors>(call, row, b, ldb, c, ldc);
 }
 
+// One panel that lies as PanelGemm says: of kVectors vectors, or fewer.
+template <typename T, int kLanes, int kRows, int kVectors>
+void LaidPanel(const GemmCall<T>& call) {
+  if (call.n == kLanes * kVectors) {
+    Panel<T, kLanes, kRows, kVectors>(call, call.b, call.b_row, call.c, call.ldc);
+  } else if constexpr (kVectors > 1) {
+    LaidPanel<T, kLanes, kRows, kVectors - 1>(call);
+  }
+}
+
 // Writes the transposed of four by four numbers: column i of `from` becomes row i of `to`.
 template <typename T>
 OPWRIGHT_CPU_TILE void TransposeFour(const T* from, int64_t ld_from, T* to, int64_t ld_to) {

@@ -121,6 +121,13 @@ void OwnForward::Make(const OwnConvolutionRequest& request) {
     packed_bytes_ = request.may_pack ? grouped_.packed_bytes() : 0;
     return;
   }
+  WinogradShape tiled;
+  if (FindActivation(request.activation, &activation_) &&
+      FindWinogradShape(request.x, request.weight, request.out, attrs, request.may_pack, &tiled)) {
+    winograd_.Make(tiled, false, request.n_threads);
+    packed_bytes_ = request.may_pack ? winograd_.packed_bytes() : 0;
+    return;
+  }
   const bool is_plain = !request.is_fused && request.activation == nullptr && !request.may_pack;
   if (!is_plain || !IsPointwise(request.weight, attrs)) return;
   pixels_.Make(request.x, request.weight, request.out, attrs, request.n_threads);
@@ -129,13 +136,21 @@ void OwnForward::Make(const OwnConvolutionRequest& request) {
 }
 
 uint64_t OwnForward::workspace_bytes() const {
+  if (!winograd_.empty()) {
+    return winograd_.packed_bytes() - packed_bytes_ + winograd_.workspace_bytes();
+  }
   if (!is_grouped_) return pixels_.workspace_bytes() + product_.workspace_bytes();
   return grouped_.packed_bytes() - packed_bytes_ + grouped_.forward_bytes();
 }
 
+void OwnForward::Pack(const float* weight, void* packed) const {
+  if (is_grouped_) return grouped_.Pack(weight, packed);
+  winograd_.Pack(weight, packed);
+}
+
 void OwnForward::Run(Bound& bound, const float* x, const float* weight, GroupedEpilogue epilogue,
                      float* out, char* workspace) const {
-  if (!is_grouped_) {
+  if (!product_.empty()) {
     if (!pixels_.are_all()) {
       auto* gathered = reinterpret_cast<float*>(workspace);
       pixels_.Gather(x, gathered);
@@ -146,11 +161,12 @@ void OwnForward::Run(Bound& bound, const float* x, const float* weight, GroupedE
   }
   const void* packed = weight;
   if (packed_bytes_ == 0) {
-    grouped_.Pack(weight, workspace);
+    Pack(weight, workspace);
     packed = workspace;
-    workspace += grouped_.packed_bytes();
+    workspace += is_grouped_ ? grouped_.packed_bytes() : winograd_.packed_bytes();
   }
   epilogue.activation = activation_;
+  if (!winograd_.empty()) return winograd_.Run(x, packed, epilogue, out, workspace);
   grouped_.Forward(x, packed, epilogue, out, workspace);
 }
 
@@ -161,12 +177,18 @@ void OwnGradients::Make(const OwnConvolutionRequest& request) {
     grouped_.Make(request.x, request.weight, request.out, attrs, request.n_threads);
     return;
   }
-  if (!IsPointwise(request.weight, attrs)) return;
   const int64_t filters = request.weight.dim(0), channels = request.weight.dim(1);
-  pixels_.Make(request.x, request.weight, request.out, attrs, request.n_threads);
   channels_ = filters;
   images_ = request.out.dim(0);
   n_pixels_ = request.out.numel() / filters / images_;
+  WinogradShape tiled;
+  if (FindWinogradShape(request.x, request.weight, request.out, attrs, false, &tiled)) {
+    winograd_.Make(tiled.Backward(), true, request.n_threads);
+    winograd_weight_.Make(tiled, request.n_threads);
+    return;
+  }
+  if (!IsPointwise(request.weight, attrs)) return;
+  pixels_.Make(request.x, request.weight, request.out, attrs, request.n_threads);
   of_weight_ = MakeProduct({filters, channels, images_ * n_pixels_}, Transposed(filters),
                            Plain(channels), false, request.n_threads);
   if (of_weight_.empty()) return;
@@ -176,8 +198,30 @@ void OwnGradients::Make(const OwnConvolutionRequest& request) {
 
 uint64_t OwnGradients::workspace_bytes() const {
   if (is_grouped_) return grouped_.gradient_bytes();
+  if (!winograd_.empty()) {
+    return std::max(winograd_.packed_bytes() + winograd_.workspace_bytes(),
+                    winograd_weight_.workspace_bytes());
+  }
   return pixels_.workspace_bytes() +
          std::max(of_input_.workspace_bytes(), of_weight_.workspace_bytes());
+}
+
+void OwnGradients::RunWinograd(const float* x, const float* weight, const float* slopes,
+                               const Results& results, char* workspace) const {
+  if (results.weight != nullptr) winograd_weight_.Run(x, slopes, results.weight, workspace);
+  if (results.x != nullptr) {
+    winograd_.Pack(weight, workspace);
+    winograd_.Run(slopes, workspace, {}, results.x, workspace + winograd_.packed_bytes());
+  }
+  if (results.bias != nullptr) SumSlopes(slopes, results.bias);
+}
+
+void OwnGradients::SumSlopes(const float* slopes, float* bias_grad) const {
+  std::fill_n(bias_grad, channels_, 0.0f);
+  for (int64_t image = 0; image < images_; ++image) {
+    const float* of_image = slopes + image * n_pixels_ * channels_;
+    SumPixels<float>(n_pixels_, channels_, of_image, 1, bias_grad);
+  }
 }
 
 void OwnGradients::Run(Bound& bound, const float* x, const float* weight, const float* slopes,
@@ -187,6 +231,7 @@ void OwnGradients::Run(Bound& bound, const float* x, const float* weight, const 
     grouped_.WeightGradient(x, slopes, results.weight, results.bias, workspace);
     return;
   }
+  if (!winograd_.empty()) return RunWinograd(x, weight, slopes, results, workspace);
   auto* at_hand = reinterpret_cast<float*>(workspace);  // pixels of x, then of its gradient
   workspace += pixels_.workspace_bytes();
   if (results.weight != nullptr) {
@@ -199,13 +244,7 @@ void OwnGradients::Run(Bound& bound, const float* x, const float* weight, const 
     bound.of_input.Run(workspace, slopes, weight, nullptr, pixels);
     if (!pixels_.are_all()) pixels_.Scatter(pixels, results.x);
   }
-  if (results.bias != nullptr) {
-    std::fill_n(results.bias, channels_, 0.0f);
-    for (int64_t image = 0; image < images_; ++image) {
-      const float* of_image = slopes + image * n_pixels_ * channels_;
-      SumPixels<float>(n_pixels_, channels_, of_image, 1, results.bias);
-    }
-  }
+  if (results.bias != nullptr) SumSlopes(slopes, results.bias);
 }
 
 }  // namespace opwright_cpu

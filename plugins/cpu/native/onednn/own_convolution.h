@@ -9,6 +9,8 @@
 #include "onednn/attributes.h"
 #include "onednn/grouped.h"
 #include "onednn/product.h"
+#include "onednn/winograd.h"
+#include "onednn/winograd_gradient.h"
 
 namespace opwright_cpu {
 
@@ -42,17 +44,18 @@ struct OwnConvolutionRequest {
   bool may_pack = false;
 };
 
-// A convolution in groups of few channels; or of windows of one pixel of channels last with a
-// weight that changes: a matrix product reads the weight as it lies, oneDNN's convolutions copy it.
+// A convolution in groups of few channels; of 3 x 3 taps by Winograd's transform; or of windows of
+// one pixel of channels last with a weight that changes: a matrix product reads the weight as it
+// lies, oneDNN's convolutions copy it.
 class OwnForward {
  public:
   // Stays empty where oneDNN's convolution is the better one.
   void Make(const OwnConvolutionRequest& request);
 
-  bool empty() const { return !is_grouped_ && product_.empty(); }
+  bool empty() const { return !is_grouped_ && winograd_.empty() && product_.empty(); }
   uint64_t packed_bytes() const { return packed_bytes_; }
   uint64_t workspace_bytes() const;
-  void Pack(const float* weight, void* packed) const { grouped_.Pack(weight, packed); }
+  void Pack(const float* weight, void* packed) const;
 
   struct Bound {
     ProductExecution product;
@@ -65,6 +68,7 @@ class OwnForward {
   bool is_grouped_ = false;
   GroupedConvolution grouped_;
   GroupedEpilogue::Activation activation_ = GroupedEpilogue::Activation::kNone;
+  Winograd winograd_;
   uint64_t packed_bytes_ = 0;
   PointwisePixels pixels_;
   Product product_;
@@ -76,7 +80,7 @@ class OwnGradients {
   // Stays empty where oneDNN's are the better ones.
   void Make(const OwnConvolutionRequest& request);
 
-  bool empty() const { return !is_grouped_ && of_input_.empty(); }
+  bool empty() const { return !is_grouped_ && winograd_.empty() && of_input_.empty(); }
   uint64_t workspace_bytes() const;
 
   struct Bound {
@@ -95,8 +99,14 @@ class OwnGradients {
            const Results& results, char* workspace) const;
 
  private:
+  void RunWinograd(const float* x, const float* weight, const float* slopes, const Results& results,
+                   char* workspace) const;
+  void SumSlopes(const float* slopes, float* bias_grad) const;
+
   bool is_grouped_ = false;
   GroupedConvolution grouped_;
+  Winograd winograd_;
+  WinogradWeightGradient winograd_weight_;
   PointwisePixels pixels_;
   Product of_input_, of_weight_;
   int64_t images_ = 0, n_pixels_ = 0, channels_ = 0;  // pixels of an image
