@@ -16,6 +16,7 @@
 #include "onednn/dtypes.h"
 #include "onednn/matrix_shape.h"
 #include "onednn/own_product.h"
+#include "onednn/panel_product.h"
 #include "onednn/product.h"
 
 namespace opwright_cpu {
@@ -73,15 +74,22 @@ OPWRIGHT_CPU_CLONES void FinishPlain(int64_t n, const T* bias, T* row) {
   AddBias(n, bias, row);
 }
 
+template <typename T>
+using FinishFn = void (*)(int64_t, const T*, T*);
+
+template <typename T>
+FinishFn<T> FinishOf(Activation activation) {
+  static constexpr FinishFn<T> kFunctions[] = {FinishPlain<T>, FinishRelu<T>, FinishSigmoid<T>,
+                                               FinishTanh<T>, FinishSoftmax<T>};
+  return kFunctions[static_cast<int>(activation)];
+}
+
 // Bias and activation of rows, which lie in the cache of the thread that made them.
 template <typename T>
 void Finish(Activation activation, int64_t rows, int64_t n, const T* bias, T* out,
             int32_t n_threads) {
   if (n == 0 || (bias == nullptr && activation == Activation::kNone)) return;
-  using Function = void (*)(int64_t, const T*, T*);
-  static constexpr Function kFunctions[] = {FinishPlain<T>, FinishRelu<T>, FinishSigmoid<T>,
-                                            FinishTanh<T>, FinishSoftmax<T>};
-  const Function function = kFunctions[static_cast<int>(activation)];
+  const FinishFn<T> function = FinishOf<T>(activation);
   ParallelFor(n_threads, rows, std::max<int64_t>(1, kElementGrain / 4 / n), 1,
               [=](int64_t begin, int64_t end) {
                 for (int64_t i = begin; i < end; ++i) function(n, bias, out + i * n);
@@ -98,8 +106,10 @@ struct FcKernel {
   opwright::Status Prepare(opwright::PrepareContext& ctx, const FcAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(
         PrepareWithMemory(this, [&](FcKernel* made) { return made->Make(ctx, attrs); }));
-    if (product_.packed_bytes() == 0) return opwright::Status::Ok();
-    return ctx.Pack(1, product_.packed_bytes());
+    const uint64_t packed_bytes =
+        panels_.empty() ? product_.packed_bytes() : panels_.packed_bytes();
+    if (packed_bytes == 0) return opwright::Status::Ok();
+    return ctx.Pack(1, packed_bytes);
   }
 
   struct Bound {
@@ -112,7 +122,11 @@ struct FcKernel {
 
   opwright::Status Pack(const opwright::RunContext&, uint32_t, const opwright::InputTensor& weight,
                         void* packed) const {
-    product_.Pack(weight.raw(), packed);
+    if (panels_.empty()) {
+      product_.Pack(weight.raw(), packed);
+    } else {
+      panels_.Pack(static_cast<const float*>(weight.raw()), packed);
+    }
     return opwright::Status::Ok();
   }
 
@@ -121,6 +135,12 @@ struct FcKernel {
     const T* weight = ctx.input(1).data<T>();
     const T* bias = ctx.has_input(2) ? ctx.input(2).data<T>() : nullptr;
     T* out = ctx.output(0).data<T>();
+    if constexpr (std::is_same_v<T, float>) {
+      if (!panels_.empty()) {
+        RunPanels(ctx, bias);
+        return opwright::Status::Ok();
+      }
+    }
     if (!product_.empty()) {
       bound.execution.Run(ctx.workspace<char>(), x, weight, bias, out);
     }
@@ -155,6 +175,10 @@ struct FcKernel {
     ctx.SetEstimate(EstimateProductNs<T>(shape_, ctx.n_threads()));
     constexpr bool is_float = std::is_floating_point_v<T>;
     if (is_float && shape_.Multiplications() == 0) return opwright::Status::Ok();
+    if (std::is_same_v<T, float> && ctx.packable(1) && columns_ > 1 && !IsSmall(shape_)) {
+      panels_.Make(shape_, ctx.n_threads());
+      if (!panels_.empty()) return opwright::Status::Ok();
+    }
     if constexpr (kIsOneDnnType<T>) {
       if (!is_float || !IsOwn(shape_)) return PrepareOneDnn(ctx, attrs);
     }
@@ -163,6 +187,18 @@ struct FcKernel {
       ctx.SetWorkspace(own_.workspace_bytes());
     }
     return opwright::Status::Ok();
+  }
+
+  void RunPanels(const opwright::RunContext& ctx, const float* bias) const {
+    float* out = ctx.output(0).data<float>();
+    const bool is_softmax = activation_ == Activation::kSoftmax;  // of whole rows
+    const auto finish = FinishOf<float>(is_softmax ? Activation::kNone : activation_);
+    panels_.Run(ctx.input(0).data<float>(), ctx.input(1).raw(), out,
+                [=](int64_t row, int64_t column, int64_t width) {
+                  finish(width, bias == nullptr ? nullptr : bias + column,
+                         out + row * columns_ + column);
+                });
+    if (is_softmax) Finish<float>(activation_, rows_, columns_, nullptr, out, ctx.n_threads());
   }
 
   opwright::Status PrepareOneDnn(opwright::PrepareContext& ctx, const FcAttrs& attrs) {
@@ -191,6 +227,7 @@ struct FcKernel {
   int64_t rows_ = 0;
   int64_t columns_ = 0;
   MatrixShape shape_;
+  PanelProduct panels_;
   OwnProduct own_;
   Product product_;
 };

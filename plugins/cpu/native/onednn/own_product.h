@@ -18,10 +18,13 @@ constexpr int64_t kProductGrain = 64 * 1024;
 // Whether our own loops multiply float32 faster than oneDNN: where its call costs more than the
 // work (measured), and for a vector and a matrix, which plain sums of products do at the speed of
 // memory.
-inline bool IsOwn(const MatrixShape& shape) {
+inline bool IsSmall(const MatrixShape& shape) {
   constexpr int64_t kSmallProduct = 16 * 1024;
+  return shape.Multiplications() <= kSmallProduct;
+}
+inline bool IsOwn(const MatrixShape& shape) {
   const bool is_vector = shape.size.m == 1 || (shape.size.n == 1 && shape.x_strides[1] == 1);
-  return is_vector || shape.Multiplications() <= kSmallProduct;
+  return is_vector || IsSmall(shape);
 }
 
 // Float32 runs at about 64 multiplications a nanosecond and thread where vectors are long.

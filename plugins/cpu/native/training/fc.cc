@@ -31,6 +31,10 @@ struct FcKernel {
       return Status::Refused("is for at most ", kMostRows, " rows and ", kMostWeights,
                              " weights, got ", m_, " and ", k_ * n_);
     }
+    if (sizeof(T) == sizeof(float) && ctx.packable(1) && k_ * n_ >= kLeastPacked) {
+      return Status::Refused("is for weights that change or have less than ", kLeastPacked,
+                             " numbers, got ", k_ * n_);
+    }
     threads_ = ThreadsFor(m_, n_, k_, ctx.n_threads());
     gemm_ = BestGemm<T>();
     const int64_t own = threads_ > 1 ? m_ * n_ : 0;

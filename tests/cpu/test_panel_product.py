@@ -1,0 +1,96 @@
+"""Products with a weight that does not change, which lies in panels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import opwright as ow
+
+ACTIVATIONS = {
+    "": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+    "softmax": lambda x: np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True),
+}
+# Rows, terms, columns: whole and partial tiles, panels and blocks, beyond what is taken, too.
+SIZES = [
+    (1, 700, 200),
+    (1, 384, 1152),
+    (5, 1300, 104),
+    (6, 400, 384),
+    (7, 1024, 130),
+    (128, 530, 250),
+    (133, 64, 2100),
+    (300, 2048, 65),
+    (512, 256, 528),
+    (513, 256, 528),
+]
+
+
+@pytest.fixture(params=[1, 2, 3, 4, 7])
+def n_threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = ow.get_num_threads()
+    ow.set_num_threads(request.param)
+    yield request.param
+    ow.set_num_threads(before)
+
+
+def multiply(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, activation: str
+) -> np.ndarray:
+    """Return what a network computes whose weight and bias are variables of a scope."""
+    block, scope = ow.Program().global_block(), ow.Scope()
+    inputs = {"x": block.create_var("x", x.shape, "float32")}
+    for name, array in (("weight", weight), ("bias", bias)):
+        if array is not None:
+            inputs[name] = block.create_var(name, array.shape, "float32", persistable=True)
+            scope.var(name).set(array)
+    [out] = block.append_op("fc", inputs, attrs={"activation": activation}).output("out")
+    network = ow.Network(block)
+    run = network.compile(feed=["x"], fetch=[out], scope=scope)
+    first = np.array(run(x=x)[0])
+    scope.find_var("weight").set(2 * weight)  # is packed anew
+    np.testing.assert_array_equal(run(x=x / 2)[0], first)
+    return first
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
+def test_products_are_those_of_float64(size: tuple[int, int, int], n_threads: int) -> None:
+    rows, terms, columns = size
+    rng = np.random.default_rng(rows + columns)
+    x = rng.standard_normal((rows, terms)).astype("float32")
+    weight = rng.standard_normal((terms, columns)).astype("float32")
+    bias = rng.standard_normal(columns).astype("float32")
+    activation = list(ACTIVATIONS)[(rows + n_threads) % len(ACTIVATIONS)]
+    plain = x.astype("float64") @ (weight / 64)
+    for added in (bias, None):
+        got = multiply(x, weight / 64, added, activation)
+        wanted = ACTIVATIONS[activation](plain if added is None else plain + added)
+        scale = float(np.abs(plain).max())
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=2e-6 * scale)
+
+
+def test_nan_and_infinities_stay_in_their_row_and_column() -> None:
+    x, weight = np.ones((4, 600), "float32"), np.ones((600, 220), "float32")
+    x[1, 3], weight[5, 209] = np.nan, np.inf
+    out = multiply(x, weight, None, "relu")
+    assert np.isnan(out[1]).all()
+    assert np.isinf(out[[0, 2, 3], 209]).all()
+    np.testing.assert_array_equal(np.delete(np.delete(out, 1, 0), 209, 1), 600)
+
+
+def test_more_threads_compute_the_same_bits() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((40, 900)).astype("float32")
+    weight = rng.standard_normal((900, 400)).astype("float32")
+    before, results = ow.get_num_threads(), []
+    for count in (1, 2, 3, 8):
+        ow.set_num_threads(count)
+        results.append(multiply(x, weight, None, "tanh"))
+    ow.set_num_threads(before)
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
