@@ -43,7 +43,6 @@ REASONS: Final[dict[tuple[str, str], str]] = {
     ("add", "broadcast column"): ONE_THREAD,
     ("dropout", ""): "Outside training PyTorch returns its input itself; ours is a copy.",
     ("gelu", ""): "Relative error 5e-7 in the tail from -5 to -2; PyTorch's reaches 0.17 there.",
-    ("scatter", ""): "Each thread reads the whole index, so that sums keep its order.",
     ("max", "int8"): "One run of loads out of the third cache; PyTorch unrolls it into several.",
 }
 """By operator and layout: why a row may be slower than PyTorch's by more than a third."""

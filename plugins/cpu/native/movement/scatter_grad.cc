@@ -81,9 +81,8 @@ struct ScatterGradKernel {
 
   opwright::Status OfSum(const opwright::RunContext& ctx, const Slots& s) const {
     if (s.x_grad != nullptr) Copy(ctx, s.grad, s.x_grad);
-    return Walk<false>(ctx, [=](int64_t place, int64_t i) {
-      if (s.updates_grad != nullptr) s.updates_grad[i] = s.grad[place];
-    });
+    if (s.updates_grad == nullptr) return opwright::Status::Ok();  // x counts wherever it is
+    return Walk<false>(ctx, [=](int64_t place, int64_t i) { s.updates_grad[i] = s.grad[place]; });
   }
 
   // Products of all other factors, without a division: there may be zeros among them.
