@@ -36,11 +36,11 @@ AROUND = (1, 1, 1, 1)
 # Of Winograd's transform: odd and even sizes, a tile that lies partly outside, panels of any width,
 # more tiles than are at hand at once.
 TILED = [
-    Case((2, 9, 11, 48), (80, 48, 3, 3), paddings=AROUND),
-    Case((3, 8, 6, 96), (32, 96, 3, 3), paddings=(0, 2, 1, 0)),
-    Case((1, 7, 7, 32), (144, 32, 3, 3)),
+    Case((4, 13, 11, 48), (80, 48, 3, 3), paddings=AROUND),
+    Case((3, 16, 14, 96), (32, 96, 3, 3), paddings=(0, 2, 1, 0)),
+    Case((1, 29, 29, 32), (144, 32, 3, 3)),
     Case((1, 40, 37, 64), (64, 64, 3, 3), paddings=AROUND),
-    Case((2, 4, 5, 64), (64, 64, 3, 3), paddings=(2, 2, 2, 2)),
+    Case((2, 18, 21, 64), (64, 64, 3, 3), paddings=(2, 2, 2, 2)),
 ]
 CASES = [
     Case((1, 9, 7, 16), (16, 4, 3, 3), paddings=AROUND),

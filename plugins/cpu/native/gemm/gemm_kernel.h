@@ -10,8 +10,14 @@
 namespace opwright_cpu {
 namespace {
 
-// One tile of c: kRows rows, kVectors vectors of kLanes columns, all sums in registers.
-template <typename T, int kLanes, int kRows, int kVectors>
+// Vectors of a line of the caches.
+template <typename T, int kLanes>
+constexpr int kLineVectors = kLanes * sizeof(T) < 64 ? 64 / (kLanes * sizeof(T)) : 1;
+
+// One tile of c: kRows rows, kVectors vectors of kLanes columns, all sums in registers. Behind a
+// panel that lies among others the next one begins: it is fetched meanwhile, or few rows would wait
+// for memory.
+template <typename T, int kLanes, int kRows, int kVectors, bool kIsLaid>
 OPWRIGHT_CPU_TILE void Tile(const GemmCall<T>& call, const T* a, const T* b, int64_t ldb, T* c,
                             int64_t ldc) {
   using Vector = typename VectorOf<T, kLanes>::Type;
@@ -20,6 +26,12 @@ OPWRIGHT_CPU_TILE void Tile(const GemmCall<T>& call, const T* a, const T* b, int
   const int64_t a_col = call.a_col;
   for (int64_t p = 0; p < call.k; ++p) {
     Vector columns[kVectors];
+    if constexpr (kIsLaid) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; v += kLineVectors<T, kLanes>) {
+        __builtin_prefetch(b + (call.k + p) * ldb + v * kLanes, 0, 2);
+      }
+    }
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       columns[v] = *reinterpret_cast<const Vector*>(b + p * ldb + v * kLanes);
@@ -43,29 +55,34 @@ OPWRIGHT_CPU_TILE void Tile(const GemmCall<T>& call, const T* a, const T* b, int
   }
 }
 
-template <typename T, int kLanes, int kRows, int kVectors>
+template <typename T, int kLanes, int kRows, int kVectors, bool kIsLaid>
 OPWRIGHT_CPU_TILE int64_t TileRows(const GemmCall<T>& call, int64_t row, const T* b, int64_t ldb,
                                    T* c, int64_t ldc) {
   for (; row + kRows <= call.m; row += kRows) {
-    Tile<T, kLanes, kRows, kVectors>(call, call.a + row * call.a_row, b, ldb, c + row * ldc, ldc);
+    Tile<T, kLanes, kRows, kVectors, kIsLaid>(call, call.a + row * call.a_row, b, ldb,
+                                              c + row * ldc, ldc);
   }
   return row;
 }
 
 // All rows of one panel: columns [0, kVectors * kLanes) behind b and c.
-template <typename T, int kLanes, int kRows, int kVectors>
+template <typename T, int kLanes, int kRows, int kVectors, bool kIsLaid = false>
 void Panel(const GemmCall<T>& call, const T* b, int64_t ldb, T* c, int64_t ldc) {
-  int64_t row = TileRows<T, kLanes, kRows, kVectors>(call, 0, b, ldb, c, ldc);
-  if constexpr (kRows > 4) row = TileRows<T, kLanes, 4, kVectors>(call, row, b, ldb, c, ldc);
-  if constexpr (kRows > 2) row = TileRows<T, kLanes, 2, kVectors>(call, row, b, ldb, c, ldc);
-  TileRows<T, kLanes, 1, kVectors>(call, row, b, ldb, c, ldc);
+  int64_t row = TileRows<T, kLanes, kRows, kVectors, kIsLaid>(call, 0, b, ldb, c, ldc);
+  if constexpr (kRows > 4) {
+    row = TileRows<T, kLanes, 4, kVectors, kIsLaid>(call, row, b, ldb, c, ldc);
+  }
+  if constexpr (kRows > 2) {
+    row = TileRows<T, kLanes, 2, kVectors, kIsLaid>(call, row, b, ldb, c, ldc);
+  }
+  TileRows<T, kLanes, 1, kVectors, kIsLaid>(call, row, b, ldb, c, ldc);
 }
 
 // One panel that lies as PanelGemm says: of kVectors vectors, or fewer.
 template <typename T, int kLanes, int kRows, int kVectors>
 void LaidPanel(const GemmCall<T>& call) {
   if (call.n == kLanes * kVectors) {
-    Panel<T, kLanes, kRows, kVectors>(call, call.b, call.b_row, call.c, call.ldc);
+    Panel<T, kLanes, kRows, kVectors, true>(call, call.b, call.b_row, call.c, call.ldc);
   } else if constexpr (kVectors > 1) {
     LaidPanel<T, kLanes, kRows, kVectors - 1>(call);
   }

@@ -56,8 +56,9 @@ bool FindWinogradShape(const opwright::Shape& x, const opwright::Shape& weight,
   WinogradShape made{x.dim(0),   x.dim(3),   weight.dim(0),     x.dim(1),         x.dim(2),
                      out.dim(1), out.dim(2), attrs.paddings[0], attrs.paddings[2]};
   if (made.channels % kTileLanes != 0 || made.filters % kTileLanes != 0) return false;
-  // Vectors of multiplications, and of what transforms load, add and store for each of 16 places.
-  constexpr int64_t kTransform = 5, kWeightTransform = 3;
+  // In multiplications of a tile: what transforms load, add and store, measured for a weight, whose
+  // taps have to be gathered.
+  constexpr int64_t kTransform = 5, kWeightTransform = 30;
   const int64_t products = made.channels * made.filters;
   const int64_t plain = kTaps * made.images * made.out_height * made.out_width * products;
   int64_t ours = made.tiles() * (products + kTransform * (made.channels + made.filters));
