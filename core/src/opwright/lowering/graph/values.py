@@ -52,10 +52,20 @@ class Buffer:
     """Memory of one value, or of several where an operator works in place.
 
     ``device`` is None for the plan's own device. ``first`` and ``last`` are positions in
-    `Graph.ops`, set by the memory planner together with ``slot``.
+    `Graph.ops`, set by the memory planner together with ``slot`` and the ``offset`` in it.
     """
 
-    __slots__ = ("device", "dynamic", "external", "first", "last", "shared_with", "size", "slot")
+    __slots__ = (
+        "device",
+        "dynamic",
+        "external",
+        "first",
+        "last",
+        "offset",
+        "shared_with",
+        "size",
+        "slot",
+    )
 
     def __init__(self, size: int, external: External | None = None) -> None:
         self.size = size
@@ -63,6 +73,7 @@ class Buffer:
         self.device = None if external is None else external.device
         self.dynamic = False
         self.first = self.last = self.slot = -1
+        self.offset = 0
         self.shared_with: Buffer | None = None
 
     @property

@@ -1,10 +1,10 @@
 """Assigns memory: values reuse that of inputs, and share that of values that are not needed later.
 
 Buffers that a plan owns get a *slot*: the smallest free one that is large enough, else the largest
-free one, which grows. On an addressable device the slots follow each other in one arena; on others
-each is a separate buffer, so that a device with opaque handles needs no pointer arithmetic. On a
-device that shares no memory every buffer is a slot of exactly its size, so that a checker can watch
-its ends.
+free one, which grows. On an addressable device the slots follow each other in one arena, and large
+buffers are packed into one slot; on others each slot is a separate buffer, so that a device with
+opaque handles needs no pointer arithmetic. On a device that shares no memory every buffer is a slot
+of exactly its size, so that a checker can watch its ends.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from opwright.errors import OutOfMemoryError
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.signature import MAX_BYTES, size_bytes
 from opwright.lowering.graph.values import Buffer, LoweredOp, Value, copy_op, new_value
+from opwright.lowering.layout.packing import LEAST_PACKED_BYTES, MOST_PACKED, pack
 from opwright.registry import HOST_DEVICE
 
 LEAST_SHARED_BYTES = 4096
@@ -215,6 +216,7 @@ def _reuse_inputs(op: LoweredOp, position: int) -> None:
 def _assign_slots(graph: Graph, devices: Mapping[str | None, _runtime.Device]) -> MemoryLayout:
     """Assign slots: a buffer takes one at its first operator and frees it at its last."""
     layout = MemoryLayout()
+    large: dict[str | None, dict[Buffer, None]] = {}
     free: dict[str | None, list[tuple[int, int]]] = {}
     ending: dict[int, list[Buffer]] = {}
     for position, op in enumerate(graph.ops):
@@ -229,12 +231,27 @@ def _assign_slots(graph: Graph, devices: Mapping[str | None, _runtime.Device]) -
                     buffer.slot = len(slots)
                     slots.append(buffer.size)
                     continue
+                if buffer.size >= LEAST_PACKED_BYTES and device.has_arena:
+                    large.setdefault(buffer.device, {})[buffer] = None
+                    continue
                 _take_slot(buffer, slots, free.setdefault(buffer.device, []), device.alignment)
                 ending.setdefault(buffer.last, []).append(buffer)
         for buffer in ending.pop(position, ()):
             size = layout.slots[buffer.device][buffer.slot]
             insort(free[buffer.device], (size, buffer.slot))
+    for name, found in large.items():
+        _pack_large(list(found), layout.slots[name], devices[name].alignment)
     return layout
+
+
+def _pack_large(buffers: list[Buffer], slots: list[int], alignment: int) -> None:
+    """Add a slot in which buffers are packed; where there are very many, one for the next, too."""
+    buffers.sort(key=lambda buffer: -buffer.size)  # stable
+    for begin in range(0, len(buffers), MOST_PACKED):
+        together = buffers[begin : begin + MOST_PACKED]
+        for buffer in together:
+            buffer.slot = len(slots)
+        slots.append(pack(together, alignment))
 
 
 def _take_slot(

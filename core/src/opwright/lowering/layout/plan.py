@@ -143,7 +143,8 @@ class PlanAssembler:
         if buffer.dynamic:
             return _runtime.DYNAMIC, 0, device
         if buffer.external is None:
-            return _runtime.ARENA, self._offsets[buffer.device][buffer.slot], device
+            begin = self._offsets[buffer.device][buffer.slot]
+            return _runtime.ARENA, begin + buffer.offset, device
         external = buffer.external
         if external.index < 0:
             external.index = self._builder.external(
