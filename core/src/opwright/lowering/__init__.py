@@ -1,8 +1,8 @@
 """Lowering: from operators and metas to a plan of the runtime.
 
 ``build_graph`` infers shapes and turns names into values, ``passes`` rewrites the graph, ``select``
-chooses and prepares kernels, ``finish`` completes what they defer, ``memory`` assigns memory, and
-``plan`` builds the plan.
+chooses and prepares kernels, ``finish`` completes what they defer, ``order`` lets updates run
+early, ``memory`` assigns memory, and ``plan`` builds the plan.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from opwright.lowering.graph.values import LoweredOp
 from opwright.lowering.kernels.finish import finish_kernels
 from opwright.lowering.kernels.select import select_kernels
 from opwright.lowering.layout.memory import plan_memory
+from opwright.lowering.layout.order import advance_updates
 from opwright.lowering.layout.placement import Placement
 from opwright.lowering.layout.plan import LoweredPlan, PlanAssembler
 from opwright.lowering.lock import Lock
@@ -54,6 +55,7 @@ def lower(request: LowerRequest) -> LoweredPlan:
         run_passes(graph, ("memory",))
         finish_kernels(graph)
         hoist_constants(graph)
+        advance_updates(graph)
         device = open_device(request.target.device, request.target.context)
         plan = PlanAssembler(graph, request, plan_memory(graph, device)).build()
         _forget_writers(built)

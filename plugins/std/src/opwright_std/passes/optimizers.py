@@ -3,13 +3,25 @@
 A model has dozens of small parameters. Updated one after the other each costs a step of its own, or
 a launch, and none is worth a second thread; together they are dealt out once by
 ``std.multi_<type>``, where the device has kernels of it.
+
+A large parameter is updated by itself: that is work enough for all threads, and its gradient need
+not wait for those of the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
-from opwright.rewriting import Buffer, Graph, LoweredOp, Uses, Value, make_if_served
+from opwright.rewriting import (
+    Buffer,
+    Graph,
+    LoweredOp,
+    Uses,
+    Value,
+    input_of,
+    make_if_served,
+    size_bytes,
+)
 
 TYPES = (
     *("sgd", "momentum", "lion", "adam", "adamw", "adamax", "nadam", "radam"),
@@ -17,13 +29,17 @@ TYPES = (
 )
 _SHARED = "learning_rate"
 
+LARGE_BYTES = 1 << 20
+"""From here on a gradient of its own is worth more than a step less."""
+
 
 def fuse_optimizers(graph: Graph) -> None:
     """Make one ``std.multi_<type>`` of updates that share attributes and the learning rate."""
     edit = graph.edit()
     groups: dict[Hashable, list[LoweredOp]] = {}
     for op in graph.of_type(*TYPES):
-        groups.setdefault(_kind(op), []).append(op)
+        if not _is_large(op):
+            groups.setdefault(_kind(op), []).append(op)
     for updates in groups.values():
         if len(updates) < 2 or not graph.is_served(_fused(updates[0])):
             continue
@@ -34,6 +50,11 @@ def fuse_optimizers(graph: Graph) -> None:
         if made is not None:
             edit.fuse(together, [made])
     edit.apply()
+
+
+def _is_large(update: LoweredOp) -> bool:
+    param = input_of(update, "param")
+    return param is not None and size_bytes(param.meta) >= LARGE_BYTES
 
 
 def _fused(update: LoweredOp) -> str:

@@ -1,0 +1,98 @@
+"""Lets updates run as soon as they can: what they alone read, a gradient, ends there.
+
+Optimizers are appended behind all gradients. In that order every gradient would live until the end
+of the step, beside all that the gradients to come still need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from opwright.lowering.graph.values import Role
+
+if TYPE_CHECKING:
+    from opwright.lowering.graph.graph import Graph
+    from opwright.lowering.graph.values import Buffer, LoweredOp
+
+LEAST_FREED_BYTES: Final = 1 << 16
+"""Less is not worth another order than that of the program."""
+
+
+def advance_updates(graph: Graph) -> None:
+    """Move operators that only write the scope to right behind what they depend on.
+
+    Only those move that are the last to read something large. None moves before an operator that
+    reads or writes what it writes, or before one with an effect.
+    """
+    candidates = {op for op in graph.ops[graph.n_constant :] if _writes_scope_alone(op)}
+    if graph.keep_all or not candidates:
+        return
+    candidates &= _last_readers(graph)
+    behind = _find_places(graph.ops, candidates, graph.n_constant)
+    if not behind:
+        return
+    moved = {op for ops in behind.values() for op in ops}
+    ops: list[LoweredOp] = []
+    for position, op in enumerate(graph.ops):
+        if op not in moved:
+            ops.append(op)
+        ops += behind.get(position, ())
+    graph.ops = ops
+    graph.forget_uses()
+
+
+def _writes_scope_alone(op: LoweredOp) -> bool:
+    if op.is_copy or _stays(op):
+        return False
+    for values in op.outputs:
+        for value in values:
+            external = value.buffer.external
+            if external is None or external.role is not Role.PERSISTABLE:
+                return False
+    return True
+
+
+def _stays(op: LoweredOp) -> bool:
+    """Whether what an operator does beside its outputs must come where the program has it."""
+    return op.has_effect or bool(op.children) or op.is_dynamic
+
+
+def _last_readers(graph: Graph) -> set[LoweredOp]:
+    """Return the operators behind which much memory of the plan is not read."""
+    last: dict[Buffer, LoweredOp] = {}
+    for op in graph.ops:
+        for value in op.data_reads():
+            last[value.buffer] = op
+    kept = {value.buffer for value in (*graph.keeps, *(value for value, _ in graph.sinks))}
+    freed: dict[LoweredOp, int] = {}
+    for buffer, op in last.items():
+        if buffer.is_owned and buffer not in kept:
+            freed[op] = freed.get(op, 0) + buffer.size
+    return {op for op, size in freed.items() if size >= LEAST_FREED_BYTES}
+
+
+def _find_places(
+    ops: Sequence[LoweredOp], candidates: set[LoweredOp], first: int
+) -> dict[int, list[LoweredOp]]:
+    """Return the operators that move, by the position behind which each can run."""
+    behind: dict[int, list[LoweredOp]] = {}
+    written: dict[Buffer, int] = {}
+    touched: dict[Buffer, int] = {}  # read or written
+    fence = first - 1
+    for position, op in enumerate(ops):
+        reads = [value.buffer for value in op.data_reads()]
+        writes = [value.buffer for value in op.writes()]
+        if op in candidates:
+            place = max(
+                fence,
+                *(written.get(buffer, -1) for buffer in reads),
+                *(touched.get(buffer, -1) for buffer in writes),
+            )
+            if -1 < place < position - 1:
+                behind.setdefault(place, []).append(op)
+        elif _stays(op):
+            fence = position
+        touched.update(dict.fromkeys((*reads, *writes), position))
+        written.update(dict.fromkeys(writes, position))
+    return behind
