@@ -260,13 +260,16 @@ struct ConvolutionGradKernel {
   }
 
   // The weight as the input's gradient reads it, all parts' sums, and what steps need one after the
-  // other. Returns the bytes of all.
+  // other. Sums that are begun behind the parts lie where that weight was. Returns the bytes of
+  // all.
   uint64_t LayWorkspace() {
     const auto n_sums = static_cast<uint64_t>(n_sums_);
-    weight_sums_ = weight_change_.empty() ? 0 : WholeLines(weight_used_.get_size());
+    const uint64_t weight = weight_change_.empty() ? 0 : WholeLines(weight_used_.get_size());
+    weight_sums_ = whole_.empty() ? weight : 0;
     bias_sums_ = weight_sums_;
     if (with_weight_) bias_sums_ += n_sums * WholeLines(weight_grad_used_.get_size());
     scratch_ = bias_sums_ + (with_bias_ ? n_sums * WholeLines(shape_.bias_sum_bytes()) : 0);
+    scratch_ = std::max(scratch_, weight);
     uint64_t most = by_columns_ ? columns_.workspace_bytes() : 0;
     for (const uint64_t bytes :
          {exact_.workspace_bytes(), parts_.workspace_bytes(), whole_.workspace_bytes(),
