@@ -152,8 +152,10 @@ def opwright_step(
         nn.optimizer.SGD(LEARNING_RATE).minimize(loss)
     scope = ow.Scope()
     ow.Network(startup.global_block()).run(scope)
-    for name, value in initial.items():
+    while initial:  # nobody else keeps what the scope has
+        name, value = initial.popitem()
         scope.find_var(name).set(value)
+    del value
     images, labels = make_batch(batch, size)
     call = ow.Network(main.global_block()).compile(feed=["x", "y"], fetch=[loss], scope=scope)
     return timed_step(lambda: float(call(x=images, y=labels)[0]))
