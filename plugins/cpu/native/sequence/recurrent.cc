@@ -22,6 +22,8 @@ struct RecurrentKernel {
   opwright::Status Prepare(opwright::PrepareContext& ctx, const RecurrentAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(MakeRecurrentShape(ctx, kHasCell, kHasGates, attrs, &s_));
     gemm_ = BestGemm<T>();
+    // Else the next layer reads the states themselves.
+    joins_ = s_.batch_first || (s_.layers > 1 && (s_.directions > 1 || ctx.has_input(kLengths)));
     Arena<T> arena(nullptr);
     TakeBuffers(&arena);
     ctx.SetWorkspace(static_cast<uint64_t>(arena.taken()) * sizeof(T));
@@ -44,9 +46,10 @@ struct RecurrentKernel {
     for (int64_t layer = 0; layer < s_.layers; ++layer) {
       RunLayer(ctx, layer, source, buffers, lengths);
       const bool is_last = layer + 1 == s_.layers;
+      T* states = At(ctx, kStates, layer * s_.directions, s_.rows() * s_.size);
       T* joined = is_last && !s_.batch_first ? out : buffers.source;
-      JoinStates(s_, At(ctx, kStates, layer * s_.directions, s_.rows() * s_.size), lengths, joined);
-      source = joined;
+      if (joined != nullptr) JoinStates(s_, states, lengths, joined);
+      source = joined != nullptr ? joined : states;
     }
     if (s_.batch_first) SwapAxes(source, s_.steps, s_.n, s_.joined(), out);
     return opwright::Status::Ok();
@@ -55,14 +58,14 @@ struct RecurrentKernel {
  private:
   struct Buffers {
     T* zeros;    // [n, size]
-    T* source;   // what a layer reads
+    T* source;   // what a layer reads, where that must be put together
     T* weights;  // weight_hh of each direction, in panels
   };
 
   Buffers TakeBuffers(Arena<T>* arena) const {
     T* zeros = arena->Take(s_.n * s_.size);
     const int64_t width = std::max(s_.inputs, s_.joined());
-    T* source = arena->Take(s_.batch_first || s_.layers > 1 ? s_.rows() * width : 0);
+    T* source = joins_ ? arena->Take(s_.rows() * width) : nullptr;
     return {zeros, source, arena->Take(s_.directions * s_.gates() * s_.size)};
   }
 
@@ -125,6 +128,7 @@ struct RecurrentKernel {
   }
 
   RecurrentShape s_;
+  bool joins_ = false;
   GemmFn<T> gemm_ = nullptr;
 };
 

@@ -32,8 +32,8 @@ struct CellGradKernel : CellOfLayer<T, kHasCell> {
     Base::ForRows(ctx.n_threads(),
                   [&](int64_t begin, int64_t end) { RunRows(ctx, begin, end - begin, at); });
     const T* x = In(ctx, 0);
-    const WeightGrads<T> grads{s_,    gemm_,      ctx,     Base::kWeights, 0,
-                               false, In(ctx, 1), nullptr, at.parts};
+    const WeightGrads<T> grads{s_,    gemm_,         ctx,        Base::kWeights, 0,
+                               false, {0, s_.steps}, In(ctx, 1), nullptr,        at.parts};
     grads.Write(x, s_.inputs);
     return opwright::Status::Ok();
   }

@@ -162,8 +162,7 @@ OPWRIGHT_CPU_CLONES void AddBias(const T* bias, int64_t rows, int64_t n, int64_t
 }
 
 template <typename T>
-OPWRIGHT_CPU_CLONES void SumRows(const T* x, int64_t rows, int64_t n, int64_t stride, T* sums) {
-  for (int64_t j = 0; j < n; ++j) sums[j] = T(0);
+OPWRIGHT_CPU_CLONES void AddRows(const T* x, int64_t rows, int64_t n, int64_t stride, T* sums) {
   for (int64_t row = 0; row < rows; ++row, x += stride) {
     for (int64_t j = 0; j < n; ++j) sums[j] += x[j];
   }
@@ -173,7 +172,7 @@ OPWRIGHT_CPU_CLONES void SumRows(const T* x, int64_t rows, int64_t n, int64_t st
   template void RunStep(Recurrent, const StepRows<T>&);           \
   template void RunStepBack(Recurrent, const StepBack<T>&);       \
   template void AddBias(const T*, int64_t, int64_t, int64_t, T*); \
-  template void SumRows(const T*, int64_t, int64_t, int64_t, T*);
+  template void AddRows(const T*, int64_t, int64_t, int64_t, T*);
 OPWRIGHT_CPU_INSTANTIATE(float)
 OPWRIGHT_CPU_INSTANTIATE(double)
 #undef OPWRIGHT_CPU_INSTANTIATE

@@ -64,9 +64,9 @@ void StartGrad(const T* given, int64_t n, T* grad) {
 template <typename T>
 void AddBias(const T* bias, int64_t rows, int64_t n, int64_t stride, T* x);
 
-// sums[j] = sum over all rows of element j.
+// Adds to sums[j] element j of each row.
 template <typename T>
-void SumRows(const T* x, int64_t rows, int64_t n, int64_t stride, T* sums);
+void AddRows(const T* x, int64_t rows, int64_t n, int64_t stride, T* sums);
 
 }  // namespace opwright_cpu
 

@@ -12,7 +12,8 @@ namespace opwright_cpu {
 
 // Of one direction of one layer, number `index` in the lists of parameters, which begin with
 // weight_ih in `slot`: `h0` is the state before all steps or NULL, `states` what all steps gave,
-// and `parts` the gradients of the sums.
+// and `parts` the gradients of the sums of some steps. The last of these steps come first; what
+// earlier ones give is added. In reverse they are all of them.
 template <typename T>
 struct WeightGrads {
   const RecurrentShape& s;
@@ -21,32 +22,42 @@ struct WeightGrads {
   uint32_t slot;
   uint32_t index;
   bool reverse;
+  Part steps;
   const T* h0;
   const T* states;
   const T* parts;
 
-  // Writes those that are wanted; `source` is what the layer read.
+  // Writes those that are wanted; `source` is what the layer read in these steps.
   void Write(const T* source, int64_t inputs) const {
     const int64_t size = s.size, gates = s.gates();
     const bool is_gru = s.kind == Recurrent::kGru;
     // A GRU's part of n goes back to the state by itself.
     const int64_t shared = is_gru ? 2 * size : gates;
-    if (T* grad = Out(0)) Multiply(parts, gates, s.rows(), source, inputs, T(0), grad);
+    if (T* grad = Out(0)) Multiply(parts, gates, rows(), source, inputs, kept(), grad);
     if (T* grad = Out(1)) {
       WriteStateGrad(parts, shared, grad);
       if (is_gru) WriteStateGrad(parts + 3 * size, size, grad + shared * size);
     }
-    if (T* sums = Out(2)) SumRows(parts, s.rows(), gates, s.width(), sums);
+    if (T* sums = Out(2)) Sum(parts, gates, sums);
     if (T* sums = Out(3)) {
-      SumRows(parts, s.rows(), shared, s.width(), sums);
-      if (is_gru) SumRows(parts + 3 * size, s.rows(), size, s.width(), sums + shared);
+      Sum(parts, shared, sums);
+      if (is_gru) Sum(parts + 3 * size, size, sums + shared);
     }
   }
 
  private:
+  int64_t rows() const { return (steps.end - steps.begin) * s.n; }
+  // 1 where other steps have been here.
+  T kept() const { return steps.end == s.steps ? T(0) : T(1); }
+
   T* Out(uint32_t parameter) const {
     const uint32_t wanted = slot + parameter;
     return ctx.has_output(wanted) ? ctx.output(wanted, index).template data<T>() : nullptr;
+  }
+
+  void Sum(const T* part, int64_t columns, T* sums) const {
+    if (kept() == T(0)) std::fill(sums, sums + columns, T(0));
+    AddRows(part, rows(), columns, s.width(), sums);
   }
 
   // grad = kept * grad + part^T y, of so many columns of `part` and rows of both.
@@ -59,12 +70,14 @@ struct WeightGrads {
 
   // The states before all steps are h0 and those of all steps but the last.
   void WriteStateGrad(const T* part, int64_t columns, T* grad) const {
-    const int64_t each = s.n * s.size, later = std::max<int64_t>(0, s.steps - 1) * s.n;
-    const int64_t one_step = s.steps > 0 ? 1 : 0;
-    const T* behind = part + (reverse ? 0 : one_step * s.n * s.width());
-    Multiply(behind, columns, later, states + (reverse ? one_step * each : 0), s.size, T(0), grad);
-    if (s.steps == 0 || h0 == nullptr) return;
-    const T* first = part + (reverse ? later * s.width() : 0);
+    const int64_t each = s.n * s.size, row = s.n * s.width();
+    const int64_t begin = std::min(std::max<int64_t>(steps.begin, 1), steps.end);
+    const int64_t count = steps.end - begin;
+    const T* behind = part + (reverse ? 0 : (begin - steps.begin) * row);
+    const T* before = states + (reverse ? begin : begin - 1) * each;
+    Multiply(behind, columns, count * s.n, count > 0 ? before : states, s.size, kept(), grad);
+    if (steps.begin > 0 || steps.end == 0 || h0 == nullptr) return;
+    const T* first = part + (reverse ? (steps.end - 1) * row : 0);
     Multiply(first, columns, s.n, h0, s.size, T(1), grad);
   }
 };
