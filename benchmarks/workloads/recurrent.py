@@ -39,12 +39,14 @@ def opwright(kind: str) -> Timed:
     block = program.global_block()
     block.create_var("x", x.shape, "float32", is_data=True)
     slots: dict[str, list[Any]] = {"x": ["x"]}
-    for k, slot in enumerate(("weight_ih", "weight_hh", "bias_ih", "bias_hh")):
+    for slot in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
         slots[slot] = []
         for layer in range(LAYERS):
-            value = layers[layer][k]
+            value = layers[layer][0]
+            del layers[layer][0]  # the scope has a copy
             slots[slot].append(block.create_parameter(f"{slot}_{layer}", value.shape, "float32"))
             scope.var(f"{slot}_{layer}").set(value)
+            del value
     block.append_op(kind, slots, {"out": "out"})
     block.append_op("square", {"x": "out"}, {"out": "squares"})
     block.append_op("mean", {"x": "squares"}, {"out": "loss"})
