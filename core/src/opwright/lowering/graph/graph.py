@@ -41,6 +41,9 @@ class KernelChooser(Protocol):
     def find_preferring_kernel(self, op: LoweredOp, attr: str, graph: Graph, /) -> bool:
         """Choose a kernel; return whether it prefers the value of an attribute."""
 
+    def estimate_ns(self, op: LoweredOp, device: str, /) -> int:
+        """Return how long the chosen kernel of an operator takes on a device."""
+
 
 class Graph:
     """A network for known shapes, as passes see it.
@@ -184,6 +187,10 @@ class Graph:
         with this preference (`opwright.kernel.KernelEntry.prefers`) are not prepared.
         """
         return self._kernels.find_preferring_kernel(op, attr, self)
+
+    def estimate_ns(self, op: LoweredOp) -> int:
+        """Return how long one run of an operator takes by estimate, once it has a kernel."""
+        return self._kernels.estimate_ns(op, self.device)
 
     def uses(self) -> Uses:
         """Return the readers and writers in the current graph; cached until it changes."""

@@ -26,7 +26,7 @@ from opwright.lowering.graph.values import (
     copy_op,
     new_value,
 )
-from opwright.lowering.kernels.estimate import is_short
+from opwright.lowering.kernels import estimate
 from opwright.lowering.kernels.finish import Unfinished, remember
 from opwright.lowering.kernels.prepare import opened_device, prepare_kernel
 from opwright.lowering.kernels.quarantine import find_load_failure
@@ -103,7 +103,7 @@ def _use_one_thread_if_short(graph: Graph) -> None:
         op for op in graph.ops if _needs_kernel(op) and (op.device or graph.device) == HOST_DEVICE
     ]
     often = [op for op in host if not is_constant(op)]
-    if not is_short(often, graph.n_threads if graph.target.deterministic else 2):
+    if not estimate.is_short(often, graph.n_threads if graph.target.deterministic else 2):
         return
     single = replace(graph.target, n_threads=1)
     choices: dict[tuple[int, int], Choice] = {}  # equal operators share signature and kernel
@@ -148,6 +148,11 @@ def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph) -> bool:
         return False
     _set_kernel(op, choice)
     return True
+
+
+def estimate_ns(op: LoweredOp, device: str) -> int:
+    """Return how long one run of the chosen kernel takes on a device."""
+    return estimate.estimate_ns(op, device)
 
 
 def _find(op: LoweredOp, device: str, graph: Graph) -> bool:

@@ -1,0 +1,260 @@
+"""``recompute``: what is quick to compute is not kept for a late reader, but computed again for it.
+
+In training a gradient reads what was made long before it, such as a normalised or a transposed
+array, and at the moment when a step needs most memory all of these wait. The operator runs once
+more, right before the last reader, where what it reads is still there: the same kernel makes the
+same bits of it. Option ``cpu.recompute`` is how much of a step's time that may take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from opwright.rewriting import Buffer, Graph, LoweredOp, Uses, Value
+from opwright_cpu.plugin import RECOMPUTE_SHARE
+
+OPTION = "cpu.recompute"
+
+LEAST_BYTES = 1 << 16
+"""Of a value that is worth an operator."""
+
+QUICK_NS_PER_BYTE = 1.0
+"""What takes one thread longer is kept: ten times as long as one core moves a byte."""
+
+PRODUCTS = frozenset(
+    [
+        "fc",
+        "matmul",
+        "gemm",
+        "bilinear",
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "conv2d_transpose",
+        "conv3d_transpose",
+        "cpu.conv2d_fused",
+        "scaled_dot_product_attention",
+        "lstm",
+        "gru",
+        "rnn",
+        "lstm_cell",
+        "gru_cell",
+    ]
+)
+"""What is never computed twice: estimates are those of the best shapes, and most take longer."""
+
+LEAST_SAVED = 0.03
+"""Of the memory that a step needs at its worst moment; less is not worth the time."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Late:
+    """A value that is not read from one operator to a later one, its last reader.
+
+    ``begin`` and ``end`` are the positions of these two; ``cost_ns`` is what it takes to compute
+    the value again.
+    """
+
+    op: LoweredOp
+    value: Value
+    reader: LoweredOp
+    begin: int
+    end: int
+    cost_ns: int
+
+    @property
+    def size(self) -> int:
+        return self.value.buffer.size
+
+
+def recompute(graph: Graph) -> None:
+    """Compute quick values again before their last readers, where that saves memory."""
+    share = dict(graph.target.options or ()).get(OPTION, RECOMPUTE_SHARE)
+    if share <= 0 or not _is_worth_a_look(graph):
+        return
+    lives = _lifetimes(graph.ops)
+    candidates = list(_find_late(graph, lives))
+    if not candidates:
+        return
+    budget_ns = share * sum(graph.estimate_ns(op) for op in graph.ops if not op.is_copy)
+    chosen = _choose(candidates, _bytes_alive(lives, len(graph.ops)), budget_ns)
+    if chosen:
+        _apply(graph, chosen)
+
+
+def _is_worth_a_look(graph: Graph) -> bool:
+    """Whether a plan is none that is short or part of another, and has large values."""
+    if graph.is_body or graph.n_threads != graph.target.n_threads:
+        return False
+    sizes = (size for s in graph.signatures.values() for slot in s.sizes for size in slot)
+    return any(size >= LEAST_BYTES for size in sizes)
+
+
+def _lifetimes(ops: list[LoweredOp]) -> dict[Buffer, tuple[int, int]]:
+    """Return the first and the last position at which each buffer of the plan is needed.
+
+    What an operator writes in the place of an input that ends there begins behind it.
+    """
+    lives: dict[Buffer, tuple[int, int]] = {}
+    for position, op in enumerate(ops):
+        for value in (*op.data_reads(), *op.writes()):
+            if value.buffer.is_owned:
+                begin, _ = lives.get(value.buffer, (position, position))
+                lives[value.buffer] = begin, position
+        if op.workspace is not None:
+            lives[op.workspace] = position, position
+    for position, op in enumerate(ops):
+        for written, read in op.reuse:
+            source, target = op.inputs[read][0].buffer, op.outputs[written][0].buffer
+            if lives.get(source, (0, -1))[1] == position == lives.get(target, (-1, -1))[0]:
+                lives[target] = position + 1, max(lives[target][1], position)
+    return lives
+
+
+def _bytes_alive(lives: dict[Buffer, tuple[int, int]], count: int) -> np.ndarray:
+    """Return how many bytes are needed at each position."""
+    changes = np.zeros(count + 2, np.int64)
+    for buffer, (begin, end) in lives.items():
+        changes[begin] += buffer.size
+        changes[end + 1] -= buffer.size
+    return np.cumsum(changes)[:count]
+
+
+def _find_late(graph: Graph, lives: dict[Buffer, tuple[int, int]]) -> Iterable[_Late]:
+    uses = graph.uses()
+    for position, op in enumerate(graph.ops):
+        large = [value for value in op.writes() if value.buffer.size >= LEAST_BYTES]
+        if len(large) != 1 or not _is_repeatable(op) or uses.is_visible(large[0]):
+            continue
+        readers = uses.readers(large[0])
+        if not readers or readers[-1].children:
+            continue
+        begin = position if len(readers) == 1 else uses.position[readers[-2]]
+        end = uses.position[readers[-1]]
+        if end - begin > 1 and all(_lasts(u, uses, lives, end) for u in op.data_reads()):
+            cost_ns = 0 if len(readers) == 1 else graph.estimate_ns(op)
+            if cost_ns * graph.n_threads <= QUICK_NS_PER_BYTE * large[0].buffer.size:
+                yield _Late(op, large[0], readers[-1], begin, end, cost_ns)
+
+
+def _is_repeatable(op: LoweredOp) -> bool:
+    """Whether a second run gives the same bits, and does nothing else."""
+    entry = op.entry
+    if (
+        entry is None
+        or op.type in PRODUCTS
+        or entry.blocks
+        or not entry.deterministic
+        or op.prepared.needs_gil
+    ):
+        return False
+    if op.has_effect or op.children or op.is_dynamic or op.definition.alias_slots:
+        return False
+    return all(value.buffer.is_owned and not value.is_constant for value in op.writes())
+
+
+def _lasts(value: Value, uses: Uses, lives: dict[Buffer, tuple[int, int]], end: int) -> bool:
+    """Whether a value is still there at a later position, without being kept for it."""
+    if not uses.holds(value, end):
+        return False
+    return not value.buffer.is_owned or lives[value.buffer][1] >= end
+
+
+def _choose(candidates: list[_Late], alive: np.ndarray, budget_ns: float) -> list[_Late]:
+    """Return which values to compute again, at most for so much time: the largest for it first.
+
+    None is made of another one.
+    """
+    before = alive.max()
+    chosen: list[_Late] = []
+    while True:
+        worst = int(alive.argmax())
+        fitting = [
+            late
+            for late in candidates
+            if late.begin < worst < late.end
+            and late.cost_ns <= budget_ns
+            and _is_apart(late, chosen)
+        ]
+        if not fitting:
+            break
+        best = max(fitting, key=lambda late: late.size / (late.cost_ns + 1))
+        alive[best.begin + 1 : best.end] -= best.size
+        budget_ns -= best.cost_ns
+        candidates.remove(best)
+        chosen.append(best)
+    chosen = _without_idle(chosen, alive)
+    return chosen if before - alive.max() >= LEAST_SAVED * before else []
+
+
+def _is_apart(late: _Late, chosen: list[_Late]) -> bool:
+    """Whether a value is made of no chosen one, and none of these of it."""
+    return not any(
+        other.value in _read_by(late.op) or late.value in _read_by(other.op) for other in chosen
+    )
+
+
+def _read_by(op: LoweredOp) -> set[Value]:
+    return {value.source or value for value in op.data_reads()}
+
+
+def _without_idle(chosen: list[_Late], alive: np.ndarray) -> list[_Late]:
+    """Return the values without which the worst moment would be worse; the others stay kept."""
+    needed = []
+    for late in sorted(chosen, key=lambda late: -late.cost_ns):
+        most = alive.max()
+        alive[late.begin + 1 : late.end] += late.size
+        if alive.max() > most:
+            alive[late.begin + 1 : late.end] -= late.size
+            needed.append(late)
+    return needed
+
+
+def _apply(graph: Graph, chosen: list[_Late]) -> None:
+    edit = graph.edit()
+    readers: dict[LoweredOp, list[_Late]] = {}
+    for late in chosen:
+        readers.setdefault(late.reader, []).append(late)
+    for reader, together in readers.items():
+        made: list[LoweredOp] = []
+        anew: dict[Value, Value] = {}
+        for late in together:
+            again = _again(graph, late)
+            anew[late.value] = again.writes()[late.op.writes().index(late.value)]
+            made.append(again)
+        made.append(_reading(graph, reader, anew))
+        if all(map(graph.has_kernel, made)):
+            edit.fuse([reader], made)
+    edit.apply()
+
+
+def _again(graph: Graph, late: _Late) -> LoweredOp:
+    """Return an operator that computes a value once more."""
+    op, proto = late.op, late.op.definition.proto
+    inputs = {slot.name: values for slot, values in zip(proto.inputs, op.inputs, strict=True)}
+    outputs = {
+        slot.name: [graph.value(value.name, value.meta) for value in values]
+        for slot, values in zip(proto.outputs, op.outputs, strict=True)
+    }
+    return graph.make(op.definition, inputs, outputs, op.attrs, like=op)
+
+
+def _reading(graph: Graph, reader: LoweredOp, anew: dict[Value, Value]) -> LoweredOp:
+    """Return an operator that reads new values instead, and writes what it wrote."""
+    proto = reader.definition.proto
+
+    def current(value: Value) -> Value:
+        new = anew.get(value.source or value)
+        if new is None:
+            return value
+        return graph.view(new, value.meta) if value.source is not None else new
+
+    inputs = {
+        slot.name: [current(value) for value in values]
+        for slot, values in zip(proto.inputs, reader.inputs, strict=True)
+    }
+    outputs = {slot.name: v for slot, v in zip(proto.outputs, reader.outputs, strict=True)}
+    return graph.make(reader.definition, inputs, outputs, reader.attrs, like=reader)
