@@ -1,0 +1,79 @@
+"""What plans of gradients take in memory, beside the values that they must keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwright as ow
+import opwright.lowering as lowering
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, int]]:
+    """The graph and the bytes of the arena of each plan, in the order in which plans are made."""
+    found: list[tuple[Any, int]] = []
+    plan_memory = lowering.plan_memory
+
+    def noting(graph: Any, device: Any) -> Any:
+        layout = plan_memory(graph, device)
+        found.append((graph, layout.offsets(None)[-1]))
+        return layout
+
+    monkeypatch.setattr(lowering, "plan_memory", noting)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Give plans one thread: some workspaces are larger for more."""
+    before = ow.get_num_threads()
+    ow.set_num_threads(1)
+    yield
+    ow.set_num_threads(before)
+
+
+def test_going_back_through_an_lstm_takes_a_third_of_what_it_keeps(
+    plans: list[tuple[Any, int]],
+) -> None:
+    steps, rows, size, count = 64, 32, 64, 2
+    block = ow.Program().global_block()
+    shapes = {"weight_ih": (4 * size, size), "weight_hh": (4 * size, size)}
+    feeds = {"x": np.ones((steps, rows, size), "float32")}
+    names: dict[str, list[str]] = {"x": ["x"]}
+    for slot, shape in shapes.items():
+        names[slot] = [f"{slot}_{i}" for i in range(count)]
+        feeds |= {name: np.zeros(shape, "float32") for name in names[slot]}
+    for name, array in feeds.items():
+        block.create_var(name, array.shape, "float32", is_data=True)
+    block.append_op("lstm", names, {"out": "out"})
+    block.append_op("square", {"x": "out"}, {"out": "squares"})
+    block.append_op("mean", {"x": "squares"}, {"out": "loss"})
+    pairs = ow.append_backward(block.var("loss"), parameters=[*names["weight_ih"], "weight_hh_0"])
+    ow.Network(block).compile(feed=list(feeds), fetch=[g.name for _, g in pairs])(**feeds)
+    kept = count * steps * rows * (4 + 1 + 1) * size * 4  # gates, states, cells
+    assert kept < plans[-1][1] < 1.35 * kept
+
+
+def test_the_gradient_of_a_large_weight_has_room_for_one_copy(
+    plans: list[tuple[Any, int]],
+) -> None:
+    feeds = {
+        "x": np.ones((2, 256, 7, 7), "float32"),
+        "weight": np.ones((256, 256, 3, 3), "float32"),
+    }
+    block = ow.Program().global_block()
+    for name, array in feeds.items():
+        block.create_var(name, array.shape, "float32", is_data=True)
+    block.append_op(
+        "conv2d", {"x": "x", "weight": "weight"}, {"out": "out"}, {"paddings": [1, 1, 1, 1]}
+    )
+    block.append_op("sum", {"x": "out"}, {"out": "loss"})
+    pairs = ow.append_backward(block.var("loss"), parameters=["x", "weight"])
+    ow.Network(block).compile(feed=list(feeds), fetch=[g.name for _, g in pairs])(**feeds)
+    (gradient,) = [op for op in plans[-1][0].ops if op.type == "conv2d_grad"]
+    size = gradient.workspace.size
+    assert size < 1.9 * feeds["weight"].nbytes  # the weight as it is read, then the sums there
