@@ -1,8 +1,8 @@
 """Lowering: from operators and metas to a plan of the runtime.
 
 ``build_graph`` infers shapes and turns names into values, ``passes`` rewrites the graph, ``select``
-chooses and prepares kernels, ``finish`` completes what they defer, ``order`` lets updates run
-early, ``memory`` assigns memory, and ``plan`` builds the plan.
+chooses and prepares kernels, ``order`` lets updates run early, ``finish`` completes what kernels
+defer, ``memory`` assigns memory, and ``plan`` builds the plan.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def lower(request: LowerRequest) -> LoweredPlan:
         remove_dead_ops(graph)
         run_passes(graph, ("canonicalize", "fuse", "layout"))
         select_kernels(graph)
+        advance_updates(graph)
         run_passes(graph, ("memory",))
         finish_kernels(graph)
         hoist_constants(graph)
-        advance_updates(graph)
         device = open_device(request.target.device, request.target.context)
         plan = PlanAssembler(graph, request, plan_memory(graph, device)).build()
         _forget_writers(built)

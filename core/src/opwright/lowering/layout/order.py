@@ -25,11 +25,11 @@ def advance_updates(graph: Graph) -> None:
     Only those move that are the last to read something large. None moves before an operator that
     reads or writes what it writes, or before one with an effect.
     """
-    candidates = {op for op in graph.ops[graph.n_constant :] if _writes_scope_alone(op)}
-    if graph.keep_all or not candidates:
+    candidates = {op for op in graph.ops if _writes_scope_alone(op)}
+    if not candidates:
         return
     candidates &= _last_readers(graph)
-    behind = _find_places(graph.ops, candidates, graph.n_constant)
+    behind = _find_places(graph.ops, candidates)
     if not behind:
         return
     moved = {op for ops in behind.values() for op in ops}
@@ -73,13 +73,13 @@ def _last_readers(graph: Graph) -> set[LoweredOp]:
 
 
 def _find_places(
-    ops: Sequence[LoweredOp], candidates: set[LoweredOp], first: int
+    ops: Sequence[LoweredOp], candidates: set[LoweredOp]
 ) -> dict[int, list[LoweredOp]]:
     """Return the operators that move, by the position behind which each can run."""
     behind: dict[int, list[LoweredOp]] = {}
     written: dict[Buffer, int] = {}
     touched: dict[Buffer, int] = {}  # read or written
-    fence = first - 1
+    fence = -1
     for position, op in enumerate(ops):
         reads = [value.buffer for value in op.data_reads()]
         writes = [value.buffer for value in op.writes()]

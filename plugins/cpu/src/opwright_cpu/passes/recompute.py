@@ -24,29 +24,16 @@ LEAST_BYTES = 1 << 16
 QUICK_NS_PER_BYTE = 1.0
 """What takes one thread longer is kept: ten times as long as one core moves a byte."""
 
-PRODUCTS = frozenset(
-    [
-        "fc",
-        "matmul",
-        "gemm",
-        "bilinear",
-        "conv1d",
-        "conv2d",
-        "conv3d",
-        "conv2d_transpose",
-        "conv3d_transpose",
-        "cpu.conv2d_fused",
-        "scaled_dot_product_attention",
-        "lstm",
-        "gru",
-        "rnn",
-        "lstm_cell",
-        "gru_cell",
-    ]
-)
-"""What is never computed twice: estimates are those of the best shapes, and most take longer."""
+PRODUCTS = frozenset({
+    "fc", "matmul", "gemm", "bilinear", "conv1d", "conv2d", "conv3d", "conv2d_transpose",
+    "conv3d_transpose", "cpu.conv2d_fused", "scaled_dot_product_attention", "lstm", "gru", "rnn",
+    "lstm_cell", "gru_cell",
+})  # fmt: skip
+PRODUCT_TIMES = 3
+"""How often the estimate of a product is taken: it is that of the best shapes. So hardly one of
+them is quick but those that make a large value of few terms."""
 
-LEAST_SAVED = 0.03
+LEAST_SAVED = 0.01
 """Of the memory that a step needs at its worst moment; less is not worth the time."""
 
 
@@ -135,21 +122,19 @@ def _find_late(graph: Graph, lives: dict[Buffer, tuple[int, int]]) -> Iterable[_
         begin = position if len(readers) == 1 else uses.position[readers[-2]]
         end = uses.position[readers[-1]]
         if end - begin > 1 and all(_lasts(u, uses, lives, end) for u in op.data_reads()):
-            cost_ns = 0 if len(readers) == 1 else graph.estimate_ns(op)
+            cost_ns = 0 if len(readers) == 1 else _cost_ns(graph, op)
             if cost_ns * graph.n_threads <= QUICK_NS_PER_BYTE * large[0].buffer.size:
                 yield _Late(op, large[0], readers[-1], begin, end, cost_ns)
+
+
+def _cost_ns(graph: Graph, op: LoweredOp) -> int:
+    return graph.estimate_ns(op) * (PRODUCT_TIMES if op.type in PRODUCTS else 1)
 
 
 def _is_repeatable(op: LoweredOp) -> bool:
     """Whether a second run gives the same bits, and does nothing else."""
     entry = op.entry
-    if (
-        entry is None
-        or op.type in PRODUCTS
-        or entry.blocks
-        or not entry.deterministic
-        or op.prepared.needs_gil
-    ):
+    if entry is None or entry.blocks or not entry.deterministic or op.prepared.needs_gil:
         return False
     if op.has_effect or op.children or op.is_dynamic or op.definition.alias_slots:
         return False
