@@ -309,3 +309,44 @@ def test_a_file_of_several_processes_is_loaded_by_one(run) -> None:
     done = run(HEAD + GROUPS.replace("dist.new_groups(name, parts)", "pass") + loading, 1)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "same" in done.stdout
+
+
+WIDTHS = """
+X = np.random.default_rng(0).normal(size=(6, 10)).astype(np.float32)
+
+
+def train(divided):
+    model = nn.Model(data_parallel="data" if divided else None)
+    with model.guard():
+        x = model.input("x")
+        if divided:
+            of_group = {"group": "tensor"}
+            h = dist.layers.fc(x, 8, split="columns", activation="relu", name="a", **of_group)
+            h = dist.layers.fc(h, 4, split="rows", x_is_split=True, name="b", **of_group)
+            h = h + dist.layers.fc(x, 4, split="rows", name="c", **of_group)
+        else:
+            h = nn.layers.fc(nn.layers.fc(x, 8, activation="relu", name="a"), 4, name="b")
+            h = h + nn.layers.fc(x, 4, name="c")
+        loss = nn.layers.mean(h * h)
+    model.minimize(loss, nn.optimizer.Adam(0.01))
+    model.initialize_parameters(x=X)
+    losses = []
+    for _ in range(4):
+        model.fill("x", X)
+        losses.append(float(model.run()[0]))
+    return model, losses
+
+
+model, losses = train(True)
+np.testing.assert_allclose(losses, train(False)[1], rtol=1e-5)
+t = dist.size("tensor")
+assert model.scope.var("a_w_param").shape == (10, 8 // t)
+assert model.scope.var("c_w_param").shape == (10 // t, 4)
+print("good")
+"""
+
+
+def test_a_width_may_become_known_with_the_first_batch(run) -> None:
+    done = run(HEAD + GROUPS + WIDTHS, 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("good") == 2

@@ -38,8 +38,8 @@ def embedding(
     id of a process once, rows come back, and gradients go to the rows: what travels is what was
     asked for, and none is left out. All processes have equally many ids.
 
-    The gradient is that of the mean of the losses of the processes, as `data_parallel` over the
-    same group trains by.
+    The gradient is that of the mean of the losses of the processes, which count alike, as
+    `data_parallel` over the same group trains by.
 
     Parameters
     ----------
