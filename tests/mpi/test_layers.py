@@ -350,3 +350,19 @@ def test_a_width_may_become_known_with_the_first_batch(run) -> None:
     done = run(HEAD + GROUPS + WIDTHS, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 2
+
+
+def test_what_one_process_of_several_groups_fails_to_do_is_raised_by_all(run) -> None:
+    script = """
+calls = []
+dist.run_on_root(lambda: calls.append(r), ["data", "tensor"])
+assert calls == ([0] if r == 0 else [])
+try:
+    dist.run_on_root(lambda: {}["key"], ["tensor", "data"])
+except (KeyError, dist.DistError) as error:
+    print(type(error).__name__, error)
+"""
+    done = run(HEAD + GROUPS + script, 4)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("KeyError 'key'") == 1
+    assert done.stdout.count("DistError run_on_root: the function must succeed on rank 0, got") == 3
