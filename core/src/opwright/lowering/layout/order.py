@@ -43,14 +43,12 @@ def advance_updates(graph: Graph) -> None:
 
 
 def _writes_scope_alone(op: LoweredOp) -> bool:
-    if op.is_copy or _stays(op):
-        return False
     for values in op.outputs:
         for value in values:
-            external = value.buffer.external
+            external = value.buffer.external  # nearly always None, and the end of it
             if external is None or external.role is not Role.PERSISTABLE:
                 return False
-    return True
+    return not op.is_copy and not _stays(op)
 
 
 def _stays(op: LoweredOp) -> bool:
