@@ -16,6 +16,7 @@ PEERS_VARIABLE = "OPWRIGHT_BENCH_PEERS"
 # Beside times also their ratio to another time, and bytes, which `Timed.measure` gives.
 UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "MiB": 2.0**20}
 UNITS |= {"calm steps": 1.0, "small steps": 1.0, "steps of two": 1.0}
+UNITS |= {"steps of whole states": 1.0}
 RATES = {"GB/s": 1.0, "GFLOP/s": 1.0}
 
 
