@@ -212,7 +212,7 @@ def test_numbers_whose_transform_overflows_are_added_up_plainly(n_threads: int) 
     case = TILED[0]
     arrays = make_tiled(case)
     arrays["weight"] *= 1e-3
-    arrays["x"][0, 3:5, 3:5, 7] = np.array([[3e38, -3e38], [-3e38, 3e38]])
+    arrays["x"][0, 4:6, 4:6, 7] = np.array([[3e38, -3e38], [-3e38, 3e38]])
     attributes = case.attributes()
     out = ow.ops.conv2d(**arrays, **attributes)
     wide = {name: array.astype("float64") for name, array in arrays.items()}
@@ -232,10 +232,3 @@ def test_more_threads_compute_the_same_bits_of_tiles(case: Case) -> None:
     for result in results[1:]:
         for a, b in zip(result, results[0], strict=True):
             np.testing.assert_array_equal(a, b)
-
-
-def test_many_zeros_stay_zeros() -> None:
-    case = TILED[0]
-    arrays = {name: np.zeros_like(array) for name, array in make_tiled(case).items()}
-    for result in run_each(case, arrays):
-        assert not result.any()
