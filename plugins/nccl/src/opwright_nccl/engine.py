@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import os
 import sys
@@ -21,6 +22,9 @@ from opwright_nccl.watching import LONGER, Watcher, format_ended, format_ranks
 
 _UNDER_WAY: Final = 2
 _NAP_S: Final = 0.001
+_FIRST_S: Final = 0.3
+"""How long a process that ends because of another one lets the launcher see that one first."""
+
 
 _LOAD = ctypes.CFUNCTYPE(
     ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64
@@ -188,8 +192,9 @@ class NcclEngine(Engine):
             return  # a forked child has no part in it
         if self._watcher.is_alive():
             self._watcher.stop()
-        usable = [own_library().opwright_nccl_is_usable(b"world")]
-        if self._failed or not all(usable):
+        usable = own_library().opwright_nccl_is_usable(b"world")
+        if self._failed or not usable:
+            self._let_the_first_be_named()
             self._store.close()
             return
         try:
@@ -203,10 +208,18 @@ class NcclEngine(Engine):
             return
         lost = [rank for rank in missing if ended.get(rank) == LOST]
         if lost:
+            time.sleep(_FIRST_S)
             self._abort(f"ended, and {format_ranks(lost)} failed")
         elif missing:
             late = f"{format_ranks(missing)} did not within {self._deadline_s:g} s"
             self._abort(f"ended, and {late}")
+
+    def _let_the_first_be_named(self) -> None:
+        """Let the launcher see the process that has failed before this one, if there is one."""
+        with contextlib.suppress(DistError):
+            _, ended = self._store.get([])
+            if LOST in ended.values():
+                time.sleep(_FIRST_S)
 
     def _abort(self, reason: str) -> None:
         print(f"opwright-nccl: rank {self.rank} {reason}", file=sys.stderr)  # noqa: T201
