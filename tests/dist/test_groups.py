@@ -74,3 +74,8 @@ def test_an_engine_that_is_not_installed_says_what_to_install(
             dist.rank()
     finally:
         dist.set_world(before)
+
+
+def test_gathering_in_an_unknown_group_names_the_known_ones(two) -> None:
+    with pytest.raises(dist.DistError, match="gather: unknown group, got 'word'; did you mean"):
+        dist.gather(b"", "word")

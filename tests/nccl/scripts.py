@@ -94,6 +94,11 @@ dist.new_group("turned", range(n - 1, -1, -1))
 assert dist.rank("turned") == n - 1 - r
 same(ops.all_gather(mine, group="turned"), np.concatenate(all_parts[::-1]))
 assert dist.gather(b"%d" % r, "turned") == [b"%d" % k for k in range(n - 1, -1, -1)]
+if n == 4:  # two groups of one name
+    dist.new_groups("pairs", [[0, 1], [2, 3]])
+    pair = [2 * (r // 2), 2 * (r // 2) + 1]
+    same(ops.all_gather(mine, group="pairs"), np.concatenate([all_parts[k] for k in pair]))
+    assert dist.gather(b"%d" % r, "pairs") == [b"%d" % k for k in pair]
 print("good")
 """
 

@@ -59,7 +59,8 @@ class NcclEngine(Engine):
         self._members: dict[str, tuple[int, ...]] = {}
         self._n_gathered: dict[str, int] = {}
         self._store = Connection(start.variables, start.rank)
-        self._watcher = Watcher(Connection(start.variables, None), lambda: self._deadline_s)
+        own = Connection(start.variables, None)
+        self._watcher = Watcher(own, start.rank, lambda: self._deadline_s)
         self._source = Source.of_package("opwright_nccl", "cu/collectives.cu")
         # Kept, as the library calls them as long as the process lives.
         self._functions = (_LOAD(self._load), _CONNECT(self._connect), _PUBLISH(self._publish))
@@ -100,7 +101,7 @@ class NcclEngine(Engine):
     def gather(self, data: bytes, group: str) -> list[bytes]:
         """Return what each process of a group gives, in the order of their ranks in the group."""
         number = self._n_gathered[group] = self._n_gathered.get(group, 0) + 1
-        return self._gather(f"{group}/{number}", data, group)
+        return self._gather(f"{self._key(group)}/{number}", data, group)
 
     def set_deadline(self, seconds: float) -> None:
         """Say how long a collective may wait for another process."""
@@ -110,6 +111,10 @@ class NcclEngine(Engine):
     def describe(self) -> str:
         """Return NCCL and its version."""
         return f"NCCL {call('version')}"
+
+    def _key(self, group: str) -> str:
+        """Return what tells a group in the store from others of its name."""
+        return f"{group}@{self._members.get(group, (-1,))[0]}"
 
     def _gather(self, key: str, data: bytes, group: str) -> list[bytes]:
         members = self._members[group]
@@ -156,8 +161,8 @@ class NcclEngine(Engine):
         """Connect a group: its first process makes an id, and all come together by it."""
         members = self._members[name]
         place = members.index(self.rank)
-        key = f"id/{name}"
-        made = self._gather(key, make_id() if place == 0 else b"", name)[0]
+        key = self._key(name)
+        made = self._gather(f"id/{key}", make_id() if place == 0 else b"", name)[0]
         end = time.monotonic() + self._deadline_s
         answer, text = ask("start", name.encode(), made)
         while answer != 1:
@@ -171,7 +176,7 @@ class NcclEngine(Engine):
             raise DistError(
                 f"group {name!r}: NCCL cannot connect the processes: {text}{_hint(text)}"
             )
-        self._watcher.add(name, place, members)
+        self._watcher.add(name, key, members)
         if not self._watcher.is_alive():
             self._watcher.start()
 

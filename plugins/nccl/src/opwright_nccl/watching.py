@@ -44,22 +44,35 @@ class Watcher(threading.Thread):
     ----------
     store : Connection
         Its own, besides that of the process.
+    rank : int
+        Of this process in the world.
     find_deadline : callable
         Returns how many seconds a collective may wait for another process.
     """
 
-    def __init__(self, store: Connection, find_deadline: Callable[[], float]) -> None:
+    def __init__(self, store: Connection, rank: int, find_deadline: Callable[[], float]) -> None:
         super().__init__(name="opwright-nccl-watcher", daemon=True)
         self._store = store
         self._find_deadline = find_deadline
         self._stopped = threading.Event()
         self._waiting: dict[str, _Waiting] = {}
         self._members: dict[str, tuple[int, ...]] = {}
-        self._ranks: dict[str, int] = {}
+        self._rank = rank
+        self._keys: dict[str, str] = {}
 
-    def add(self, group: str, rank: int, members: Sequence[int]) -> None:
-        """Watch a group that has been connected, whose members are numbered in the world."""
-        self._ranks[group] = rank
+    def add(self, group: str, key: str, members: Sequence[int]) -> None:
+        """Watch a group that has been connected.
+
+        Parameters
+        ----------
+        group : str
+            Its name.
+        key : str
+            By which the store tells it from others of its name.
+        members : sequence of int
+            Their numbers in the world.
+        """
+        self._keys[group] = key
         self._members[group] = tuple(members)
         self._waiting[group] = _Waiting()
 
@@ -100,7 +113,7 @@ class Watcher(threading.Thread):
         waited = now - waiting.since
         if waited > _NOTE_S and not waiting.noted:
             waiting.noted = True
-            self._store.put(f"waiting/{group}/{self._ranks[group]}", str(progress.begun))
+            self._store.put(f"waiting/{self._keys[group]}/{self._rank}", str(progress.begun))
         if waited > _NOTE_S and now - waiting.asked > _ASK_S:
             waiting.asked = now
             ended = self._find_ended(group)
@@ -117,7 +130,7 @@ class Watcher(threading.Thread):
 
     def _name_missing(self, group: str, begun: int) -> str:
         """Return whom the group waits for, where the others are known to wait."""
-        keys = [f"waiting/{group}/{i}" for i in range(len(self._members[group]))]
+        keys = [f"waiting/{self._keys[group]}/{rank}" for rank in self._members[group]]
         end = time.monotonic() + _ANSWER_S
         while True:
             counts, _ = self._store.get(keys)

@@ -65,7 +65,9 @@ def new_groups(name: str, parts: Sequence[Sequence[int]]) -> Group:
 
 def gather(data: bytes, group: str = "world") -> list[bytes]:
     """Return what each process of a group gives, in the order of ranks; all of them call it."""
-    return current_world().engine.gather(data, group)
+    world = current_world()
+    world.group(group, "gather")
+    return world.engine.gather(data, group)
 
 
 def set_deadline(seconds: float) -> None:
