@@ -55,6 +55,10 @@ class Call(NamedTuple):
     counts: dict[str, int]
 
 
+NUMPY = ("std", "numpy")
+"""The plugin and the library of the kernels that every standard operator has."""
+
+
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """Return the dtype that NumPy has for it, with the help of ml_dtypes."""
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
@@ -67,7 +71,9 @@ def standard_kernels() -> dict[str, set[str]]:
     """
     kernels, ops = ow.current_context().kernels, ow.current_context().ops
     found = {
-        op_type: {e.dtype for e in kernels.entries(op_type) if e.library == "numpy"}
+        op_type: {
+            e.dtype for e in kernels.entries(op_type) if (e.package.plugin, e.library) == NUMPY
+        }
         for op_type in sorted(kernels.op_types())
         if not ops.get(op_type).plan_only
     }
@@ -154,7 +160,8 @@ def plan_calls() -> Iterator[tuple[Sample, Call]]:
     context, samplers = ow.current_context(), load_samplers()
     for op_type in sorted(context.kernels.op_types()):
         definition = context.ops.get(op_type)
-        dtypes = [e.dtype for e in context.kernels.entries(op_type) if e.device == "cuda"]
+        entries = context.kernels.entries(op_type)
+        dtypes = [e.dtype for e in entries if (e.device, e.library) == ("cuda", "native")]
         if not definition.plan_only or not dtypes:
             continue
         dtype = dtypes[0]

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 NATIVE = Path(__file__).parents[2] / "plugins" / "cuda" / "native"
-ROOMS = ("driver", "blas", "cudnn", "device", "launch", "")
+ROOMS = ("driver", "blas", "cudnn", "device", "services", "launch", "")
 """From the lowest to what lies flat, the entry of the library."""
 SHARED = "numbers.h"
 """How every room reads a record."""
