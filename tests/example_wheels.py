@@ -11,6 +11,9 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "plugins"
 WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 
+LARGE_WHEELS = ("opwright_cuda", "opwright_nccl", "opwright_ray")
+"""Wheels that require a gigabyte of others."""
+
 
 def build_example_wheel(name: str, folder: Path) -> Path:
     """Build the wheel of an example with plain pip; return it.

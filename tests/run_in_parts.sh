@@ -8,14 +8,12 @@ set -u
 pytest=("$1" -m pytest --durations=30 -p no:cacheprovider)
 
 log=$(mktemp)
-"${pytest[@]}" -m kernel_part >"$log" 2>&1 &
-kernel_part=$!
-trap 'kill "$kernel_part" 2>/dev/null; rm -f "$log"' EXIT
+"${pytest[@]}" -m first_part >"$log" 2>&1 &
+first_part=$!
+trap 'kill "$first_part" 2>/dev/null; rm -f "$log"' EXIT
 
 failed=0
-# Nothing in these folders is of the other part, so that it need not collect them.
-"${pytest[@]}" -m "not kernel_part" \
-  --ignore=tests/operators --ignore=tests/cuda --ignore=tests/cuda_emulator || failed=1
-wait "$kernel_part" || failed=1
+"${pytest[@]}" -m "not first_part" || failed=1
+wait "$first_part" || failed=1
 cat "$log"
 exit "$failed"

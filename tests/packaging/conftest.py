@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from example_wheels import LARGE_WHEELS
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -126,12 +128,12 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def environment(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An environment with the wheels and what they require, nothing else.
 
-    Of CUDA there is nothing: neither what opwright-cuda requires, a gigabyte, nor a driver.
+    Of CUDA there is nothing: neither what opwright-cuda requires nor a driver; and no Ray.
     """
-    cuda = [wheel for wheel in wheels if wheel.name.startswith("opwright_cuda")]
+    large = [wheel for wheel in wheels if wheel.name.startswith(LARGE_WHEELS)]
     made = Environment(tmp_path_factory.mktemp("installed"))
-    made.install(*(wheel for wheel in wheels if wheel not in cuda))
-    made.install("--no-deps", *cuda)
+    made.install(*(wheel for wheel in wheels if wheel not in large))
+    made.install("--no-deps", *large)
     return made
 
 

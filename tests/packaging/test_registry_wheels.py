@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from example_wheels import LARGE_WHEELS
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).parent / "scripts" / "step.py"
 NATIVE = ("opwright", "opwright_cpu", "opwright_cuda")
@@ -97,8 +99,7 @@ def test_a_bare_environment_trains_with_nothing_but_these_wheels(
     wheelhouse: Path, bare_environment: Any
 ) -> None:
     """What others have made comes from where pip finds it, ours from the folder alone."""
-    large = ("opwright_cuda", "opwright_ray")  # what they require takes a gigabyte
-    wheels = [wheel for wheel in wheelhouse.iterdir() if not wheel.name.startswith(large)]
+    wheels = [wheel for wheel in wheelhouse.iterdir() if not wheel.name.startswith(LARGE_WHEELS)]
     needs = {line for wheel in wheels for line in list_requirements(wheel)}
     bare_environment.install(*(line for line in needs if not line.startswith("opwright")))
     bare_environment.install("--no-index", "--find-links", wheelhouse, "opwright[cpu,nn]")

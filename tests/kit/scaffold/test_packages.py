@@ -57,7 +57,6 @@ def test_a_kernel_of_one_input_compiles(packages: Path, compiler: list[str]) -> 
     subprocess.run([*compiler, "-fsyntax-only", source], check=True)
 
 
-@pytest.mark.kernel_part
 def test_cuda_kernels_pass_the_kit_in_the_emulator(packages: Path, tmp_path: Path) -> None:
     names = ["opwright-operator-cuda", "opwright-pair-cuda"]
     for name in names:
