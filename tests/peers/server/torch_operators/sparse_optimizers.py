@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from torch_operators.convert import Function
+from torch_operators.convert import Function, require
 from torch_operators.optimizers import correct, take_step
 
 Tensor = torch.Tensor
@@ -64,6 +64,7 @@ def _momentum(
     padding_indices: Sequence[int],
 ) -> Any:
     """SGD with momentum moves every row: it is given those that are named."""
+    require(mu > 0.0, "PyTorch keeps no velocity without momentum")
     grad = _sparse_gradient(param, rows, values, padding_indices).coalesce()
     (named,) = grad.indices()
     state = {"momentum_buffer": velocity[named]}
@@ -103,6 +104,7 @@ def _adam(
     epsilon: float,
     padding_indices: Sequence[int],
 ) -> Any:
+    require(epsilon > 0.0, "SparseAdam needs an epsilon above 0")
     grad = _sparse_gradient(param, rows, values, padding_indices)
     state = {"step": 0, "exp_avg": moment1, "exp_avg_sq": moment2}
     factor = math.sqrt(correct(beta2_power, beta2)) / correct(beta1_power, beta1)
