@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import opwright as ow
 from opwright.errors import AttributeValueError
@@ -12,7 +13,7 @@ from opwright_dist.names import TABLE
 from opwright_nn import arguments, checks, operators
 from opwright_nn import layers as nn_layers
 from opwright_nn.initializer import Normal
-from opwright_nn.layers.layer import begin
+from opwright_nn.layers.layer import Layer, begin
 from opwright_nn.parameters.param_attr import ParamAttr
 
 _WHO = "dist.embedding"
@@ -75,37 +76,15 @@ def embedding(
         The group is unknown.
     """
     checks.check_variable(_WHO, "ids", ids)
-    shape = checks.check_ints(_WHO, "size", size)
-    if len(shape) != 2 or min(shape) < 1:
-        raise AttributeValueError(
-            f"{_WHO}: size must be [rows, columns], both at least 1, got {shape}; write "
-            "size=[1000, 64]"
-        )
-    rows, columns = shape
+    rows, columns = _check_size(size)
     padding = checks.check_int(_WHO, "padding_index", padding_index, at_least=-1, at_most=rows - 1)
     n_processes = current_world().group(group, _WHO).size
     layer = begin("embedding", name)
     part = {"group": group, "axis": 0, "layout": TABLE, "size": rows}
     attr = divide(_WHO, "param_attr", param_attr, Normal(0.0, columns**-0.5), part)
-    block = layer.block
-
-    routed = block.append_op(
-        "dist.route_rows",
-        {"ids": ids},
-        {slot: layer.part(slot) for slot in ("rows", "places", "counts")},
-        {"size": rows, "padding_index": padding, "group": group},
-    )
-    asked, places, counts = (routed.output(slot)[0] for slot in ("rows", "places", "counts"))
-    of_group = {"group": group}
-    asked_for = operators.append(
-        block, "dist.all_to_all", {"x": counts}, of_group, name=layer.part("asked_counts")
-    )
-    counted = {"send_counts": counts, "receive_counts": asked_for}
-    own = operators.append(
-        block, "dist.exchange_rows", {"x": asked, **counted}, of_group, name=layer.part("asked")
-    )
+    route = _append_route(layer, ids, {"size": rows, "padding_index": padding, "group": group})
     found = nn_layers.embedding(
-        own,
+        route.exchange("asked", route.wanted, route.counts, route.asked_counts),
         [1 + -(-rows // n_processes), columns],
         padding_index=0,
         sparse=sparse,
@@ -113,12 +92,65 @@ def embedding(
         name=layer.name,
         param_attr=attr,
     )
-    table = block.var(attr.name or f"{layer.name}_w_param")
-    back = {"send_counts": asked_for, "receive_counts": counts, "like": asked}
-    answers = operators.append(
-        block, "dist.exchange_rows", {"x": found, **back}, of_group, name=layer.part("answers")
-    )
+    answers = route.exchange("answers", found, route.asked_counts, route.counts, like=route.wanted)
+    table = layer.block.var(attr.name or f"{layer.name}_w_param")
     shared = mark(answers, layer.part("parts"), [table], [0], group, rows=rows + 1)
-    return operators.append(
-        block, "gather", {"x": shared, "index": places}, {"axis": 0}, name=layer.part("vectors")
+    inputs = {"x": shared, "index": route.places}
+    return operators.append(layer.block, "gather", inputs, {"axis": 0}, name=layer.part("vectors"))
+
+
+def _check_size(size: Iterable[int]) -> Sequence[int]:
+    shape = checks.check_ints(_WHO, "size", size)
+    if len(shape) != 2 or min(shape) < 1:
+        raise AttributeValueError(
+            f"{_WHO}: size must be [rows, columns], both at least 1, got {shape}; write "
+            "size=[1000, 64]"
+        )
+    return shape
+
+
+class _Route(NamedTuple):
+    """Which rows a process wants of the others, and how many they want of it.
+
+    Attributes
+    ----------
+    layer : Layer
+    group : str
+    wanted, places, counts : str
+        The outputs of ``dist.route_rows``.
+    asked_counts : str
+        How many rows each of the others wants.
+    """
+
+    layer: Layer
+    group: str
+    wanted: str
+    places: str
+    counts: str
+    asked_counts: str
+
+    def exchange(
+        self,
+        name: str,
+        x: str | ow.Variable,
+        send: str,
+        receive: str,
+        **like: str,
+    ) -> ow.Variable:
+        """Append what sends so many rows of x to each process, and receives so many."""
+        inputs = {"x": x, "send_counts": send, "receive_counts": receive, **like}
+        attrs = {"group": self.group}
+        name = self.layer.part(name)
+        return operators.append(self.layer.block, "dist.exchange_rows", inputs, attrs, name=name)
+
+
+def _append_route(layer: Layer, ids: ow.Variable, attrs: Mapping[str, Any]) -> _Route:
+    slots = ("rows", "places", "counts")
+    names = {slot: layer.part(slot) for slot in slots}
+    routed = layer.block.append_op("dist.route_rows", {"ids": ids}, names, attrs)
+    wanted, places, counts = (routed.output(slot)[0] for slot in slots)
+    group = {"group": attrs["group"]}
+    asked_counts = operators.append(
+        layer.block, "dist.all_to_all", {"x": counts}, group, name=layer.part("asked_counts")
     )
+    return _Route(layer, attrs["group"], wanted, places, counts, asked_counts.name)
