@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import os
 import sys
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Final
 
 from opwright.commands import end_with_parent
-from opwright_dist import DistError, Engine
+from opwright_dist import DistError, Engine, ScriptEnd
 from opwright_mpi.library import LIBRARY_VARIABLE, find_library, find_own, unlink_shared_memory
 from opwright_mpi.pmi import LAUNCHER_VARIABLE, RANK_VARIABLE, RANKS_VARIABLE, PmiServer
 
@@ -50,8 +48,6 @@ class MpiEngine(Engine):
         self._own = ctypes.CDLL(find_own())
         self._own.opwright_mpi_set_deadline.argtypes = [ctypes.c_double]
         self._deadline_s = 60.0
-        self._failed = False
-        self._pid = os.getpid()
         self._has_launcher = os.environ.get(LAUNCHER_VARIABLE) == str(os.getppid())
         if self._has_launcher:
             end_with_parent(os.getppid())
@@ -60,9 +56,7 @@ class MpiEngine(Engine):
         self._library = ctypes.CDLL(path)
         self._check_size(path)
         self._sizes = {"world": self.size}
-        self._before_hook = sys.excepthook
-        sys.excepthook = self._note_failure
-        atexit.register(self._end)
+        self._script = ScriptEnd(self._end)
 
     @classmethod
     def was_launched(cls) -> bool:
@@ -131,22 +125,11 @@ class MpiEngine(Engine):
         if function(*arguments, text, ctypes.c_int64(_TEXT_BYTES)) != 0:
             raise DistError(f"opwright-mpi: {text.value.decode(errors='replace')}")
 
-    def _note_failure(
-        self,
-        kind: type[BaseException],
-        error: BaseException,
-        trace: TracebackType | None,
-    ) -> None:
-        self._failed = True
-        self._before_hook(kind, error, trace)
-
     def _end(self) -> None:
         """End together with the others, or end them all where this process has failed."""
-        if os.getpid() != self._pid:
-            return  # a forked child has no part in it
         if self._was_finalized():
             return
-        if not self._own.opwright_mpi_may_finalize() or self._failed:
+        if not self._own.opwright_mpi_may_finalize() or self._script.has_failed:
             self._abort("")
             return
         self._own.opwright_mpi_say_goodbye()

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import ctypes
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any, Final
 
 from opwright_cuda import Source
 from opwright_cuda.services import load_kernel, services_address
-from opwright_dist import DistError, Engine, Rendezvous
+from opwright_dist import DistError, Engine, Rendezvous, ScriptEnd
 from opwright_nccl.library import ask, call, make_id, open_library, own_library
 from opwright_nccl.starting import find_start
 from opwright_nccl.store import GOODBYE, LOST, STORE_VARIABLE, Connection, Store
@@ -54,8 +52,6 @@ class NcclEngine(Engine):
         start = find_start()
         self._start = start
         self._deadline_s = 60.0
-        self._failed = False
-        self._pid = os.getpid()
         self._members: dict[str, tuple[int, ...]] = {}
         self._n_gathered: dict[str, int] = {}
         self._store = Connection(start.variables, start.rank)
@@ -67,9 +63,7 @@ class NcclEngine(Engine):
         address = ctypes.c_void_p(services_address())
         own_library().opwright_nccl_set_services(address, *self._functions)
         self.add_group("world", range(start.size))
-        self._before_hook = sys.excepthook
-        sys.excepthook = self._note_failure
-        atexit.register(self._end)
+        self._script = ScriptEnd(self._end)
 
     @classmethod
     def was_launched(cls) -> bool:
@@ -118,7 +112,7 @@ class NcclEngine(Engine):
 
     def _gather(self, key: str, data: bytes, group: str) -> list[bytes]:
         members = self._members[group]
-        if os.getpid() != self._pid:
+        if self._script.is_of_parent:
             raise DistError(
                 "gather: a forked child has no connection to the other processes, which its parent "
                 "has; start worker processes with the method 'spawn'"
@@ -182,23 +176,12 @@ class NcclEngine(Engine):
 
     # ---- The end of the process
 
-    def _note_failure(
-        self,
-        kind: type[BaseException],
-        error: BaseException,
-        trace: TracebackType | None,
-    ) -> None:
-        self._failed = True
-        self._before_hook(kind, error, trace)
-
     def _end(self) -> None:
         """End together with the others; where this process has failed, they learn it at once."""
-        if os.getpid() != self._pid:
-            return  # a forked child has no part in it
         if self._watcher.is_alive():
             self._watcher.stop()
         usable = own_library().opwright_nccl_is_usable(b"world")
-        if self._failed or not usable:
+        if self._script.has_failed or not usable:
             self._let_the_first_be_named()
             self._store.close()
             return

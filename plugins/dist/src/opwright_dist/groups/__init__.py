@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opwright_dist.groups.engine import ENGINES, Engine, Rendezvous, SingleProcess
+from opwright_dist.groups.script_end import ScriptEnd
 from opwright_dist.groups.this_process import (
     gather,
     new_group,
@@ -18,6 +19,7 @@ __all__ = [
     "Engine",
     "Group",
     "Rendezvous",
+    "ScriptEnd",
     "SingleProcess",
     "World",
     "current_world",

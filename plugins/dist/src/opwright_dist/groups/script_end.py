@@ -1,0 +1,47 @@
+"""The end of a script, which an engine must hear of: the other processes wait, or are told."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from types import TracebackType
+
+
+class ScriptEnd:
+    """Calls a function when the script of this process ends, and knows whether by an exception.
+
+    Parameters
+    ----------
+    function : callable
+        Called when the interpreter ends; not in a forked child, which has no part in it.
+
+    Attributes
+    ----------
+    has_failed : bool
+        Whether an exception has ended the script.
+    """
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self.has_failed = False
+        self._function = function
+        self._pid = os.getpid()
+        self._hook_before = sys.excepthook
+        sys.excepthook = self._note_failure
+        atexit.register(self._end)
+
+    @property
+    def is_of_parent(self) -> bool:
+        """Whether this process was forked from that whose script it is."""
+        return os.getpid() != self._pid
+
+    def _note_failure(
+        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        self.has_failed = True
+        self._hook_before(kind, error, trace)
+
+    def _end(self) -> None:
+        if not self.is_of_parent:
+            self._function()
