@@ -152,7 +152,7 @@ def opwright_step(
         nn.optimizer.SGD(LEARNING_RATE).minimize(loss)
     scope = ow.Scope()
     ow.Network(startup.global_block()).run(scope)
-    while initial:  # nobody else keeps what the scope has
+    while initial:  # so that only the scope keeps the arrays
         name, value = initial.popitem()
         scope.find_var(name).set(value)
     del value

@@ -1,4 +1,4 @@
-"""How large the core is: it grows only where somebody raises the number here, and says why."""
+"""How large the core is: it grows only with the number in decision 0098, and a reason."""
 
 from __future__ import annotations
 

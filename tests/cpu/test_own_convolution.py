@@ -172,7 +172,7 @@ def run_each(case: Case, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 
 
 def check_as_in_float64(case: Case, arrays: Mapping[str, np.ndarray]) -> None:
-    """Which numbers are infinite or NaN has to agree, and what they are around them."""
+    """The same numbers must be infinite or NaN, and all others agree."""
     wanted = run_each(case, {name: array.astype("float64") for name, array in arrays.items()})
     for a, b in zip(run_each(case, arrays), wanted, strict=True):
         scale = float(np.abs(b[np.isfinite(b)]).max())

@@ -80,7 +80,7 @@ void FindTargetLanes(const opwright::RunContext& ctx, int64_t item, int size, Ta
   }
 }
 
-// The three kinds: what they are called, and how their tensors lie in lanes.
+// The three kinds: their names, and how their tensors lie in lanes.
 struct AllReduce {
   using Attrs = ReduceAttrs;
   static constexpr const char* kWho = "dist.all_reduce";

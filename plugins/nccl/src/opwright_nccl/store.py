@@ -1,8 +1,8 @@
 """The store: where the processes of one run exchange ids, bytes, and how far they are.
 
 A server that the launcher opens; each process holds a TCP connection. A message is a line of JSON,
-which says how many bytes follow. A connection begins with the token of the run, so that nobody else
-takes part.
+which says how many bytes follow. A connection begins with the token of the run, so that no other
+process takes part.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Processes(Protocol):
         group: str,
         *,
         unequal_rows: str,
-        shard_optimizer: bool = False,
+        shard_optimizer: bool,
     ) -> list[Pair]:
         """Append the mean of gradients over the processes of a group, or a part of it for each."""
 
@@ -188,11 +188,8 @@ def average(who: str, parallel: DataParallel | None, pairs: Sequence[Pair]) -> S
     """Append the mean of gradients over the processes; return the pairs as they are for None."""
     if parallel is None:
         return pairs
-    team, unequal_rows = find_team(who, parallel.group), parallel.unequal_rows
-    append = team.processes.data_parallel
-    if not parallel.shard_optimizer:
-        return append(pairs, team.group, unequal_rows=unequal_rows)
-    return append(pairs, team.group, unequal_rows=unequal_rows, shard_optimizer=True)
+    team, choices = find_team(who, parallel.group), parallel._asdict()
+    return team.processes.data_parallel(pairs, **choices)
 
 
 def find_divided(program: ow.Program) -> dict[str, str]:

@@ -50,7 +50,7 @@ def run_on_root(
             function()
         except Exception as error:  # noqa: BLE001 - it is raised when the others know it
             fault, failure = f"{type(error).__name__}: {error}", error
-    for name in names:  # each passes on what it was told in the group before
+    for name in names:  # a fault in one group is passed on to the next
         told = world.engine.gather(fault.encode(), name)
         fault = fault or next((text.decode(errors="replace") for text in told if text), "")
     if failure is not None:

@@ -32,7 +32,7 @@ def gather_state(program: ow.Program, scope: ow.Scope | None = None) -> ow.Scope
     """Return a scope that has whole variables for those of which each process has a part.
 
     Every process calls it, and the first one gets them; its scope has all other variables of
-    `scope`, too. With `whole_program` that is what to save by hand.
+    `scope`, too. Give it and `whole_program` to `opwright.save`.
 
     Parameters
     ----------
