@@ -5,28 +5,43 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+Command = Callable[..., list[str]]
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.fixture(scope="session")
+def command() -> Command:
+    """Return a function that gives ``opwright-mpi run -n RANKS`` with what follows."""
+    code = "import sys; from opwright_mpi.launcher import main; sys.exit(main())"
+
+    def make_command(ranks: int, *words: object) -> list[str]:
+        return [sys.executable, "-c", code, "run", "-n", str(ranks), *map(str, words)]
+
+    return make_command
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path, command: Command) -> Run:
     """Return a function that runs a script in some processes, with a deadline of seconds."""
 
     def run_script(
-        script: str, ranks: int, deadline: float = 60.0
+        script: str, ranks: int, deadline: float = 60.0, arguments: Sequence[object] = ()
     ) -> subprocess.CompletedProcess[str]:
         path = tmp_path / "script.py"
         path.write_text(script)
-        code = "import sys; from opwright_mpi.launcher import main; sys.exit(main())"
-        command = [sys.executable, "-c", code, "run", "-n", str(ranks), str(path)]
         environment = os.environ | {"OPWRIGHT_DIST_DEADLINE": str(deadline)}
         return subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False, timeout=300
+            command(ranks, path, *arguments),
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
         )
 
     return run_script

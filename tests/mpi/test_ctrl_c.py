@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-CODE = "import sys; from opwright_mpi.launcher import main; sys.exit(main())"
 
 TRAINING = """
 import os
@@ -54,14 +51,8 @@ print("stopped:", history.stop_reason, flush=True)
 """
 
 
-def command(script: Path, *arguments: object) -> list[str]:
-    return [sys.executable, "-c", CODE, "run", "-n", "2", *map(str, (script, *arguments))]
-
-
-def train_to_the_end(script: Path, folder: Path) -> dict[str, np.ndarray]:
-    done = subprocess.run(
-        command(script, folder), capture_output=True, text=True, check=False, timeout=300
-    )
+def train_to_the_end(command: list[str], folder: Path) -> dict[str, np.ndarray]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["[0] stopped: finished", "[1] stopped: finished"]
     return dict(np.load(folder / "values.npz"))
@@ -69,7 +60,7 @@ def train_to_the_end(script: Path, folder: Path) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("to", ["the launcher", "one of two"])
 def test_ctrl_c_stops_all_after_the_same_step_and_the_rest_is_as_if_not(
-    tmp_path: Path, to: str
+    tmp_path: Path, command, to: str
 ) -> None:
     script = tmp_path / "script.py"
     script.write_text(TRAINING)
@@ -77,7 +68,7 @@ def test_ctrl_c_stops_all_after_the_same_step_and_the_rest_is_as_if_not(
     for folder in (stopped, whole):
         folder.mkdir()
     with subprocess.Popen(
-        command(script, stopped, "slow"),
+        command(2, script, stopped, "slow"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -90,12 +81,13 @@ def test_ctrl_c_stops_all_after_the_same_step_and_the_rest_is_as_if_not(
     assert process.returncode == 0, errors
     assert sorted(output.splitlines()) == ["[0] stopped: interrupted", "[1] stopped: interrupted"]
     assert "opwright-mpi" not in errors
-    rest, wanted = train_to_the_end(script, stopped), train_to_the_end(script, whole)
+    rest = train_to_the_end(command(2, script, stopped), stopped)
+    wanted = train_to_the_end(command(2, script, whole), whole)
     for name, value in wanted.items():
         np.testing.assert_array_equal(rest[name], value)
 
 
-def test_a_second_ctrl_c_ends_all(tmp_path: Path) -> None:
+def test_a_second_ctrl_c_ends_all(tmp_path: Path, command) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import signal, time\n"
@@ -105,7 +97,7 @@ def test_a_second_ctrl_c_ends_all(tmp_path: Path) -> None:
         "while True:\n    time.sleep(0.01)\n"
     )
     with subprocess.Popen(
-        command(script), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command(2, script), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         for word in ("begun", "once"):

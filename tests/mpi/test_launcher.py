@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,7 +16,6 @@ import pytest
 from opwright_dist.launching.output import Lines
 from opwright_mpi import launcher
 
-CODE = "import sys; from opwright_mpi.launcher import main; sys.exit(main())"
 CONNECT = "import os, sys, time\nimport opwright_dist as dist\nr = dist.rank()\n"
 
 
@@ -50,11 +50,11 @@ def test_processes_share_the_cpus_unless_told_otherwise(run, monkeypatch, choice
     assert sorted(done.stdout.splitlines()) == [f"[0] {expected}", f"[1] {expected}"]
 
 
-def test_a_line_comes_before_its_process_ends(tmp_path: Path) -> None:
+def test_a_line_comes_before_its_process_ends(tmp_path: Path, command) -> None:
     script = tmp_path / "script.py"
     script.write_text("print('first')\ninput()\nprint('second')\n")
     with subprocess.Popen(
-        [sys.executable, "-c", CODE, "run", "-n", "1", str(script)],
+        command(1, script),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -75,11 +75,11 @@ def test_a_line_without_end_is_forwarded_in_pieces() -> None:
     assert lines.end() == b""
 
 
-def test_arguments_reach_the_script_and_modules_are_run(run, tmp_path: Path) -> None:
+def test_arguments_reach_the_script_and_modules_are_run(tmp_path: Path, command) -> None:
     (tmp_path / "train.py").write_text("import sys\nprint(sys.argv[1:])\n")
-    command = [sys.executable, "-c", CODE, "run", "-n2", "-m", "train", "-n", "--epochs=3"]
+    words = [*command(1)[:-2], "-n2", "-m", "train", "-n", "--epochs=3"]
     done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+        words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
     )
     assert sorted(done.stdout.splitlines()) == [f"[{r}] ['-n', '--epochs=3']" for r in range(2)]
 
@@ -122,11 +122,13 @@ time.sleep(1000)
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_to_the_launcher_ends_all(tmp_path: Path, number: int, status: int) -> None:
+def test_a_signal_to_the_launcher_ends_all(
+    tmp_path: Path, command, number: int, status: int
+) -> None:
     script = tmp_path / "script.py"
     script.write_text(CONNECT + "print(os.getpid(), flush=True)\ntime.sleep(1000)\n")
     with subprocess.Popen(
-        [sys.executable, "-c", CODE, "run", "-n", "2", str(script)],
+        command(2, script),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -140,12 +142,10 @@ def test_a_signal_to_the_launcher_ends_all(tmp_path: Path, number: int, status: 
     assert not any(map(is_running, pids))
 
 
-def test_processes_end_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
+def test_processes_end_with_a_launcher_that_is_killed(tmp_path: Path, command) -> None:
     script = tmp_path / "script.py"
     script.write_text(CONNECT + "print(os.getpid(), flush=True)\ntime.sleep(1000)\n")
-    with subprocess.Popen(
-        [sys.executable, "-c", CODE, "run", "-n", "2", str(script)], stdout=subprocess.PIPE
-    ) as process:
+    with subprocess.Popen(command(2, script), stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         pids = [int(process.stdout.readline().split()[1]) for _ in range(2)]
         process.kill()
@@ -158,12 +158,12 @@ def is_running(pid: int) -> bool:
     return status.exists() and status.read_text().split()[2] not in "ZX"
 
 
-def test_a_reader_that_ends_ends_all(tmp_path: Path) -> None:
+def test_a_reader_that_ends_ends_all(tmp_path: Path, command) -> None:
     script = tmp_path / "script.py"
     script.write_text("while True:\n    print('again')\n")
-    command = f"{sys.executable} -c '{CODE}' run -n 2 {script} | head -n 1"
+    line = f"{shlex.join(command(2, script))} | head -n 1"
     done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command],
+        ["bash", "-o", "pipefail", "-c", line],
         capture_output=True,
         text=True,
         check=False,

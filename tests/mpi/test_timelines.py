@@ -13,8 +13,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "draw_a_timeline.py"
 def test_a_trace_has_a_lane_for_each_process(run, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install matplotlib")
     folder = tmp_path / "timeline"
-    script = EXAMPLE.read_text(encoding="utf-8")
-    ended = run(script.replace("default=Path()", f"default=Path({str(folder)!r})"), 2)
+    ended = run(EXAMPLE.read_text(encoding="utf-8"), 2, arguments=("--folder", folder))
     assert ended.returncode == 0, ended.stderr
     events = json.loads((folder / "timeline.json").read_text(encoding="utf-8"))["traceEvents"]
     labels = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import rank_scripts
+
+TRAINING = 'DEVICE = "cuda"\n' + rank_scripts.TRAINING
+
 VALUES = """
 import numpy as np
 import opwright as ow
@@ -99,66 +103,6 @@ if n == 4:  # two groups of one name
     pair = [2 * (r // 2), 2 * (r // 2) + 1]
     same(ops.all_gather(mine, group="pairs"), np.concatenate([all_parts[k] for k in pair]))
     assert dist.gather(b"%d" % r, "pairs") == [b"%d" % k for k in pair]
-print("good")
-"""
-
-TRAINING = """
-import hashlib
-import numpy as np
-import opwright as ow
-import opwright_dist as dist
-from opwright_nn import layers, optimizer
-
-r, n = dist.rank(), dist.size()
-X = np.random.default_rng(0).normal(size=(16, 8)).astype(np.float32)
-Y = X.sum(axis=1, keepdims=True)
-
-
-def train(parallel, x_rows, y_rows, options, **choice):
-    main, startup = ow.Program(seed=1), ow.Program(seed=1)
-    device = "cuda" if parallel else "cpu"
-    with ow.program_guard(main, startup):
-        x, y = layers.data("x", [None, 8]), layers.data("y", [None, 1])
-        error = layers.fc(layers.fc(x, 64, activation="tanh"), 1) - y
-        loss = layers.mean(error * error)
-        pairs = ow.append_backward([loss])
-        if parallel:
-            pairs = dist.data_parallel(pairs, **choice)
-        optimizer.Adam(0.01).apply_gradients(pairs)
-        if parallel:
-            dist.share_startup(startup)
-    scope = ow.Scope()
-    ow.Network(startup.global_block()).compile(fetch=[], device=device, scope=scope)()
-    if parallel:
-        dist.broadcast_state(main, scope, device=device)
-    context = ow.current_context().with_options(options)
-    with ow.context_guard(context):
-        network = ow.Network(main.global_block())
-        step = network.compile(feed=[x, y], fetch=[loss], device=device, scope=scope)
-        for _ in range(10):
-            step(x=x_rows, y=y_rows)
-    placement = network.placement()
-    if parallel:
-        assert placement.graph_refusal == "", placement
-        kernels = {name.partition("/")[0] for name in placement.kernels}
-        assert kernels == {"cuda"}, placement
-    return [scope.find_var(p.name).numpy() for p, _ in pairs]
-
-
-whole = train(False, X, Y, {})
-part = slice(r * 16 // n, (r + 1) * 16 // n)
-for size in (1, 2 << 20):
-    result = train(True, X[part], Y[part], {"dist.bucket_bytes": size})
-    for ours, wanted in zip(result, whole):
-        np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=1e-5)
-    bits = hashlib.sha256(b"".join(p.tobytes() for p in result)).hexdigest()
-    assert len(set(dist.gather(bits.encode()))) == 1, "the processes differ"
-
-cut = [0, *(3 + 2 * k for k in range(n - 1)), 16]
-part = slice(cut[r], cut[r + 1])
-weighted = train(True, X[part], Y[part], {}, unequal_rows="weight")
-for ours, wanted in zip(weighted, whole):
-    np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=1e-5)
 print("good")
 """
 
