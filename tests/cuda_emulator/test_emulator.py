@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import shutil
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from run_planted import Shape
 
 from opwright_cuda.source import Source, own_source
@@ -105,3 +107,23 @@ def test_threads_that_wait_for_nobody_share_a_stack(emulator_folder: Path) -> No
     for _ in range(2):  # the first one opens the libraries
         run_in_thread(run)
     assert grown[1] < 10
+
+
+# ---- Several processes ---------------------------------------------------------------------------
+
+
+def test_processes_that_compile_the_same_write_no_file_of_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, compiler = tmp_path / "log", tmp_path / "c++"
+    compiler.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec {shutil.which("c++")} "$@"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    source = Source("go_on.cu", GOING_ON, own_source("elementwise.cu").headers)
+    for _ in range(2):
+        library, _names = HostCompiler(tmp_path / "kernels").build(source, ["go_on"])
+        library.unlink()  # as if the other process had not ended yet
+    calls = [line.split() for line in log.read_text().splitlines() if "go_on.cu" in line]
+    read = [{word for word in call if str(tmp_path) in word} for call in calls]
+    assert len(read) == 2
+    assert read[0].isdisjoint(read[1])

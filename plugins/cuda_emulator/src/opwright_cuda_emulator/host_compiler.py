@@ -6,8 +6,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -104,24 +104,31 @@ class HostCompiler:
         names = tuple(f"ow_entry_{i}" for i in range(len(expressions)))
         target = self.folder / f"{source.name}-{digest}.so"
         if not target.exists():
-            folder = self.folder / digest
-            write_headers(folder, source.headers)
             entries = [
                 f'OW_ENTRY {name} = shim::Entry<&{expression}>::Make("{_quoted(expression)}");'
                 for name, expression in zip(names, expressions, strict=True)
             ]
-            file = folder / f"{source.name}.cc"
-            file.write_text(f'#line 1 "{source.name}"\n{source.text}\n' + "\n".join(entries) + "\n")
-            flags = [*self.flags, *_host_options(source), f"-I{folder}", f"-I{NATIVE}"]
-            self._run([*flags, str(file)], target, f"{source.name}: {', '.join(expressions)}")
+            text = f'#line 1 "{source.name}"\n{source.text}\n' + "\n".join(entries) + "\n"
+            with self._own_folder() as folder:
+                write_headers(folder, source.headers)
+                file = folder / f"{source.name}.cc"
+                file.write_text(text)
+                flags = [*self.flags, *_host_options(source), f"-I{folder}", f"-I{NATIVE}"]
+                self._run([*flags, str(file)], target, f"{source.name}: {', '.join(expressions)}")
         for name, expression in zip(names, expressions, strict=True):
             self._ready[source.digest, expression] = (target, name)
         return target, names
 
-    def _run(self, arguments: Sequence[str], target: Path, what: str) -> None:
+    @contextmanager
+    def _own_folder(self) -> Iterator[Path]:
+        """Give a folder that no other process knows: several may compile the same at once."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
-            made = Path(folder) / target.name
+            yield Path(folder)
+
+    def _run(self, arguments: Sequence[str], target: Path, what: str) -> None:
+        with self._own_folder() as folder:
+            made = folder / target.name
             command = [self.compiler, *arguments, "-o", str(made)]
             answer = subprocess.run(command, capture_output=True, check=False)
             if answer.returncode != 0:
