@@ -8,6 +8,7 @@ import select
 import statistics
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,6 @@ class Settings:
         How long a round lasts.
     realtime : bool
         Whether a round runs with real-time scheduling, so that nothing else gets its processor.
-    together : bool
-        Whether contestants prepare side by side: quicker where there are many processors.
     """
 
     ours: str
@@ -45,7 +44,6 @@ class Settings:
     rounds: int = 5
     seconds: float = 0.3
     realtime: bool = False
-    together: bool = False
 
 
 @dataclass
@@ -143,6 +141,8 @@ class Process:
 
     def close(self) -> None:
         """End the process and wait for it."""
+        if self._log.closed:
+            return
         try:
             self._process.communicate(timeout=10)
         except subprocess.TimeoutExpired:
@@ -173,29 +173,88 @@ class Process:
         return (self._log.read().strip().splitlines() or ["it said nothing"])[-1]
 
 
-def run(workload: Workload, file: Path, settings: Settings, names: list[str]) -> list[Result]:
-    """Return the results of the contestants `names`, all asked in turn, round by round."""
-    processes: list[Process] = []
-    try:
-        for name in names:
-            python = settings.ours if is_ours(name) else settings.peers
-            processes.append(Process(python, file, workload, name, settings.peers))
-            if not settings.together:
-                processes[-1].prepare()
-        for process in processes if settings.together else ():
+class Contest:
+    """The contestants of a workload: they prepare side by side, and are timed in turn.
+
+    Parameters
+    ----------
+    workload : Workload
+        What is measured.
+    file : Path
+        Where it is described.
+    settings : Settings
+        How to run.
+    names : list of str
+        The contestants.
+    """
+
+    def __init__(
+        self, workload: Workload, file: Path, settings: Settings, names: list[str]
+    ) -> None:
+        self.workload, self._file, self._settings, self._names = workload, file, settings, names
+        self._processes: list[Process] = []
+
+    def start(self, one_by_one: bool = False) -> None:
+        """Let the contestants prepare; wait for each before the next one where asked to."""
+        for name in self._names:
+            python = self._settings.ours if is_ours(name) else self._settings.peers
+            process = Process(python, self._file, self.workload, name, self._settings.peers)
+            self._processes.append(process)
+            if one_by_one:
+                process.prepare()
+
+    def wait(self) -> None:
+        """Wait until all contestants that were started together are ready."""
+        for process in self._processes:
             process.prepare()
-        for _ in range(settings.rounds):
-            for process in processes:
+
+    def finish(self) -> list[Result]:
+        """Time all contestants in turn, round by round, end them and return what was found."""
+        for _ in range(self._settings.rounds):
+            for process in self._processes:
                 if process.is_running:
-                    process.time_round(settings)
-    finally:
-        for process in processes:
+                    process.time_round(self._settings)
+        self.close()
+        for process in self._processes:
+            collect_figures(self.workload, process)
+        results = [process.result for process in self._processes]
+        compare_values(self.workload, results)
+        return results
+
+    def close(self) -> None:
+        """End the contestants."""
+        for process in self._processes:
             process.close()
-    for process in processes:
-        collect_figures(workload, process)
-    results = [process.result for process in processes]
-    compare_values(workload, results)
-    return results
+
+
+def run(contests: list[Contest], together: int) -> Iterator[tuple[Workload, list[Result]]]:
+    """Run contests one after the other, and give what was found of each.
+
+    Parameters
+    ----------
+    contests : list of Contest
+        What is run.
+    together : int
+        Of so many contests all contestants prepare side by side, which is quicker where there are
+        many processors; 0: they prepare one by one.
+    """
+    for batch in in_batches(contests, max(1, together)):
+        try:
+            for contest in batch:
+                contest.start(one_by_one=not together)
+            for contest in batch if together else ():
+                contest.wait()
+            for contest in batch:
+                yield contest.workload, contest.finish()
+        finally:
+            for contest in batch:
+                contest.close()
+
+
+def in_batches(contests: list[Contest], n: int) -> Iterator[list[Contest]]:
+    """Give n contests at a time."""
+    for first in range(0, len(contests), n):
+        yield contests[first : first + n]
 
 
 def collect_figures(workload: Workload, process: Process) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from chart import draw_chart
 from contest import Workload, is_ours, load_workloads
 from report import Row, describe_machine, format_row, to_json, to_markdown
-from rounds import Settings, run
+from rounds import Contest, Settings, run
 
 HERE = Path(__file__).parent
 VERSIONS = """
@@ -69,7 +69,11 @@ def parse_arguments() -> argparse.Namespace:
         help="real-time scheduling in each round, where other work runs; needs the right to it",
     )
     parser.add_argument(
-        "--together", action="store_true", help="let contestants prepare side by side"
+        "--together",
+        type=int,
+        default=0,
+        metavar="N",
+        help="let the contestants of N workloads prepare side by side; default: one by one",
     )
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--markdown", type=Path, help="write a table to this file")
@@ -110,15 +114,16 @@ def main() -> int:
         for workload, _ in (everything[index] for index in chosen):
             print(f"{workload.name:20}{', '.join(list_contestants(workload, args.only))}")
         return 0
-    settings = Settings(
-        sys.executable, args.peers, args.rounds, args.seconds, args.realtime, args.together
-    )
+    settings = Settings(sys.executable, args.peers, args.rounds, args.seconds, args.realtime)
     machine, versions = describe_machine(), find_versions(args.peers)
+    contests = [
+        Contest(workload, file, settings, list_contestants(workload, args.only))
+        for workload, file in (everything[index] for index in chosen)
+    ]
     rows: list[Row] = []
-    for workload, file in (everything[index] for index in chosen):
-        names = list_contestants(workload, args.only)
-        rows.append((workload, run(workload, file, settings, names)))
-        print(format_row(rows[-1]), flush=True)
+    for row in run(contests, args.together):
+        rows.append(row)
+        print(format_row(row), flush=True)
     if any(found.is_noisy for _, results in rows for found in results):
         print("~ other processes came between nearly all repeats: run again, or with --realtime")
     result = to_json(rows, machine, versions)

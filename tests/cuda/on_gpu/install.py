@@ -2,9 +2,12 @@
 
 They go into a folder of their own, ``build/gpu/site``, in front of what the interpreter has: in a
 virtual environment CUDA's libraries would not be found, which are looked up beside the interpreter.
-What the interpreter lacks comes from the wheels in ``wheelhouse`` (``make gpu-wheels``).
+What the interpreter lacks comes from the wheels in ``wheelhouse`` (``make gpu-wheels``). Wheels of
+the packages themselves lie there too where they could be made, and spare their compilation as long
+as they are of the same sources.
 
 ``install.py COMMAND ...`` installs, then runs a Python program there: ``install.py x.py --flag``.
+``install.py --make-wheels`` makes the packages' wheels, for the interpreter that runs it.
 """
 
 from __future__ import annotations
@@ -71,6 +74,8 @@ NEEDS = (
 PURE = ("plugins/std", "plugins/nn", "plugins/kit", "plugins/cuda_emulator")
 NATIVE = ("core", "plugins/cuda")
 EXTRA = "plugins/cpu"
+OURS = WHEELHOUSE / "opwright"
+"""Wheels of the packages, and in ``sources`` the digest of what they were made from."""
 
 
 def to_numbers(version: str) -> tuple[int, ...]:
@@ -152,27 +157,57 @@ def has_onednn() -> bool:
     return is_met(Need("onednn-devel-cpu-gomp", "2023.2"))
 
 
+def native_settings(folder: str) -> list[str]:
+    """Return what pip is told for a package with native code."""
+    if folder in PURE:
+        return []
+    settings = [f"--config-settings=build-dir={BUILD / 'native' / Path(folder).name}"]
+    if folder == EXTRA and not has_onednn():
+        settings.append("--config-settings=cmake.define.OPWRIGHT_CPU_ONEDNN=OFF")
+    return settings
+
+
 def build_native(folder: str, env: Mapping[str, str]) -> tuple[str, bool, float]:
     """Compile and install a package; return its folder, whether it worked, and the seconds."""
     began = time.monotonic()
     name = Path(folder).name
-    settings = [f"--config-settings=build-dir={BUILD / 'native' / name}"]
-    if folder == EXTRA and not has_onednn():
-        settings.append("--config-settings=cmake.define.OPWRIGHT_CPU_ONEDNN=OFF")
     log = BUILD / f"build-{name}.log"
+    settings = native_settings(folder)
     worked = pip_install("--no-build-isolation", *settings, str(ROOT / folder), log=log, env=env)
     return folder, worked, time.monotonic() - began
 
 
 def fingerprint(with_cpu: bool) -> str:
     """Return a digest of everything that is installed."""
-    digest = hashlib.sha256(f"{sys.version} {with_cpu}".encode())
+    digest = hashlib.sha256(f"{sys.version_info[:2]} {with_cpu}".encode())
     for folder in (*NATIVE, *PURE, EXTRA):
         for file in sorted((ROOT / folder).rglob("*")):
             parts = file.relative_to(ROOT / folder).parts
-            if file.is_file() and not {"build", "__pycache__"} & set(parts):
+            is_made = any(part in ("build", "__pycache__") or part[0] == "." for part in parts)
+            if file.is_file() and not is_made:
                 digest.update(f"{folder}/{'/'.join(parts)}\0".encode() + file.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def make_wheels() -> int:
+    """Make a wheel of each package, without oneDNN, where what builds them is installed."""
+    shutil.rmtree(OURS, ignore_errors=True)
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
+    command += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(OURS)]
+    for folder in (*NATIVE, *PURE, EXTRA):
+        subprocess.run([*command, *native_settings(folder), str(ROOT / folder)], check=True)
+    (OURS / "sources").write_text(fingerprint(True))
+    return 0
+
+
+def find_own_wheels(with_cpu: bool) -> list[str]:
+    """Return the wheels of the packages; none where they are of other sources or another Python."""
+    made_from = OURS / "sources"
+    if not made_from.exists() or made_from.read_text() != fingerprint(True):
+        return []
+    left_out = "" if with_cpu else "opwright_cpu"
+    names = sorted(file.name for file in OURS.glob("*.whl"))
+    return [str(OURS / name) for name in names if name.split("-")[0] != left_out]
 
 
 def environment(with_site: bool = True) -> dict[str, str]:
@@ -201,19 +236,8 @@ def environment(with_site: bool = True) -> dict[str, str]:
     return env
 
 
-def install(with_cpu: bool = True) -> dict[str, str]:
-    """Install everything that has changed; return the environment to use it in."""
-    env = environment()
-    SITE.mkdir(parents=True, exist_ok=True)
-    sys.path.insert(0, str(SITE))
-    stamp = BUILD / "installed"
-    digest = fingerprint(with_cpu)
-    if stamp.exists() and stamp.read_text() == digest:
-        print(f"installed already: {digest}", flush=True)
-        return env
-    stamp.unlink(missing_ok=True)
-    began = time.monotonic()
-    install_wheels()
+def build_packages(with_cpu: bool, env: dict[str, str]) -> None:
+    """Build and install the packages from their sources."""
     has_hatchling = all(
         is_met(Need(name, "0")) for name in ("hatchling", "trove-classifiers", "pathspec")
     )
@@ -229,13 +253,35 @@ def install(with_cpu: bool = True) -> dict[str, str]:
             print(f"{'built' if worked else 'NOT BUILT'}: {folder} in {seconds:.0f} s", flush=True)
             if not worked and folder != EXTRA:
                 raise SystemExit(f"install: {folder} cannot be built; see above and {BUILD}")
+
+
+def install(with_cpu: bool = True) -> dict[str, str]:
+    """Install everything that has changed; return the environment to use it in."""
+    env = environment()
+    SITE.mkdir(parents=True, exist_ok=True)
+    sys.path.insert(0, str(SITE))
+    stamp = BUILD / "installed"
+    digest = fingerprint(with_cpu)
+    if stamp.exists() and stamp.read_text() == digest:
+        print(f"installed already: {digest}", flush=True)
+        return env
+    stamp.unlink(missing_ok=True)
+    began = time.monotonic()
+    install_wheels()
+    wheels = find_own_wheels(with_cpu)
+    if not wheels:
+        build_packages(with_cpu, env)
+    elif not pip_install(*wheels):
+        raise SystemExit(f"install: the wheels in {OURS} cannot be installed; see above")
     print(f"installed in {time.monotonic() - began:.0f} s: {digest}", flush=True)
     stamp.write_text(digest)
     return env
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Install, then run a program."""
+    """Install, then run a program; or make the wheels."""
+    if list(arguments) == ["--make-wheels"]:
+        return make_wheels()
     env = install()
     return subprocess.run([sys.executable, *arguments], env=env, check=False).returncode
 

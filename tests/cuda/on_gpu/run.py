@@ -160,6 +160,8 @@ class Runner:
         notes: list[str] = []
         env = {**self.env, **dict(section.environ)}
         env |= {"OPWRIGHT_RESULTS": str(file), "OPWRIGHT_SHARD": f"{index}/{n_parts}"}
+        if n_parts > 1:
+            env["OPWRIGHT_NUM_THREADS"] = "1"  # the parts share the processors
         env["OPWRIGHT_RESULTS_TEXT"] = str(self.results / "results.txt")
         with log.open("wb") as output:
             for start in range(MAX_STARTS):

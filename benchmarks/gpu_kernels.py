@@ -1,0 +1,74 @@
+"""Shows on which kernels a GPU spends the calls of a workload, by PyTorch's profiler.
+
+``gpu_kernels.py mlp-train-64 opwright`` profiles one contestant of a workload of
+``benchmarks/cuda``, also where its calls replay a graph; it prints a line for each kernel, the
+largest share of time first, and the time between the kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from contest import Timed, load_workloads
+
+FOLDER = Path(__file__).parent / "cuda"
+N_CALLS = 10
+
+
+def prepare(workload: str, contestant: str) -> Timed:
+    """Return what a contestant prepared in this process."""
+    for file in sorted(FOLDER.glob("*.py")):
+        for found in load_workloads(file):
+            if found.name == workload:
+                return found.contestants[contestant]()
+    raise SystemExit(f"gpu_kernels.py: no workload is called {workload!r}")
+
+
+def record(timed: Timed) -> list[Any]:
+    """Return what ran on the GPU in some calls, in the order of time."""
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    assert timed.call is not None
+    wait = timed.wait or (lambda: None)
+    for _ in range(N_CALLS):
+        timed.call()
+    wait()
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        for _ in range(N_CALLS):
+            timed.call()
+        wait()
+    events = [event for event in profiler.events() if event.device_type == DeviceType.CUDA]
+    return sorted(events, key=lambda event: event.time_range.start)
+
+
+def show(events: list[Any], n_lines: int) -> None:
+    """Print the kernels of a call, and the time in which none ran."""
+    spent: dict[str, list[float]] = defaultdict(list)
+    for event in events:
+        spent[event.name].append(event.time_range.end - event.time_range.start)
+    busy = sum(map(sum, spent.values())) / N_CALLS
+    whole = (max(e.time_range.end for e in events) - events[0].time_range.start) / N_CALLS
+    print(f"{whole:.1f} µs a call, {busy:.1f} µs of kernels, {len(events) / N_CALLS:.1f} of them")
+    for name, times in sorted(spent.items(), key=lambda item: -sum(item[1]))[:n_lines]:
+        share = sum(times) / N_CALLS
+        print(f"{share:9.1f} µs {len(times) / N_CALLS:6.1f} ×  {name[:110]}")
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("workload")
+    parser.add_argument("contestants", nargs="+")
+    parser.add_argument("--lines", type=int, default=30)
+    args = parser.parse_args()
+    for contestant in args.contestants:
+        print(f"== {args.workload}: {contestant}", flush=True)
+        show(record(prepare(args.workload, contestant)), args.lines)
+
+
+if __name__ == "__main__":
+    main()
