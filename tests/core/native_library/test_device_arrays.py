@@ -86,9 +86,11 @@ def test_long_plans_with_python_kernels_are_recorded_and_keep_the_interpreters_l
     assert tape.count("replays") == 3
 
 
-def test_a_python_kernel_that_is_not_capturable_is_named(make_tape):
+# Around 400 the interpreter's lock is released.
+@pytest.mark.parametrize("n_before", [1, 400])
+def test_a_python_kernel_that_is_not_capturable_is_named(make_tape, n_before):
     tape = make_tape(table_with_python(capturable=False))
-    network, last = make_network("add", "relu")
+    network, last = make_network(*["add"] * n_before, "relu")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
     for _ in range(3):
         call(x=X)

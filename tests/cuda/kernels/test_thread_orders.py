@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from direct_launch import Launcher
 from samples import Call, Sample, make_call, samples
@@ -27,6 +29,8 @@ def one_of_each() -> list[Sample]:
 def test_results_have_the_same_bits_in_every_order_of_threads(
     sample: Sample, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if "OPWRIGHT_CUDA_DRIVER" not in os.environ:
+        pytest.skip("a GPU runs threads in an order of its own")
     called: Call = make_call(sample.op_type, sample.dtype)
     results = {}
     for order in ORDERS:

@@ -82,11 +82,12 @@ SECTIONS = (
         "models and graph replay",
         (f"{KERNELS}/on_gpu/test_training.py", f"{KERNELS}/test_models.py"),
     ),
+    Section("example", "the example package in C++ and CUDA", ("tests/sdk/test_cosine_cuda.py",)),
     Section(
         "kernels",
         "kernels beyond the table",
         (
-            KERNELS, "tests/sdk/test_cosine_cuda.py",
+            KERNELS,
             f"--ignore={KERNELS}/on_gpu", f"--ignore={KERNELS}/test_models.py",
             f"--ignore={KERNELS}/cudnn/test_cudnn.py",
         ),

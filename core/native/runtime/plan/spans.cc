@@ -83,7 +83,7 @@ void InsertSpans(Plan* plan) {
                                        [](const PlanStep& step) { return step.needs_gil; });
   if (!runs_python) {
     steps = InsertSpans(std::move(steps));
-    plan->graph = FindCapturable(*plan, &refusal);
+    if (refusal.empty()) plan->graph = FindCapturable(*plan, &refusal);
   } else {
     const auto move = [&at](size_t begin, size_t end) {
       return std::vector<PlanStep>(std::make_move_iterator(at(begin)),

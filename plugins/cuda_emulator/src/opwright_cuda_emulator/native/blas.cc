@@ -14,6 +14,9 @@ namespace {
 
 constexpr int kInvalidValue = 7;
 constexpr int kNotSupported = 15;
+constexpr int kSumsOfFloat = 68;  // cublasComputeType_t
+constexpr int kSumsOfDouble = 70;
+constexpr int kSumsOfTf32 = 77;
 
 struct Description {
   int compute;
@@ -151,7 +154,10 @@ EMULATED cublasLtMatmulAlgoGetHeuristic(void*, void* description, void* a, void*
   const bool is_known = left.type == right.type &&
                         (out.type == left.type || (is_narrow && out.type == kFloat)) &&
                         (is_narrow || left.type == kFloat || left.type == kDouble);
-  if (!is_known) return kNotSupported;
+  const bool sums_are_known = left.type == kDouble
+                                  ? wanted.compute == kSumsOfDouble
+                                  : wanted.compute == kSumsOfFloat || wanted.compute == kSumsOfTf32;
+  if (!is_known || !sums_are_known) return kNotSupported;
   const uint64_t k = wanted.transpose_a != 0 ? left.rows : left.columns;
   const bool fits = (wanted.transpose_a != 0 ? left.columns : left.rows) == out.rows &&
                     (wanted.transpose_b != 0 ? right.rows : right.columns) == out.columns &&
