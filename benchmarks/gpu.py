@@ -6,8 +6,11 @@ PyTorch on the CPU. The figures mean nothing then.
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,14 @@ EMULATOR = Path(__file__).parents[1] / "build" / "emulator"
 def choose(real: Any, dry: Any) -> Any:
     """Return the size that is measured, or the one to try the scripts out with."""
     return dry if DRY else real
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Let one process of all use the GPU: others would disturb the trial of engines."""
+    with (Path(tempfile.gettempdir()) / "opwright-bench-gpu.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 # -- Ours --------------------------------------------------------------------------------------
@@ -70,7 +81,11 @@ class OurProgram:
     results : mapping of str to array
         What every call writes, with its first content.
     tf32 : bool
-        Whether float32 may be rounded to TF32. Both sides try cuDNN's engines out.
+        Whether float32 may be rounded to TF32.
+    tunes : bool
+        Whether cuDNN's engines are tried out, as PyTorch does here.
+    passes : sequence of str, optional
+        As for `Network.compile`.
     """
 
     def __init__(
@@ -80,6 +95,8 @@ class OurProgram:
         inputs: Mapping[str, Any],
         results: Mapping[str, Any],
         tf32: bool = False,
+        tunes: bool = True,
+        passes: Sequence[str] | None = None,
     ) -> None:
         import opwright as ow
 
@@ -89,8 +106,10 @@ class OurProgram:
         self._scope, self._result = scope, next(iter(results))
         self._mark = put_on_gpu(np.zeros(1, "float32"))
         self.network = ow.Network(block)
-        options = {"cuda.allow_tf32": tf32, "cuda.tune": True}
-        self.call = self.network.compile([], [], device="cuda", scope=scope, options=options)
+        options = {"cuda.allow_tf32": tf32, "cuda.tune": tunes}
+        self.call = self.network.compile(
+            [], [], device="cuda", scope=scope, options=options, passes=passes
+        )
 
     def read(self) -> np.ndarray[Any, Any]:
         """Wait, and return the first result."""
@@ -120,7 +139,8 @@ def put_on_gpu(array: np.ndarray[Any, Any]) -> Any:
 
 def time_training(program: OurProgram, n_steps: int) -> Timed:
     """Return a step with its first losses."""
-    losses = [program.step() for _ in range(n_steps)]
+    with alone():
+        losses = [program.step() for _ in range(n_steps)]
     refusal = program.network.placement().graph_refusal
     if refusal:
         raise RuntimeError(f"the step is no graph: {refusal}")
@@ -199,8 +219,10 @@ def time_torch(
         optimizer.step()
         return loss
 
-    call = record(step, parameters, optimizer) if how == "graph" else step
-    losses = [call().item() for _ in range(n_steps)]
+    # To compile takes much longer than to try engines out.
+    with nullcontext() if "compile" in how or "reduce" in how else alone():
+        call = record(step, parameters, optimizer) if how == "graph" else step
+        losses = [call().item() for _ in range(n_steps)]
     return Timed(call, values=losses, wait=wait_for_torch)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from contest import Timed, load_workloads
+from gpu import alone
 
 FOLDER = Path(__file__).parent / "cuda"
 N_CALLS = 10
@@ -37,7 +38,7 @@ def record(timed: Timed) -> list[Any]:
     for _ in range(N_CALLS):
         timed.call()
     wait()
-    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+    with alone(), profile(activities=[ProfilerActivity.CUDA], acc_events=True) as profiler:
         for _ in range(N_CALLS):
             timed.call()
         wait()

@@ -1,7 +1,8 @@
-"""One training step of ResNet-18 with momentum, batch 64, 224×224, with and without TF32."""
+"""One training step of ResNet-18 with momentum, batch 64, 224×224: float32, TF32, bfloat16."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -32,7 +33,7 @@ def make_batch() -> tuple[np.ndarray, np.ndarray]:
     return images, rng.integers(0, CLASSES, (BATCH, 1))
 
 
-def opwright(library: str) -> Timed:
+def opwright(library: str, dtype: str = "float32", **how: Any) -> Timed:
     """A compiled program of layers, with the convolutions of a library."""
     open_opwright()
     convolve_by(library)
@@ -41,7 +42,8 @@ def opwright(library: str) -> Timed:
     from networks.image_programs import append_network
     from opwright_nn import layers
 
-    with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
+    policy = nullcontext() if dtype == "float32" else nn.mixed_precision(dtype)
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, startup), policy:
         x = layers.data("x", shape=[None, 3, SIZE, SIZE])
         y = layers.data("y", shape=[None, 1], dtype="int64")
         logits, initial = append_network(RESNET18, x, training=True)
@@ -53,17 +55,16 @@ def opwright(library: str) -> Timed:
         scope.find_var(name).set(value)
     images, labels = make_batch()
     zero = np.zeros(loss.shape, "float32")
+    how.setdefault("tf32", library == "cudnn_tf32")
     program = OurProgram(
-        main.global_block(),
-        scope,
-        {"x": images, "y": labels},
-        {loss.name: zero},
-        tf32=library == "cudnn_tf32",
+        main.global_block(), scope, {"x": images, "y": labels}, {loss.name: zero}, **how
     )
     return time_training(program, STEPS_TO_COMPARE)
 
 
-def torch(how: str, channels_last: bool = True, tf32: bool = False) -> Timed:
+def torch(
+    how: str, channels_last: bool = True, tf32: bool = False, dtype: str = "float32"
+) -> Timed:
     """The same by PyTorch, with its fused optimizer."""
     torch, device = open_torch(tf32)
     from torch.nn import functional as F  # noqa: N812
@@ -77,9 +78,12 @@ def torch(how: str, channels_last: bool = True, tf32: bool = False) -> Timed:
     y = torch.from_numpy(labels[:, 0]).to(device)
     parameters = list(module.parameters())
     optimizer = torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=MOMENTUM, fused=True)
+    narrow = getattr(torch, dtype)
 
     def loss_of() -> Any:
-        return F.cross_entropy(module(x), y)
+        # A graph keeps no cache of what was cast.
+        with torch.autocast(device, narrow, enabled=dtype != "float32", cache_enabled=False):
+            return F.cross_entropy(module(x), y)
 
     return time_torch(how, parameters, optimizer, loss_of, STEPS_TO_COMPARE)
 
@@ -106,9 +110,25 @@ WORKLOADS = [
         "ms",
         {
             "opwright": partial(opwright, "cudnn_tf32"),
+            "opwright, cuDNN's first engines": partial(opwright, "cudnn_tf32", tunes=False),
+            "opwright, channels first": partial(opwright, "cudnn_tf32", passes=["-nhwc"]),
             **{f"torch {how}": partial(torch, how, tf32=True) for how in HOWS},
         },
         {"opwright": [Goal(ratio=1.0, of="torch")]},
         tolerance=choose(3e-2, 0.2),
+    ),
+    Workload(
+        "resnet18-train-64-bfloat16",
+        "ResNet-18 training step, momentum, batch 64, 224×224, mixed with bfloat16",
+        "ms",
+        {
+            "opwright": partial(opwright, "cudnn", dtype="bfloat16"),
+            "opwright, channels first": partial(
+                opwright, "cudnn", dtype="bfloat16", passes=["-nhwc"]
+            ),
+            **{f"torch {how}": partial(torch, how, dtype="bfloat16") for how in HOWS},
+        },
+        {"opwright": [Goal(ratio=1.0, of="torch")]},
+        tolerance=choose(5e-2, 0.3),
     ),
 ]

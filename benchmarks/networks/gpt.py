@@ -69,3 +69,43 @@ def make_opwright_step() -> tuple[Any, Any, Any]:
             raise ValueError(f"{parameter.name}: {parameter.shape} beside {value.shape}")
         scope.find_var(parameter.name).set(value)
     return main.global_block(), scope, loss
+
+
+def make_torch_parameters(device: str) -> list[Any]:
+    """Return the same parameters as PyTorch keeps them."""
+    import torch
+
+    parameters = []
+    for i, value in enumerate(make_parameters()):
+        # As nn.Linear keeps them, [out, in]; the two tables stay as they are.
+        turned = value.T.copy() if value.ndim == 2 and i > 1 else value
+        parameters.append(torch.from_numpy(turned).to(device).requires_grad_())
+    return parameters
+
+
+def torch_block(h: Any, parameters: list[Any]) -> Any:
+    """Causal attention and a feed-forward network, each behind a norm and added to its input."""
+    from torch.nn import functional as F  # noqa: N812
+
+    scale_0, offset_0, w_qkv, b_qkv, w_o, b_o, scale_1, offset_1, w_h, b_h, w_c, b_c = parameters
+    n, time, width = h.shape
+    norm = F.layer_norm(h, (width,), scale_0, offset_0)
+    parts = F.linear(norm, w_qkv, b_qkv).split(width, dim=2)
+    q, k, v = (part.view(n, time, HEADS, width // HEADS).transpose(1, 2) for part in parts)
+    seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    h = h + F.linear(seen.transpose(1, 2).reshape(n, time, width), w_o, b_o)
+    norm = F.layer_norm(h, (width,), scale_1, offset_1)
+    return h + F.linear(F.gelu(F.linear(norm, w_h, b_h)), w_c, b_c)
+
+
+def torch_loss(x: Any, y: Any, parameters: list[Any]) -> Any:
+    """Forward, with PyTorch's fused attention and cross entropy."""
+    from torch.nn import functional as F  # noqa: N812
+
+    table, positions, *rest = parameters
+    h = F.embedding(x, table) + positions
+    for i in range(BLOCKS):
+        h = torch_block(h, rest[i * BLOCK_SIZE : (i + 1) * BLOCK_SIZE])
+    scale, offset, weight, bias = rest[-4:]
+    h = F.layer_norm(h, h.shape[-1:], scale, offset)
+    return F.cross_entropy(F.linear(h, weight, bias).flatten(0, 1), y.flatten())
