@@ -69,10 +69,11 @@ NEEDS = (
     Need("trove-classifiers", "2024", "hatchling cannot be used"),
     Need("pytest-timeout", "2.3", "a test that hangs ends its section"),
     Need("cupy-cuda13x", "14.0", "tests of CuPy's arrays fail"),
+    Need("nvidia-nccl-cu13", "2.28", "the tests of opwright-nccl fail"),
     Need("torch", "2.4", "nothing is compared with PyTorch"),
 )
-PURE = ("plugins/std", "plugins/nn", "plugins/kit", "plugins/cuda_emulator")
-NATIVE = ("core", "plugins/cuda")
+PURE = ("plugins/std", "plugins/nn", "plugins/kit", "plugins/cuda_emulator", "plugins/dist")
+NATIVE = ("core", "plugins/cuda", "plugins/nccl")
 EXTRA = "plugins/cpu"
 OURS = WHEELHOUSE / "opwright"
 """Wheels of the packages, and in ``sources`` the digest of what they were made from."""

@@ -23,7 +23,7 @@ QUERY = (
 )
 DISTRIBUTIONS = (
     "cupy-cuda13x", "cuda-bindings", "cuda-pathfinder", "nvidia-cuda-nvrtc", "nvidia-cublas",
-    "nvidia-cudnn-cu13", "nvidia-cudnn-frontend", "torch", "triton", "numpy", "protobuf", "pluggy",
+    "nvidia-cudnn-cu13", "nvidia-nccl-cu13", "torch", "triton", "numpy", "protobuf", "pluggy",
     "pybind11", "scikit-build-core", "ml_dtypes", "pytest", "opwright",
     "opwright-std", "opwright-nn", "opwright-cuda", "opwright-cpu",
 )  # fmt: skip

@@ -82,6 +82,7 @@ SECTIONS = (
         "models and graph replay",
         (f"{KERNELS}/on_gpu/test_training.py", f"{KERNELS}/test_models.py"),
     ),
+    Section("nccl", "collectives by NCCL", ("tests/nccl/test_gpus.py",)),
     Section("example", "the example package in C++ and CUDA", ("tests/sdk/test_cosine_cuda.py",)),
     Section(
         "kernels",
