@@ -58,6 +58,9 @@ class Call(NamedTuple):
 NUMPY = ("std", "numpy")
 """The plugin and the library of the kernels that every standard operator has."""
 
+OURS: Final = ("native", "small")
+"""The libraries of kernels whose source is opwright-cuda's."""
+
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """Return the dtype that NumPy has for it, with the help of ml_dtypes."""

@@ -133,7 +133,7 @@ def test_a_missing_cublaslt_is_named_where_a_product_needs_it(machine: Machine) 
         from opwright_cuda import native
         emulated()
         native.set_blas_path("libcublasLt.so.absent")
-        square = np.ones((4, 4), np.float32)
+        square = np.ones((4, 4), np.float16)
         problem(run, "matmul", x=square, y=square)
         works()
         """.replace("\n        ", "\n")

@@ -36,7 +36,7 @@ def one_of_each() -> list[tuple[Sample, Call]]:
     """Return one sample of each operator, several of those that only plans have."""
     found: dict[tuple[str, str], list[Sample]] = {}
     for sample in samples():
-        if sample.library == "native":
+        if sample.library in OURS:
             found.setdefault((sample.op_type, sample.library), []).append(sample)
     chosen = []
     for listed in found.values():

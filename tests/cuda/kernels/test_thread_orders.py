@@ -16,7 +16,7 @@ def one_of_each() -> list[Sample]:
     """Return one sample of each operator with kernels of ours."""
     found: dict[str, dict[str, Sample]] = {}
     for sample in samples():
-        if sample.library == "native":
+        if sample.library in OURS:
             found.setdefault(sample.op_type, {})[sample.dtype] = sample
     return [
         next((by_dtype[d] for d in DTYPES if d in by_dtype), next(iter(by_dtype.values())))

@@ -285,9 +285,12 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("random:DROPOUT_PART", "std.dropout_part", FLOAT, "out=x"),
     Row("random:DROPOUT_GRAD", "dropout_grad", FLOAT, "x_grad=out_grad"),
     # Products, convolution, pooling
+    Row("matmul:SMALL_MATMUL", "matmul", WIDE, library="small", priority=61),
     Row("matmul:BLAS_MATMUL", "matmul", FLOAT, library="cublaslt", priority=60),
     Row("matmul:MATMUL", "matmul", NUMBER),
+    Row("fc:SMALL_FC", "fc", WIDE, library="small", priority=61),
     Row("fc:FC", "fc", FLOAT, library="cublaslt", priority=60),
+    Row("layer_grads:LAYER_GRADS", "cuda.layer_grads", WIDE, library="small"),
     *_cudnn("conv2d"),
     Row("convolution:CONVOLUTION", "conv2d conv3d"),
     Row("convolution:CONV_TRANSPOSE", "conv2d_transpose conv3d_transpose"),
@@ -330,9 +333,10 @@ NOT_THERE: Final = {
 
 @plugin.hookimpl
 def opwright_ops(registry: plugin.OpRegistrar) -> None:
-    """Name the operator that the pass of this package puts into plans."""
-    target = "opwright_cuda.plan_ops.bias_activation_grad:BIAS_ACTIVATION_GRAD"
-    registry.add("cuda.bias_activation_grad", target, hidden=True)
+    """Name the operators that the passes of this package put into plans."""
+    for name in ("layer_grads", "bias_activation_grad"):
+        target = f"opwright_cuda.plan_ops.{name}:{name.upper()}"
+        registry.add(f"cuda.{name}", target, hidden=True)
 
 
 @plugin.hookimpl
@@ -355,8 +359,9 @@ def opwright_options(registry: plugin.OptionRegistrar) -> None:
 @plugin.hookimpl
 def opwright_passes(registry: plugin.PassRegistrar) -> None:
     """Name the passes for this device alone."""
-    function = "opwright_cuda.passes.bias_grad:fuse_bias_grad"
-    registry.add("fuse_bias_grad", phase="fuse", function=function, device="cuda")
+    for name in ("layer_grads", "bias_grad"):
+        function = f"opwright_cuda.passes.{name}:fuse_{name}"
+        registry.add(f"fuse_{name}", phase="fuse", function=function, device="cuda")
 
 
 @plugin.hookimpl

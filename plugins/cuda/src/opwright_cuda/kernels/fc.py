@@ -1,4 +1,7 @@
-"""Fully connected layers: cuBLASLt adds the bias before a sum is stored."""
+"""Fully connected layers: the bias is added before a sum is stored.
+
+Of a small layer the activation is applied then as well.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,14 @@ from opwright_cuda.kernels.elementwise import Operand, launch_elementwise, opera
 from opwright_cuda.kernels.softmax import launch_softmax
 from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
 from opwright_cuda.launch.indexing import Layout
-from opwright_cuda.products import Operands, Product, add_product, find_refusal
+from opwright_cuda.products import (
+    Operands,
+    Product,
+    add_product,
+    add_small_product,
+    find_refusal,
+    find_small_refusal,
+)
 
 _FUNCTORS: Final = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}
 
@@ -28,16 +38,27 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     if product.k == 0:
         _add_bias_alone(ctx, plan)
     else:
-        bias = plan.optional_input("bias")
-        operands = Operands(plan.input("x"), plan.input("weight"), plan.output("out"), bias)
-        add_product(plan, product, operands)
+        add_product(plan, product, _operands(plan))
     if activation == "softmax":
-        out, meta = plan.output("out"), ctx.outputs["out"][0]
-        launch_softmax(plan, activation, out, out, meta, -1)
+        _add_softmax(ctx, plan)
     elif activation:
         rows = _out(ctx, plan)
         functor = f"{_FUNCTORS[activation]}<{compute_type(product.dtype)}>"
         launch_elementwise(plan, functor, rows, [rows])
+
+
+def _fill_in_small(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Multiply, add the bias and apply the activation in one launch; softmax takes another one."""
+    activation = ctx.attrs["activation"]
+    product = _describe(ctx)
+    reason = find_small_refusal(product, plan.gpu.multiprocessors, plan.allows_tf32)
+    if reason is not None:
+        ctx.refuse(reason)
+    if product.is_empty:
+        return
+    add_small_product(plan, product, _operands(plan), _FUNCTORS.get(activation, "Identity"))
+    if activation == "softmax":
+        _add_softmax(ctx, plan)
 
 
 def _describe(ctx: PrepareContext) -> Product:
@@ -46,6 +67,16 @@ def _describe(ctx: PrepareContext) -> Product:
     k, n = ctx.inputs["weight"][0].shape
     stacks = Layout((), ((), (), ()))
     return Product(math.prod(x.shape[:kept]), n, k, False, False, stacks, x.dtype, x.dtype)
+
+
+def _operands(plan: LaunchPlan) -> Operands:
+    bias = plan.optional_input("bias")
+    return Operands(plan.input("x"), plan.input("weight"), plan.output("out"), bias)
+
+
+def _add_softmax(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    out, meta = plan.output("out"), ctx.outputs["out"][0]
+    launch_softmax(plan, "softmax", out, out, meta, -1)
 
 
 def _add_bias_alone(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -64,3 +95,6 @@ def _out(ctx: PrepareContext, plan: LaunchPlan) -> Operand:
 
 FC: Final = Kernel(_fill_in)
 """By cuBLASLt; where that refuses, the operator is computed as a product, a sum, an activation."""
+
+SMALL_FC: Final = Kernel(_fill_in_small)
+"""By our own kernel for small products."""

@@ -1,4 +1,4 @@
-"""Matrix products by NumPy's rules: by cuBLASLt, or by our own kernel where it has none."""
+"""Matrix products by NumPy's rules: by cuBLASLt, or by our own kernels: small ones, others."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from opwright_cuda.products import (
     Product,
     add_own_product,
     add_product,
+    add_small_product,
     describe_product,
     find_refusal,
+    find_small_refusal,
 )
 
 
@@ -41,6 +43,15 @@ def _fill_in_blas(ctx: PrepareContext, plan: LaunchPlan) -> None:
     add_product(plan, product, _operands(plan))
 
 
+def _fill_in_small(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Multiply small matrices of floats."""
+    product = _describe(ctx)
+    reason = find_small_refusal(product, plan.gpu.multiprocessors, plan.allows_tf32)
+    if reason is not None:
+        ctx.refuse(reason)
+    add_small_product(plan, product, _operands(plan))
+
+
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Multiply numbers."""
     product = _describe(ctx)
@@ -51,6 +62,9 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 BLAS_MATMUL: Final = Kernel(_fill_in_blas)
 """By cuBLASLt."""
+
+SMALL_MATMUL: Final = Kernel(_fill_in_small)
+"""By our own kernel for small products."""
 
 MATMUL: Final = Kernel(_fill_in)
 """By our own kernel."""

@@ -18,7 +18,7 @@ def fuse_bias_grad(graph: Graph) -> None:
     edit = graph.edit()
     for derivative in graph.of_type(*DERIVATIVES):
         grad = output_of(derivative, "x_grad")
-        total = None if grad is None else _sum_of_rows(graph, grad)
+        total = None if grad is None else find_sum_of_rows(graph, grad)
         if total is None:
             continue
         inputs = {slot: input_of(derivative, slot) for slot in ("out", "out_grad")}
@@ -34,7 +34,7 @@ def fuse_bias_grad(graph: Graph) -> None:
     edit.apply()
 
 
-def _sum_of_rows(graph: Graph, grad: Value) -> LoweredOp | None:
+def find_sum_of_rows(graph: Graph, grad: Value) -> LoweredOp | None:
     """Return the operator that adds up all rows of ``grad``, if there is one."""
     for reader in graph.uses().readers(grad):
         total = output_of(reader, "out")

@@ -1,21 +1,28 @@
-"""Matrix products: cuBLASLt's, and our own kernel's where it refuses."""
+"""Matrix products: cuBLASLt's, and our own kernels' where they are small or it refuses."""
 
 from opwright_cuda.products.blas import add_product, find_refusal, tell_blas_path
 from opwright_cuda.products.either import add_either_product, repeated_product
+from opwright_cuda.products.layer import LayerGrads, add_layer_grads, find_layer_refusal
 from opwright_cuda.products.product import Operands, Product, describe_product
+from opwright_cuda.products.small import add_small_product, find_small_refusal
 from opwright_cuda.products.tiles import PRODUCT_THREADS, TILE, TILE_SUMS, add_own_product
 
 __all__ = [
     "PRODUCT_THREADS",
     "TILE",
     "TILE_SUMS",
+    "LayerGrads",
     "Operands",
     "Product",
     "add_either_product",
+    "add_layer_grads",
     "add_own_product",
     "add_product",
+    "add_small_product",
     "describe_product",
+    "find_layer_refusal",
     "find_refusal",
+    "find_small_refusal",
     "repeated_product",
     "tell_blas_path",
 ]

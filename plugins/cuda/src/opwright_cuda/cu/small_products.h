@@ -1,0 +1,223 @@
+// Small products of matrices, where time is how long a chain of reads is: as many blocks as the GPU
+// has room for, and in each of them all threads read at once, straight into registers.
+//
+// A thread adds up 4 x 4 sums. A few lanes side by side make a tile; the other lanes and warps take
+// other steps of the inner dimension, four neighbouring ones at a time, so that no two of them need
+// the same element and shared memory would save nothing. What they have added up meets there at
+// the end, in an order that the shape alone decides.
+#ifndef OPWRIGHT_CUDA_SMALL_PRODUCTS_H_
+#define OPWRIGHT_CUDA_SMALL_PRODUCTS_H_
+
+#include "reduce.h"
+
+namespace opwright_cuda {
+
+constexpr int kSide = 4;  // rows, columns and steps that a thread has at once
+
+// How the threads of a block share a tile.
+template <int row_lanes, int column_lanes, int warps>
+struct SmallTile {
+  static constexpr int kRowLanes = row_lanes;
+  static constexpr int kColumnLanes = column_lanes;
+  static constexpr int kRows = row_lanes * kSide;
+  static constexpr int kColumns = column_lanes * kSide;
+  static constexpr int kSums = kRows * kColumns;
+  static constexpr int kThreads = warps * kWarp;
+  // Threads that add up the same sums, and the steps that all of them take at once.
+  static constexpr int kParts = kThreads / (row_lanes * column_lanes);
+  static constexpr int kSteps = kParts * kSide;
+  // Of a sum at the end: how many threads make one of its parts, how many sums each of them has.
+  static constexpr int kAdders = kThreads > kSums ? kThreads / kSums : 1;
+  static constexpr int kEach = kSums > kThreads ? kSums / kThreads : 1;
+  // The adders of a sum read in different banks.
+  static constexpr int kPitch = kSums + (kAdders > 1 ? kWarp / kAdders : 0);
+  static constexpr int kMemory = kParts * kPitch;  // what threads added up, in shared memory
+  // Few blocks: each has to keep more reads on their way.
+  static constexpr bool kReadsAhead = kSums < 256;
+};
+
+// What is written to shared memory in one go.
+template <typename Value>
+using SmallPart = Vector<Value, 16 / sizeof(Value)>;
+template <typename Value, typename Tile>
+constexpr int SmallParts() {
+  return Tile::kMemory / (16 / static_cast<int>(sizeof(Value)));
+}
+
+// Rows and steps of a matrix as they lie in memory, `width` elements in one go. `with_ones` adds a
+// row of ones at the end: its sums are those of the other side's columns.
+template <typename T, bool along_steps, int width, bool with_ones = false>
+struct SmallSide {
+  using Element = T;
+  using Part = Vector<T, width>;
+  const T* data;
+  int32_t pitch;
+  int32_t n_rows;
+  int32_t n_steps;
+
+  OW_INLINE int32_t NRows() const { return n_rows + (with_ones ? 1 : 0); }
+
+  // 0 where there is nothing.
+  OW_INLINE void Read(int32_t row, int32_t step, T (&at)[kSide][kSide]) const {
+    constexpr int kRowWidth = along_steps ? 1 : width;
+    constexpr int kStepWidth = along_steps ? width : 1;
+#pragma unroll
+    for (int i = 0; i < kSide; i += kRowWidth) {
+#pragma unroll
+      for (int j = 0; j < kSide; j += kStepWidth) {
+        Part part{};
+        if (row + i < n_rows && step + j < n_steps) {
+          const int32_t place =
+              along_steps ? (row + i) * pitch + step + j : (step + j) * pitch + row + i;
+          part = *reinterpret_cast<const Part*>(data + place);
+        }
+#pragma unroll
+        for (int k = 0; k < width; ++k) {
+          at[i + (along_steps ? 0 : k)][j + (along_steps ? k : 0)] = part.at[k];
+        }
+      }
+    }
+    if constexpr (with_ones) ReadOnes(row, step, at);
+  }
+
+ private:
+  OW_INLINE void ReadOnes(int32_t row, int32_t step, T (&at)[kSide][kSide]) const {
+#pragma unroll
+    for (int i = 0; i < kSide; ++i) {
+#pragma unroll
+      for (int j = 0; j < kSide; ++j) {
+        if (row + i == n_rows && step + j < n_steps) at[i][j] = Store<T>(Compute<T>(1));
+      }
+    }
+  }
+};
+
+// The elements of both sides that a thread multiplies next.
+template <typename Left, typename Right>
+struct SmallSteps {
+  typename Left::Element left[kSide][kSide];
+  typename Right::Element right[kSide][kSide];
+
+  OW_INLINE void Read(const Left& x, const Right& y, int32_t row, int32_t column, int32_t step) {
+    x.Read(row, step, left);
+    y.Read(column, step, right);
+  }
+  template <typename Value>
+  OW_INLINE void AddTo(Value (&sums)[kSide][kSide]) const {
+#pragma unroll
+    for (int step = 0; step < kSide; ++step) {
+#pragma unroll
+      for (int i = 0; i < kSide; ++i) {
+#pragma unroll
+        for (int j = 0; j < kSide; ++j) sums[i][j] += Load(left[i][step]) * Load(right[j][step]);
+      }
+    }
+  }
+};
+
+// Adds the steps of one thread, from `step` on.
+template <typename Tile, typename Left, typename Right, typename Value>
+OW_INLINE void AddSmallSteps(const Left& left, const Right& right, int32_t row, int32_t column,
+                             int32_t step, Value (&sums)[kSide][kSide]) {
+  SmallSteps<Left, Right> now;
+  if constexpr (Tile::kReadsAhead) {
+    now.Read(left, right, row, column, step);
+#pragma unroll 2
+    for (; step < left.n_steps; step += Tile::kSteps) {
+      SmallSteps<Left, Right> next;
+      next.Read(left, right, row, column, step + Tile::kSteps);
+      now.AddTo(sums);
+      now = next;
+    }
+  } else {
+    for (; step < left.n_steps; step += Tile::kSteps) {
+      now.Read(left, right, row, column, step);
+      now.AddTo(sums);
+    }
+  }
+}
+
+// Computes one tile of left[row, step] * right[column, step], added over steps. An epilogue makes
+// outputs of sums:
+//
+//   struct Epilogue {
+//     OW_INLINE Value Fetch(int32_t row, int32_t column) const;  // what else it needs, read early
+//     OW_INLINE void Put(int32_t row, int32_t column, Value sum, Value fetched) const;
+//   };
+//
+// `memory` is shared, SmallParts<Value, Tile>() long. All threads of the block arrive.
+template <typename Tile, typename Value, typename Left, typename Right, typename Epilogue>
+OW_INLINE void MultiplySmall(const Left& left, const Right& right, uint32_t tile,
+                             const Epilogue& epilogue, SmallPart<Value>* memory) {
+  using Part = SmallPart<Value>;
+  constexpr int kPerPart = 16 / sizeof(Value);
+  auto* const parts = reinterpret_cast<Value*>(memory);
+  const int thread = static_cast<int>(threadIdx.x);
+  const uint32_t n_columns = static_cast<uint32_t>(right.NRows() + Tile::kColumns - 1) /
+                             static_cast<uint32_t>(Tile::kColumns);
+  const auto first_row = static_cast<int32_t>(tile / n_columns) * Tile::kRows;
+  const auto first_column = static_cast<int32_t>(tile % n_columns) * Tile::kColumns;
+
+  const auto row_of = [&](int i) {
+    return first_row + (thread / Tile::kAdders + i * Tile::kThreads) / Tile::kColumns;
+  };
+  const int32_t made_column = first_column + thread / Tile::kAdders % Tile::kColumns;
+  Value fetched[Tile::kEach];
+#pragma unroll
+  for (int i = 0; i < Tile::kEach; ++i) {
+    const bool is_there = row_of(i) < left.NRows() && made_column < right.NRows();
+    fetched[i] = is_there ? epilogue.Fetch(row_of(i), made_column) : Value(0);
+  }
+
+  const int column = thread % Tile::kColumnLanes * kSide;
+  const int row = thread / Tile::kColumnLanes % Tile::kRowLanes * kSide;
+  const int part = thread / (Tile::kColumnLanes * Tile::kRowLanes);
+  Value sums[kSide][kSide] = {};
+  AddSmallSteps<Tile>(left, right, first_row + row, first_column + column, part * kSide, sums);
+#pragma unroll
+  for (int i = 0; i < kSide; ++i) {
+#pragma unroll
+    for (int j = 0; j < kSide; j += kPerPart) {
+      Part four;
+#pragma unroll
+      for (int k = 0; k < kPerPart; ++k) four.at[k] = sums[i][j + k];
+      const int place = part * Tile::kPitch + (row + i) * Tile::kColumns + column + j;
+      *reinterpret_cast<Part*>(parts + place) = four;
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < Tile::kEach; ++i) {
+    const int place = thread / Tile::kAdders + i * Tile::kThreads;
+    Value total = Value(0);
+#pragma unroll
+    for (int j = 0; j < Tile::kParts; j += Tile::kAdders) {
+      total += parts[(j + thread % Tile::kAdders) * Tile::kPitch + place];
+    }
+    total = WarpReduce<Tile::kAdders>(total, SumOf<Value>());
+    const bool is_first = thread % Tile::kAdders == 0;
+    if (is_first && row_of(i) < left.NRows() && made_column < right.NRows()) {
+      epilogue.Put(row_of(i), made_column, total, fetched[i]);
+    }
+  }
+}
+
+// function(sum + bias); a bias may be null.
+template <typename T, template <typename> class Function>
+struct BiasedActivation {
+  T* out;
+  const T* bias;
+  int32_t n_columns;
+  using Value = Compute<T>;
+
+  OW_INLINE Value Fetch(int32_t, int32_t column) const {
+    return bias == nullptr ? Value(0) : Load(bias[column]);
+  }
+  OW_INLINE void Put(int32_t row, int32_t column, Value sum, Value fetched) const {
+    out[row * n_columns + column] = Store<T>(Function<Value>()(sum + fetched));
+  }
+};
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_SMALL_PRODUCTS_H_

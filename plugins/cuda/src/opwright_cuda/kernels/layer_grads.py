@@ -1,0 +1,25 @@
+"""All gradients of a small layer in one launch."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from opwright.kernel import PrepareContext
+from opwright_cuda.launch import Kernel, LaunchPlan
+from opwright_cuda.products import LayerGrads, add_layer_grads, find_layer_refusal
+
+_DERIVATIVES: Final = {"relu": "ReluGrad", "sigmoid": "SigmoidGrad", "tanh": "TanhGrad"}
+
+
+def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Compute the gradient of the weight, and those of bias and input that are wanted."""
+    (x,), (grad,) = ctx.inputs["x"], ctx.inputs["out_grad"]
+    rows, inputs = x.shape
+    layer = LayerGrads(rows, inputs, grad.shape[1], x.dtype, bool(ctx.outputs["bias_grad"]))
+    reason = find_layer_refusal(layer, plan.gpu.multiprocessors, plan.allows_tf32)
+    if reason is not None:
+        ctx.refuse(reason)
+    add_layer_grads(plan, layer, _DERIVATIVES.get(ctx.attrs["activation"]))
+
+
+LAYER_GRADS: Final = Kernel(_fill_in)

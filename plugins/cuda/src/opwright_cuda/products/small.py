@@ -1,0 +1,192 @@
+"""Small matrix products by our own kernel: which they are, and how they are cut into tiles.
+
+cuBLASLt is made for large products. Of one that takes a microsecond it computes few tiles, each by
+a long chain of reads, or clears memory and adds parts up in launches of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from opwright_cuda.dtypes import CTYPES, ITEM_BYTES
+from opwright_cuda.launch import LaunchPlan, Pointer, Struct
+from opwright_cuda.products.product import Operands, Product
+from opwright_cuda.source import own_source
+
+WORK: Final = 2**18
+"""The most multiplications of a small product for each multiprocessor: those of a microsecond."""
+
+MAX_STACK: Final = 65_535
+"""The most matrices in a stack: blocks of a grid in its second direction."""
+
+_SIDE: Final = 4  # ``kSide`` of small_products.h
+_LANES: Final = 32
+_WARPS, _MANY_WARPS = 8, 16
+_VECTOR_BYTES: Final = 16
+
+
+class Tile(NamedTuple):
+    """How a block computes its sums: ``SmallTile`` of small_products.h."""
+
+    row_lanes: int
+    column_lanes: int
+    warps: int = _WARPS
+
+    @property
+    def rows(self) -> int:
+        """Rows of out."""
+        return self.row_lanes * _SIDE
+
+    @property
+    def columns(self) -> int:
+        """Columns of out."""
+        return self.column_lanes * _SIDE
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.warps * _LANES
+
+    @property
+    def steps(self) -> int:
+        """Steps of the inner dimension that a block takes at once."""
+        return self.threads // (self.row_lanes * self.column_lanes) * _SIDE
+
+    @property
+    def ctype(self) -> str:
+        """The tile as C++ names it."""
+        return f"SmallTile<{self.row_lanes}, {self.column_lanes}, {self.warps}>"
+
+    def tiles_of(self, m: int, n: int) -> int:
+        """Return how many tiles make m rows and n columns."""
+        return -(-m // self.rows) * -(-n // self.columns)
+
+
+TILES: Final = (Tile(4, 8), Tile(4, 4), Tile(2, 4), Tile(1, 2))
+"""The largest reads least, the smallest cuts most."""
+
+
+class Side(NamedTuple):
+    """One operand: ``SmallSide`` of small_products.h.
+
+    Attributes
+    ----------
+    goes_along_steps : bool
+        Whether neighbours in memory are neighbouring steps of the inner dimension.
+    width : int
+        Elements that are read in one go.
+    """
+
+    goes_along_steps: bool
+    width: int
+
+    @property
+    def arguments(self) -> str:
+        """The template's arguments."""
+        return f"{'true' if self.goes_along_steps else 'false'}, {self.width}"
+
+
+def find_small_refusal(
+    product: Product, multiprocessors: int, allows_tf32: bool = False
+) -> str | None:
+    """Return why a product is not one of our kernel for small ones, None where it is.
+
+    Parameters
+    ----------
+    product : Product
+        Its shapes.
+    multiprocessors : int
+        How many the GPU has.
+    allows_tf32 : bool
+        Whether float32 may be rounded to TF32.
+    """
+    if product.dtype not in ("float32", "float64") or product.out_dtype != product.dtype:
+        return f"tensor cores multiply {product.dtype}"
+    if product.dtype == "float32" and allows_tf32:
+        return "tensor cores multiply float32 where TF32 is allowed"
+    most = WORK * multiprocessors
+    extents = (product.m, product.n, product.k, product.n_stacked)
+    work = math.prod(max(extent, 1) for extent in extents)
+    if work > most:
+        return f"a small product has up to {most} multiplications on this GPU, got {work}"
+    if len(product.stacks.dims) > 1:
+        return "the stacks broadcast in more than one dimension"
+    if product.n_stacked > MAX_STACK:
+        return f"a stack has up to {MAX_STACK} matrices, got {product.n_stacked}"
+    return None
+
+
+def choose_tile(product: Product, multiprocessors: int, is_alone: bool = True) -> Tile:
+    """Return the largest tile that keeps three of four multiprocessors busy, else the smallest.
+
+    Parameters
+    ----------
+    product : Product
+        Its shapes.
+    multiprocessors : int
+        How many the GPU has.
+    is_alone : bool
+        Whether nothing else is computed by the same launch; then long sums take more warps.
+    """
+    enough = multiprocessors * 3 // 4
+    for tile in TILES[:-1]:
+        if tile.tiles_of(product.m, product.n) * product.n_stacked >= enough:
+            break
+    else:
+        tile = TILES[-1]
+    # Where one block has a multiprocessor to itself, and steps for more warps.
+    is_long = is_alone and tile in TILES[2:] and product.k > 2 * tile.steps
+    return tile._replace(warps=_MANY_WARPS) if is_long and product.dtype == "float32" else tile
+
+
+def add_small_product(
+    plan: LaunchPlan, product: Product, operands: Operands, activation: str = "Identity"
+) -> None:
+    """Add a product by our kernel for small ones, with a bias and an activation.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        Where it is added; nothing where out has no elements.
+    product : Product
+        Its shapes, not refused; an empty sum is 0.
+    operands : Operands
+        A bias, [n], is added to every row of sums.
+    activation : str
+        What is applied then, a functor of functions.h of one argument.
+    """
+    if product.is_empty:
+        return
+    tile = choose_tile(product, plan.gpu.multiprocessors)
+    steps = [strides[0] if strides else 0 for strides in product.stacks.strides]
+    left, right = sides_of(product, operands)
+    sizes = Struct(np.array([product.m, product.n, product.k, *steps[:2]], np.int32))
+    expression = (
+        f"multiply_small<{CTYPES[product.dtype]}, {tile.ctype}, {left.arguments}, "
+        f"{right.arguments}, {activation}>"
+    )
+    grid = tile.tiles_of(product.m, product.n), product.n_stacked
+    arguments = [operands.out, operands.x, operands.y, operands.bias, sizes]
+    plan.launch(own_source("small_products.cu"), expression, grid, tile.threads, arguments)
+
+
+def sides_of(product: Product, operands: Operands) -> tuple[Side, Side]:
+    """Return how x and y are read."""
+    m, n, k, transpose_x, transpose_y, stacks, dtype, _ = product
+    of_x, of_y, _ = stacks.strides
+    x = m if transpose_x else k
+    y = k if transpose_y else n
+    return (
+        Side(not transpose_x, _width(dtype, operands.x, x, *of_x)),
+        Side(transpose_y, _width(dtype, operands.y, y, *of_y)),
+    )
+
+
+def _width(dtype: str, pointer: Pointer, *strides: int) -> int:
+    """Return how many elements every vector of a matrix can have."""
+    size = ITEM_BYTES[dtype]
+    places = (stride * size for stride in strides)
+    return max(math.gcd(_VECTOR_BYTES, pointer.offset, *places) // size, 1)
