@@ -27,8 +27,9 @@ bfloat16 where the operator takes it. Each kernel of this table is executed in e
 `tests/cuda/test_coverage.py`, on the CPU where there is no GPU, and compared with NumPy. Written by
 `tests/cuda/coverage_page.py`.
 
-"native" kernels are CUDA sources of opwright-cuda; "cublaslt" and "cudnn" are NVIDIA's libraries,
-cuDNN where it is installed; "cudnn_tf32" is cuDNN with the option `cuda.allow_tf32`.
+"native" kernels are CUDA sources of opwright-cuda, "small" one for small products, which refuses
+others; "cublaslt" and "cudnn" are NVIDIA's libraries, cuDNN where it is installed; "cudnn_tf32" is
+cuDNN with the option `cuda.allow_tf32`.
 
 | operator | dtypes | libraries |
 |---|---|---|

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -164,16 +164,16 @@ def plan_calls() -> Iterator[tuple[Sample, Call]]:
     for op_type in sorted(context.kernels.op_types()):
         definition = context.ops.get(op_type)
         entries = context.kernels.entries(op_type)
-        dtypes = [e.dtype for e in entries if (e.device, e.library) == ("cuda", "native")]
-        if not definition.plan_only or not dtypes:
+        ours = [e for e in entries if e.device == "cuda" and e.library in OURS]
+        if not definition.plan_only or not ours:
             continue
-        dtype = dtypes[0]
+        dtype, library = ours[0].dtype, ours[0].library
         drawn = draw_samples(definition, dtype, 0, find_sampler(samplers, definition))
         for found in drawn[:MOST_DRAWN]:
             slots = [slot.name for slot in definition.proto.inputs if slot.name in found.inputs]
             arrays = {slot: list(found.inputs[slot]) for slot in slots}
             called = Call(arrays, dict(found.attrs), dict(found.outputs))
-            yield Sample(op_type, dtype, "native", found.number), called
+            yield Sample(op_type, dtype, library, found.number), called
 
 
 def _base_of(case: Case, dtype: str) -> str:

@@ -20,7 +20,7 @@ CUDA = Path(__file__).parents[1]
 sys.path[:0] = [str(CUDA), str(CUDA.parent), str(CUDA.parent / "operators")]
 
 from direct_launch import Launcher, prepare  # noqa: E402
-from samples import Call, Sample, make_call, metas_of, plan_calls, samples  # noqa: E402
+from samples import OURS, Call, Sample, make_call, metas_of, plan_calls, samples  # noqa: E402
 
 from emulated_gpu import Collector, compile_together  # noqa: E402
 from opwright.kernel import Refuse  # noqa: E402

@@ -6,7 +6,7 @@ import os
 
 import pytest
 from direct_launch import Launcher
-from samples import Call, Sample, make_call, samples
+from samples import OURS, Call, Sample, make_call, samples
 
 ORDERS = ("ascending", "descending", "random")
 DTYPES = ("float32", "int64")
@@ -14,10 +14,10 @@ DTYPES = ("float32", "int64")
 
 def one_of_each() -> list[Sample]:
     """Return one sample of each operator with kernels of ours."""
-    found: dict[str, dict[str, Sample]] = {}
+    found: dict[tuple[str, str], dict[str, Sample]] = {}
     for sample in samples():
         if sample.library in OURS:
-            found.setdefault(sample.op_type, {})[sample.dtype] = sample
+            found.setdefault((sample.op_type, sample.library), {})[sample.dtype] = sample
     return [
         next((by_dtype[d] for d in DTYPES if d in by_dtype), next(iter(by_dtype.values())))
         for by_dtype in found.values()

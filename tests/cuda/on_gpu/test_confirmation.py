@@ -52,15 +52,25 @@ def test_an_operator_computes() -> None:
 
 
 @pytest.mark.parametrize("activation", ["", "relu", "sigmoid", "tanh"])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-def test_a_product_with_an_epilogue_is_recorded_and_replayed(dtype: str, activation: str) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "library"),
+    [
+        *((dtype, "cublaslt") for dtype in ("float32", "float64", "float16", "bfloat16")),
+        *((dtype, "small") for dtype in ("float32", "float64")),
+    ],
+)
+def test_a_product_with_an_epilogue_is_recorded_and_replayed(
+    dtype: str, library: str, activation: str
+) -> None:
     rng = np.random.default_rng(1)
     numpy_dtype = dtype_to_numpy(dtype)
     shapes = {"x": (96, 64), "w": (64, 48), "b": (48,)}
     feeds = {n: rng.standard_normal(shape).astype(numpy_dtype) for n, shape in shapes.items()}
     op = ow.Operator("fc", x="x", weight="w", bias="b", out="out", activation=activation)
-    network, call = compiled([op], list(feeds), ["out"])
-    results = [call(**feeds)[0] for _ in range(4)]
+    with ow.context_guard(ow.current_context().with_pins({"fc": library})):
+        network, call = compiled([op], list(feeds), ["out"])
+        results = [call(**feeds)[0] for _ in range(4)]
+    assert set(network.placement().kernels) == {f"cuda/{library}"}
     assert network.placement().graph_refusal == ""
     wide = {name: array.astype(np.float64) for name, array in feeds.items()}
     _, reference = compiled([op], list(feeds), ["out"], device="cpu")
