@@ -27,6 +27,7 @@ from opwright_cuda.launch.indexing import MAX_RANK
 from opwright_cuda.launch.plan import WORKSPACE_ALIGNMENT, ActionCode
 from opwright_cuda.products import PRODUCT_THREADS, TILE, TILE_SUMS
 from opwright_cuda.products.blas import Numbers
+from opwright_cuda.products.small import TILES
 from opwright_cuda.source import shared_headers
 
 CUDA = Path(__file__).parents[3] / "plugins" / "cuda"
@@ -98,6 +99,17 @@ def test_products_are_launched_with_the_tiles_that_their_kernels_have() -> None:
         f"{scope}::kMaxRank": MAX_RANK,
     }
     assert find_differences(["shim.h", "tiles.h"], [SHIM, KERNELS / "cu"], numbers) == ""
+
+
+def test_small_products_are_launched_with_the_tiles_that_their_kernels_have() -> None:
+    tiles = [*TILES, *(tile._replace(warps=16) for tile in TILES[2:])]
+    numbers = {}
+    for tile in tiles:
+        made = {"kRows": tile.rows, "kColumns": tile.columns}
+        made |= {"kThreads": tile.threads, "kSteps": tile.steps}
+        scope = f"opwright_cuda::{tile.ctype}"
+        numbers |= {f"{scope}::{name}": number for name, number in made.items()}
+    assert find_differences(["shim.h", "small_products.h"], [SHIM, KERNELS / "cu"], numbers) == ""
 
 
 def test_a_number_that_differs_is_named() -> None:

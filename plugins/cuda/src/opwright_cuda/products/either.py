@@ -7,11 +7,12 @@ from collections.abc import Callable
 from opwright_cuda.launch import LaunchPlan
 from opwright_cuda.products.blas import add_product, find_refusal, product_scratch
 from opwright_cuda.products.product import Operands, Product
+from opwright_cuda.products.small import add_small_product, find_small_refusal
 from opwright_cuda.products.tiles import add_own_product
 
 
 def add_either_product(plan: LaunchPlan, product: Product, operands: Operands) -> None:
-    """Add a product by cuBLASLt, by our own kernel where that refuses or sums are empty.
+    """Add a product by our kernel for small ones, else by cuBLASLt, else by our general kernel.
 
     Parameters
     ----------
@@ -24,7 +25,9 @@ def add_either_product(plan: LaunchPlan, product: Product, operands: Operands) -
     """
     if product.is_empty:
         return
-    if product.k > 0 and find_refusal(product) is None:
+    if _is_small(plan, product):
+        add_small_product(plan, product, operands)
+    elif product.k > 0 and find_refusal(product) is None:
         add_product(plan, product, operands)
     else:
         add_own_product(plan, product, operands)
@@ -40,7 +43,13 @@ def repeated_product(plan: LaunchPlan, product: Product) -> Callable[[Operands],
     product : Product
         Its shapes; k is at least 1.
     """
+    if _is_small(plan, product):
+        return lambda operands: add_small_product(plan, product, operands)
     if product.is_empty or find_refusal(product) is not None:
         return lambda operands: add_own_product(plan, product, operands)
     scratch = product_scratch(plan, product)
     return lambda operands: add_product(plan, product, operands, scratch)
+
+
+def _is_small(plan: LaunchPlan, product: Product) -> bool:
+    return find_small_refusal(product, plan.gpu.multiprocessors, plan.allows_tf32) is None
