@@ -1,25 +1,13 @@
-// Pooling: windows over the spatial axes of images, which have a depth of 1 where they have none. A
-// thread, or a warp where windows are
-// large, makes one output; in the gradients a thread makes one pixel from the windows that cover
-// it.
+// Pooling of every kind: windows of any size, bins, images with a depth, which is 1 where they have
+// none, and indices of 64 bits. Small windows have kernels of their own in pooling_small.cu. A
+// thread, or a warp where windows are large, makes one output; in the gradients a thread makes one
+// pixel from the windows that cover it. What bounds these kernels is arithmetic: the position of
+// each element is found by divisions, and that of each of its neighbours by a product.
 #include "kernel.h"
+#include "pooling.h"
 #include "reduce.h"
 
 using namespace opwright_cuda;
-
-// One spatial axis. Window i covers `kernel` elements from i * stride - before on; with kernel 0
-// the axis is cut into `n_windows` bins, those of sizes that do not divide it overlapping.
-struct PoolAxis {
-  int32_t size;
-  int32_t n_windows;
-  int32_t kernel;
-  int32_t stride;
-  int32_t before;
-  int32_t after;
-  int32_t counts_padding;
-  Divider by_size;
-  Divider by_windows;
-};
 
 // Images of [n, depth, height, width, channels]; where channels come before these axes, each of
 // them is an image of one channel.
@@ -32,37 +20,6 @@ struct Pooling {
   int32_t channels;
   Divider by_channels;
 };
-
-// Begin and end.
-struct Span {
-  int32_t begin;
-  int32_t end;
-};
-
-OW_INLINE int32_t CeilOfQuotient(int64_t x, int64_t by) {
-  return static_cast<int32_t>((x + by - 1) / by);
-}
-
-// What a window covers, without padding.
-OW_INLINE Span WindowAt(int32_t i, const PoolAxis& axis) {
-  if (axis.kernel == 0) {
-    return {static_cast<int32_t>(int64_t(i) * axis.size / axis.n_windows),
-            CeilOfQuotient((int64_t(i) + 1) * axis.size, axis.n_windows)};
-  }
-  const int32_t begin = i * axis.stride - axis.before;
-  return {max(begin, 0), min(begin + axis.kernel, axis.size)};
-}
-
-// What the sum of a window is divided by along this axis.
-OW_INLINE int32_t CountOf(int32_t i, const PoolAxis& axis) {
-  if (axis.kernel != 0 && axis.counts_padding) {
-    const int32_t begin = i * axis.stride - axis.before;
-    // What sticks out beyond the padding is nothing at all.
-    return min(begin + axis.kernel, axis.size + axis.after) - begin;
-  }
-  const Span span = WindowAt(i, axis);
-  return span.end - span.begin;
-}
 
 // The windows that cover an element.
 OW_INLINE Span WindowsOf(int32_t place, const PoolAxis& axis) {
@@ -189,7 +146,7 @@ __global__ void pool_max_grad(T* x_grad, const int32_t* index, const T* out_grad
 
 // `lanes` threads, 1 or those of a warp, add up one window.
 template <typename T>
-__global__ void pool_average(T* out, const T* x, int32_t lanes, Pooling p) {
+__global__ void pool_average(T* out, const T* x, Pooling p, int32_t lanes) {
   using Value = Compute<T>;
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % lanes;
   for (int64_t i = GlobalIndex() / lanes; i < p.n_outputs; i += GridThreads() / lanes) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -9,9 +10,10 @@ import numpy as np
 
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
-from opwright_cuda.dtypes import CTYPES
+from opwright_cuda.dtypes import CTYPES, ITEM_BYTES
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, count_of
+from opwright_cuda.kernels.lines import VECTOR_BYTES, quotient_up
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, count_of
 from opwright_cuda.launch.indexing import NARROW, divider
 from opwright_cuda.source import own_source
 
@@ -20,6 +22,13 @@ LIMIT: Final = 2**30
 
 WARP: Final = 32
 """Threads that add up one large window together."""
+
+SMALL: Final = 5
+"""The most elements of a window, and the longest way to the next one, along each axis, that
+pooling_small.cu writes out."""
+
+ENOUGH_THREADS: Final = 2**18
+"""So many fill any GPU: where there are more, each takes several neighbours."""
 
 
 class Axis(NamedTuple):
@@ -76,6 +85,88 @@ class Pooling(NamedTuple):
         )
 
 
+class Strips(NamedTuple):
+    """Work of the kernels for small windows: one thread for each strip of a column.
+
+    Attributes
+    ----------
+    pooling : Pooling
+        The windows.
+    vector : int
+        Neighbouring channels of a strip.
+    each : int
+        Windows of a strip; in gradients cells, which are as many rows of pixels as lie between the
+        begin of one window and that of the next.
+    n_columns, n_strips : int
+        Columns of an image, strips of a column.
+    first_cell : int
+        In gradients, the cell of the first row of pixels, counted from that of the padding.
+    """
+
+    pooling: Pooling
+    vector: int
+    each: int
+    n_columns: int
+    n_strips: int
+    first_cell: int = 0
+
+    @property
+    def n_threads(self) -> int:
+        """One for each strip."""
+        height, width = self.pooling.height, self.pooling.width
+        n_images = self.pooling.n_outputs // (height.n_windows * width.n_windows)
+        return n_images * self.n_columns * self.n_strips // self.vector
+
+    def struct(self) -> Struct:
+        """Return ``Strips`` of pooling_small.h."""
+        height, width, channels = self.pooling.height, self.pooling.width, self.pooling.channels
+        numbers = np.array([self.n_threads, channels, self.first_cell], np.int32)
+        counts = channels // self.vector, self.n_columns, self.n_strips
+        return Struct(height.struct(), width.struct(), numbers, *map(divider, counts))
+
+    def launch(
+        self, plan: LaunchPlan, name: str, meta: Meta, arguments: Sequence[Argument]
+    ) -> None:
+        """Add the launch of ``name_small``; `arguments` hold `struct` where it takes it."""
+        source = own_source("pooling_small_grad.cu" if "grad" in name else "pooling_small.cu")
+        axes = self.pooling.height, self.pooling.width
+        window = ", ".join(str(n) for n in (*(a.kernel for a in axes), *(a.stride for a in axes)))
+        is_single = "true" if self.pooling.channels == 1 else "false"
+        shape = f"{is_single}, {self.vector}, Window<{window}>, {self.each}"
+        grid = quotient_up(self.n_threads, THREADS)
+        plan.launch(
+            source, f"{name}_small<{CTYPES[meta.dtype]}, {shape}>", grid, THREADS, arguments
+        )
+
+
+def _strips(pooling: Pooling, meta: Meta, of_pixels: bool) -> Strips | None:
+    """Return strips where pooling_small.cu serves: small windows over height and width.
+
+    Other windows, bins, a depth, and more elements than 32 bits count are pooling.cu's; so are the
+    gradients of images with fewer windows side by side than may cover one pixel.
+    """
+    height, width = pooling.height, pooling.width
+    is_small = all(0 < axis.kernel <= SMALL and axis.stride <= SMALL for axis in (height, width))
+    is_narrow = 0 < pooling.n_outputs < NARROW and 0 < pooling.n_pixels < NARROW
+    if not (is_small and is_narrow and pooling.depth == Axis(1, 1, 1)):
+        return None
+    vector = math.gcd(VECTOR_BYTES // ITEM_BYTES[meta.dtype], pooling.channels)
+    # A vector for each neighbour is kept in registers.
+    most = 4 if vector == 1 else 2
+    if not of_pixels:
+        rows, n_columns, first_cell = height.n_windows, width.n_windows, 0
+    else:
+        first_cell = height.before // height.stride
+        rows = (height.before + height.size - 1) // height.stride + 1 - first_cell
+        n_columns = width.size
+        if width.n_windows <= (width.kernel - 1) // width.stride:
+            return None
+        most = max(2 * most // height.stride, 1)
+    n_single = Strips(pooling, vector, 1, n_columns, rows).n_threads
+    each = next((n for n in (8, 4, 2) if n <= most and n_single >= n * ENOUGH_THREADS), 1)
+    return Strips(pooling, vector, each, n_columns, quotient_up(rows, each), first_cell)
+
+
 def _describe(ctx: PrepareContext, x: Meta, out: Meta) -> Pooling:
     attrs = ctx.attrs
     is_last = attrs["data_format"].endswith("C")
@@ -103,36 +194,62 @@ def _axis(attrs: dict[str, Any], i: int, size: int, n_windows: int) -> Axis:
 
 
 def _launch(
-    plan: LaunchPlan, name: str, meta: Meta, n_threads: int, arguments: Sequence[Argument]
+    plan: LaunchPlan,
+    name: str,
+    meta: Meta,
+    pooling: Pooling,
+    pointers: Sequence[Pointer | None],
+    behind: Sequence[Argument] = (),
 ) -> None:
+    """Add the launch of a kernel, or of that for small windows where it serves.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        Where it is added.
+    name : str
+        In pooling.cu.
+    meta : Meta
+        Of the images.
+    pooling : Pooling
+        The windows.
+    pointers, behind : sequence
+        The arguments before those that say how images lie, and after them.
+    """
+    of_pixels = name.endswith("_grad")
+    strips = _strips(pooling, meta, of_pixels)
+    if strips is not None:
+        strips.launch(plan, name, meta, [*pointers, strips.struct(), *behind])
+        return
+    lanes = _lanes(pooling) if name == "pool_average" else 1
+    n_threads = pooling.n_pixels if of_pixels else pooling.n_outputs * lanes
+    given: list[Argument] = [*pointers, pooling.struct(), *behind]
+    if name == "pool_average":
+        given.append(np.int32(lanes))
     source = own_source("pooling.cu")
     expression = f"{name}<{CTYPES[meta.dtype]}>"
-    plan.launch(source, expression, blocks_for(n_threads, plan), THREADS, arguments)
+    plan.launch(source, expression, blocks_for(n_threads, plan), THREADS, given)
+
+
+def _lanes(pooling: Pooling) -> int:
+    """Return how many threads add up one window."""
+    # Where channels are last, the threads of a warp read neighbours anyway.
+    is_large = pooling.depth.longest * pooling.height.longest * pooling.width.longest >= 2 * WARP
+    return WARP if is_large and pooling.channels < WARP else 1
 
 
 def _fill_in_max(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Find the greatest element of each window."""
     (x,), (out,) = ctx.inputs["x"], ctx.outputs["out"]
-    pooling = _describe(ctx, x, out)
-    index = plan.optional_output("index")
-    arguments = [plan.output("out"), index, plan.input("x"), pooling.struct()]
-    _launch(plan, "pool_max", x, pooling.n_outputs, arguments)
+    pointers = [plan.output("out"), plan.optional_output("index"), plan.input("x")]
+    _launch(plan, "pool_max", x, _describe(ctx, x, out), pointers)
 
 
 def _fill_in_average(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the mean of each window."""
     (x,), (out,) = ctx.inputs["x"], ctx.outputs["out"]
-    pooling = _describe(ctx, x, out)
-    # Where channels are last, the threads of a warp read neighbours anyway.
-    is_large = pooling.depth.longest * pooling.height.longest * pooling.width.longest >= 2 * WARP
-    lanes = WARP if is_large and pooling.channels < WARP else 1
-    arguments: list[Argument] = [
-        plan.output("out"),
-        plan.input("x"),
-        np.int32(lanes),
-        pooling.struct(),
-    ]
-    _launch(plan, "pool_average", x, pooling.n_outputs * lanes, arguments)
+    pointers = [plan.output("out"), plan.input("x")]
+    _launch(plan, "pool_average", x, _describe(ctx, x, out), pointers)
 
 
 def _gradient(
@@ -155,8 +272,7 @@ def _fill_in_max_grad(ctx: PrepareContext, plan: LaunchPlan, meta: Meta, pooling
     count = pooling.depth.size * pooling.height.size * pooling.width.size
     text = plan.fault_text(f"{ctx.op_type}: index must be in [0, {count}), got {{value}}")
     pointers = [plan.output("x_grad"), plan.input("index"), plan.input("out_grad")]
-    arguments: list[Argument] = [*pointers, pooling.struct(), plan.fault(), text]
-    _launch(plan, "pool_max_grad", meta, pooling.n_pixels, arguments)
+    _launch(plan, "pool_max_grad", meta, pooling, pointers, [plan.fault(), text])
 
 
 def _fill_in_average_grad(
@@ -164,7 +280,7 @@ def _fill_in_average_grad(
 ) -> None:
     """Add up the shares in the gradients of the windows that cover an element."""
     pointers = [plan.output("x_grad"), plan.input("out_grad")]
-    _launch(plan, "pool_average_grad", meta, pooling.n_pixels, [*pointers, pooling.struct()])
+    _launch(plan, "pool_average_grad", meta, pooling, pointers)
 
 
 MAX: Final = Kernel(_fill_in_max)

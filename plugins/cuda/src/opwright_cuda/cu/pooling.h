@@ -1,0 +1,62 @@
+// Windows along one spatial axis of images: what they cover, and by what a mean divides. Made by
+// opwright_cuda.kernels.pooling.
+#ifndef OPWRIGHT_CUDA_POOLING_H_
+#define OPWRIGHT_CUDA_POOLING_H_
+
+#include "kernel.h"
+
+namespace opwright_cuda {
+
+// One spatial axis. Window i covers `kernel` elements from i * stride - before on; with kernel 0
+// the axis is cut into `n_windows` bins, those of sizes that do not divide it overlapping.
+struct PoolAxis {
+  int32_t size;
+  int32_t n_windows;
+  int32_t kernel;
+  int32_t stride;
+  int32_t before;
+  int32_t after;
+  int32_t counts_padding;
+  Divider by_size;
+  Divider by_windows;
+};
+
+// Begin and end.
+struct Span {
+  int32_t begin;
+  int32_t end;
+};
+
+OW_INLINE int32_t CeilOfQuotient(int64_t x, int64_t by) {
+  return static_cast<int32_t>((x + by - 1) / by);
+}
+
+// What a window that has a kernel covers, without padding, and by what its sum is divided along
+// this axis.
+OW_INLINE Span SlidingWindowAt(int32_t i, const PoolAxis& axis) {
+  const int32_t begin = i * axis.stride - axis.before;
+  return {max(begin, 0), min(begin + axis.kernel, axis.size)};
+}
+OW_INLINE int32_t CountOfSliding(int32_t i, const PoolAxis& axis) {
+  const int32_t begin = i * axis.stride - axis.before;
+  // What sticks out beyond the padding is nothing at all.
+  if (axis.counts_padding) return min(begin + axis.kernel, axis.size + axis.after) - begin;
+  const Span span = SlidingWindowAt(i, axis);
+  return span.end - span.begin;
+}
+
+// The same of any window, or bin.
+OW_INLINE Span WindowAt(int32_t i, const PoolAxis& axis) {
+  if (axis.kernel != 0) return SlidingWindowAt(i, axis);
+  return {static_cast<int32_t>(int64_t(i) * axis.size / axis.n_windows),
+          CeilOfQuotient((int64_t(i) + 1) * axis.size, axis.n_windows)};
+}
+OW_INLINE int32_t CountOf(int32_t i, const PoolAxis& axis) {
+  if (axis.kernel != 0) return CountOfSliding(i, axis);
+  const Span span = WindowAt(i, axis);
+  return span.end - span.begin;
+}
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_POOLING_H_

@@ -1,0 +1,128 @@
+// Pooling with windows of a few elements that the compiler knows, over images of height and width.
+// All of these kernels are bounded by memory: each input is read from it once, and again only from
+// the caches. A thread works on a strip, neighbours in a column of an image and `n` channels of
+// them, so that
+//   - its divisions and what depends on its column are shared by the whole strip,
+//   - rows, or windows, that several of its results need are read once,
+//   - all its reads are under way together: none depends on another one,
+//   - threads side by side read and write side by side, as vectors where channels are last.
+// Results are gathered, so that the order of every sum is fixed. Made by
+// opwright_cuda.kernels.pooling.
+#ifndef OPWRIGHT_CUDA_POOLING_SMALL_H_
+#define OPWRIGHT_CUDA_POOLING_SMALL_H_
+
+#include "pooling.h"
+#include "reduce.h"
+
+namespace opwright_cuda {
+
+constexpr int kThreads = 256;
+
+// Elements of a window, and distances of two windows.
+template <int rows, int columns, int down, int across>
+struct Window {
+  static constexpr int kRows = rows;
+  static constexpr int kColumns = columns;
+  static constexpr int kDown = down;
+  static constexpr int kAcross = across;
+  // The most windows before the last one that cover an element with it, in each direction.
+  static constexpr int kAbove = (rows - 1) / down;
+  static constexpr int kLeft = (columns - 1) / across;
+};
+
+// Images of [n, height, width, channels], cut into strips: of windows, or of pixels.
+//
+// In the kernels `is_single` says that there is one channel, as where channels come before height
+// and width.
+struct Strips {
+  PoolAxis h;
+  PoolAxis w;
+  int32_t n_threads;
+  int32_t channels;
+  int32_t first_cell;  // of the pixels that a window begins at, or would begin at, in each column
+  Divider by_vectors;
+  Divider by_columns;
+  Divider by_strips;
+};
+
+// Where a thread works: elements of one column, `n` channels from `channel` on.
+template <bool is_single>
+struct Strip {
+  int32_t image;
+  int32_t strip;
+  int32_t column;
+  int32_t channel;
+  int32_t channels;
+
+  // The offset of a place in images of so many rows and columns.
+  OW_INLINE int32_t OffsetAt(int32_t row, int32_t column, int32_t n_rows, int32_t n_columns) const {
+    const int32_t pixel = (image * n_rows + row) * n_columns + column;
+    return is_single ? pixel : pixel * channels + channel;
+  }
+  OW_INLINE int32_t Channels() const { return is_single ? 1 : channels; }
+};
+
+template <bool is_single, int n>
+OW_INLINE Strip<is_single> StripAt(int64_t number, const Strips& p) {
+  const auto whole = static_cast<uint32_t>(number);
+  const uint32_t place = is_single ? whole : QuotientOf(whole, p.by_vectors);
+  const uint32_t row = QuotientOf(place, p.by_columns);
+  const uint32_t image = QuotientOf(row, p.by_strips);
+  return {static_cast<int32_t>(image), static_cast<int32_t>(row - image * p.by_strips.divisor),
+          static_cast<int32_t>(place - row * p.by_columns.divisor),
+          static_cast<int32_t>(whole - place * p.by_vectors.divisor) * n, p.channels};
+}
+
+OW_INLINE bool IsIn(int32_t i, int32_t size) {
+  return static_cast<uint32_t>(i) < static_cast<uint32_t>(size);
+}
+
+// What is in the range and nearest to i.
+OW_INLINE int32_t Nearest(int32_t i, int32_t size) { return min(max(i, 0), size - 1); }
+
+template <int n, typename T>
+OW_INLINE Vector<T, n> ReadVector(const T* place) {
+  return *reinterpret_cast<const Vector<T, n>*>(place);
+}
+
+// Writes `n` values, at most 16 bytes in one go.
+template <typename T, int n>
+OW_INLINE void WriteValues(T* place, const Vector<T, n>& values) {
+  constexpr int kMost = 16 / sizeof(T) < n ? 16 / sizeof(T) : n;
+#pragma unroll
+  for (int begin = 0; begin < n; begin += kMost) {
+    Vector<T, kMost> part;
+#pragma unroll
+    for (int c = 0; c < kMost; ++c) part.at[c] = values.at[begin + c];
+    StoreWhole(reinterpret_cast<Vector<T, kMost>*>(place + begin), part);
+  }
+}
+
+template <typename T, int n, typename Value>
+OW_INLINE void WriteRounded(T* place, const Value (&values)[n]) {
+  Vector<T, n> rounded;
+#pragma unroll
+  for (int c = 0; c < n; ++c) rounded.at[c] = Store<T>(values[c]);
+  WriteValues(place, rounded);
+}
+
+// What sums are divided by: a whole number. The branches of a division for numbers that are too
+// small or too large would keep reads apart; of these numbers there are none, and a product is put
+// right by what is left over. Of a double it is a division.
+template <typename T>
+struct Count {
+  T count;
+  T inverse;
+  explicit OW_INLINE Count(int32_t n) : count(static_cast<T>(n)), inverse(ShareOf(T(1), count)) {}
+
+  OW_INLINE T Divide(T x) const {
+    if constexpr (sizeof(T) == 8) return x / count;
+    const T quotient = x * inverse;
+    const T exact = fma(fma(-quotient, count, x), inverse, quotient);
+    return exact == exact ? exact : quotient;  // of infinity nothing is left over
+  }
+};
+
+}  // namespace opwright_cuda
+
+#endif  // OPWRIGHT_CUDA_POOLING_SMALL_H_

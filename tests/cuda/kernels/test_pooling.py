@@ -1,0 +1,253 @@
+"""Pooling with small windows on a GPU: strips, vectors of channels, what is left to others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.errors import KernelError
+from opwright.op import dtype_to_numpy
+from opwright_cuda.kernels import pooling
+from opwright_cuda.launch import LaunchPlan
+from opwright_kit.testing import Sample, run_kernel
+
+pytestmark = pytest.mark.cuda_kernels
+
+RNG = np.random.default_rng(23)
+EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-22, "float64": 2.0**-51}
+
+Arrays = dict[str, Any]
+
+
+class Launched(NamedTuple):
+    """What the kernel of an operator gave, by slot, and the kernels that it launched."""
+
+    arrays: Arrays
+    names: list[str]
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Give the list of kernels that are launched."""
+    listed: list[str] = []
+    launch = LaunchPlan.launch
+
+    def note(plan: LaunchPlan, source: Any, expression: str, *rest: Any) -> None:
+        listed.append(expression)
+        launch(plan, source, expression, *rest)
+
+    monkeypatch.setattr(LaunchPlan, "launch", note)
+    return listed
+
+
+def run(
+    op_type: str, inputs: Mapping[str, Any], attrs: Mapping[str, Any], library: str = "native"
+) -> Arrays:
+    """Return what a kernel of CUDA, or NumPy's, computes; it must leave alone what is not its."""
+    device = "cuda" if library == "native" else "cpu"
+    dtype = inputs["x" if "x" in inputs else "out_grad"].dtype.name
+    entry = next(
+        e
+        for e in ow.current_context().kernels.entries(op_type)
+        if e.library == library and e.device in {device, "*"} and e.dtype in {dtype, "*"}
+    )
+    definition = ow.current_context().ops.get(op_type)
+    known = {slot.name for slot in definition.proto.inputs}
+    given = {slot: (array,) for slot, array in inputs.items() if slot in known}
+    sample = Sample(op_type, given, definition.proto.fill_attrs(dict(attrs)))
+    done = run_kernel(entry, sample)
+    assert not done.broken_guards
+    return {slot: arrays[0] for slot, arrays in done.outputs.items()}
+
+
+class Case(NamedTuple):
+    """Images of [n, channels, height, width], windows, and the dtype they are pooled in."""
+
+    dtype: str
+    data_format: str
+    shape: tuple[int, ...]
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    paddings: tuple[int, ...] = (0, 0, 0, 0)
+    ceil_mode: bool = False
+
+    def attrs(self) -> dict[str, Any]:
+        """Return the attributes of the operators."""
+        made = self._asdict()
+        del made["dtype"], made["shape"]
+        return {key: list(v) if isinstance(v, tuple) else v for key, v in made.items()}
+
+    def images(self) -> Any:
+        """Return whole numbers, many of them equal, in the order of axes."""
+        made = RNG.integers(-3, 4, self.shape).astype(np.float64)
+        return made if self.data_format == "NCHW" else np.moveaxis(made, 1, -1).copy()
+
+    def narrow(self, arrays: Arrays) -> Arrays:
+        """Return the floats in the dtype."""
+        kind = dtype_to_numpy(self.dtype)
+        return {s: a.astype(kind) if a.dtype.kind == "f" else a for s, a in arrays.items()}
+
+
+CASES = [
+    Case("float32", "NCHW", (2, 3, 9, 11), (3, 3), (2, 2), (1, 1, 1, 1)),
+    Case("float32", "NHWC", (2, 8, 9, 11), (3, 3), (2, 2), (1, 1, 1, 1)),
+    Case("float16", "NHWC", (1, 16, 12, 7), (3, 3), (2, 2), (1, 1, 1, 1)),
+    Case("bfloat16", "NHWC", (1, 4, 12, 7), (3, 3), (2, 2), (0, 1, 1, 0)),
+    Case("float64", "NHWC", (2, 6, 8, 6), (3, 3), (2, 2), (1, 1, 1, 1)),
+    Case("float32", "NHWC", (2, 5, 10, 8), (2, 2), (2, 2)),
+    Case("float32", "NCHW", (1, 2, 21, 5), (2, 2), (2, 2), (1, 0, 0, 1)),
+    Case("bfloat16", "NCHW", (1, 3, 7, 7), (3, 3), (1, 1), (1, 1, 1, 1)),
+    Case("float32", "NHWC", (1, 4, 11, 9), (1, 2), (3, 4)),  # the distance is the longer one
+    Case("float16", "NCHW", (2, 2, 13, 13), (2, 1), (5, 3), (1, 0, 0, 0)),
+    Case("float32", "NCHW", (2, 2, 6, 9), (5, 4), (1, 2), (4, 3, 1, 0)),
+    Case("float32", "NHWC", (1, 4, 9, 10), (3, 2), (2, 4), (2, 2, 1, 1), ceil_mode=True),
+    Case("float64", "NCHW", (1, 1, 1, 2), (1, 1), (1, 1)),
+]
+STRIPS = pytest.mark.parametrize("enough", [1, 2**18], ids=["many", "single"])
+
+
+def assert_small(names: list[str], n: int) -> None:
+    assert ["_small<" in name for name in names] == [True] * n, names
+
+
+@STRIPS
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_maxima_of_small_windows_are_those_of_numpy(
+    case: Case, enough: int, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pooling, "ENOUGH_THREADS", enough)
+    given = {"x": case.images()}
+    right = run("max_pool2d", given, case.attrs(), "numpy")
+    got = run("max_pool2d", case.narrow(given), case.attrs())
+    given = {**given, "index": right["index"]}
+    given["out_grad"] = RNG.integers(-3, 4, right["out"].shape).astype(np.float64)
+    right |= run("max_pool2d_grad", given, case.attrs(), "numpy")
+    got |= run("max_pool2d_grad", case.narrow(given), case.attrs())
+    assert_small(names, 2)
+    for slot, array in right.items():
+        np.testing.assert_array_equal(got[slot].astype(array.dtype), array, err_msg=slot)
+
+
+@STRIPS
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_means_of_small_windows_are_those_of_numpy(
+    case: Case, counts: bool, enough: int, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pooling, "ENOUGH_THREADS", enough)
+    attrs = {**case.attrs(), "count_include_pad": counts}
+    given = {"x": case.images()}
+    right = run("avg_pool2d", given, attrs, "numpy")
+    got = run("avg_pool2d", case.narrow(given), attrs)
+    given["out_grad"] = RNG.integers(-3, 4, right["out"].shape).astype(np.float64)
+    right |= run("avg_pool2d_grad", given, attrs, "numpy")
+    got |= run("avg_pool2d_grad", case.narrow(given), attrs)
+    assert_small(names, 2)
+    for slot, array in right.items():
+        near = {"rtol": EPS[case.dtype], "atol": 8 * EPS[case.dtype], "err_msg": slot}
+        np.testing.assert_allclose(got[slot].astype(np.float64), array, **near)
+
+
+@STRIPS
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
+def test_nan_is_the_greatest_and_infinity_a_number(
+    data_format: str, dtype: str, enough: int, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pooling, "ENOUGH_THREADS", enough)
+    case = Case(dtype, data_format, (2, 8, 9, 8), (3, 3), (2, 2), (1, 1, 1, 1))
+    x = case.images()
+    for value, share in ((np.nan, 0.1), (np.inf, 0.1), (-np.inf, 0.3)):
+        x[RNG.random(x.shape) < share] = value
+    right = run("max_pool2d", {"x": x}, case.attrs(), "numpy")
+    got = run("max_pool2d", case.narrow({"x": x}), case.attrs())
+    for slot, array in right.items():
+        np.testing.assert_array_equal(got[slot].astype(array.dtype), array, err_msg=slot)
+    with np.errstate(invalid="ignore"):
+        mean = run("avg_pool2d", {"x": x}, case.attrs(), "numpy")["out"]
+    made = run("avg_pool2d", case.narrow({"x": x}), case.attrs())["out"]
+    np.testing.assert_allclose(made.astype(np.float64), mean, EPS[dtype], 4 * EPS[dtype])
+    assert_small(names, 2)
+
+
+@pytest.mark.parametrize("op_type", ["max_pool2d", "max_pool2d_grad", "avg_pool2d_grad"])
+@pytest.mark.parametrize("case", CASES[:4], ids=str)
+def test_small_windows_have_the_bits_of_all_others(
+    case: Case, op_type: str, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"x": RNG.standard_normal(case.images().shape)}
+    forward = run(op_type.removesuffix("_grad"), given, case.attrs(), "numpy")
+    given = {**given, "index": forward.get("index")}
+    given["out_grad"] = RNG.standard_normal(forward["out"].shape)
+    narrow = case.narrow({slot: a for slot, a in given.items() if a is not None})
+    small = run(op_type, narrow, case.attrs())
+    assert_small(names, 1)
+    monkeypatch.setattr(pooling, "SMALL", 0)
+    general = run(op_type, narrow, case.attrs())
+    assert "_small" not in names[1]
+    for slot, array in general.items():
+        if op_type == "avg_pool2d_grad":
+            close = {"rtol": 2.0**-22 if case.dtype == "float32" else EPS[case.dtype]}
+            np.testing.assert_allclose(*(a.astype(float) for a in (small[slot], array)), **close)
+        else:
+            assert small[slot].tobytes() == array.tobytes(), slot
+
+
+@pytest.mark.parametrize("value", [-1, -(2**31), 30, 2**31 - 1])
+@pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
+def test_a_place_outside_of_an_image_is_reported_by_small_windows(
+    data_format: str, value: int
+) -> None:
+    case = Case("float32", data_format, (1, 4, 6, 5), (3, 3), (2, 2), (1, 1, 1, 1))
+    given = case.narrow({"x": case.images()})
+    forward = run("max_pool2d", given, case.attrs())
+    index = forward["index"].copy()
+    index.reshape(-1)[-2] = value
+    given |= {"index": index, "out_grad": forward["out"]}
+    with pytest.raises(KernelError, match=rf"index must be in \[0, 30\), got {value}"):
+        run("max_pool2d_grad", given, case.attrs())
+
+
+def axes(kernel: int, stride: int, size: int = 64) -> pooling.Pooling:
+    """Return the windows of square images of 8 channels."""
+    axis = pooling.Axis(size, (size - kernel) // stride + 1, kernel, stride)
+    n = 8 * axis.n_windows**2, 8 * size**2
+    return pooling.Pooling(pooling.Axis(1, 1, 1), axis, axis, *n, 8)
+
+
+def has_strips(windows: pooling.Pooling, of_pixels: bool = False) -> bool:
+    meta = ow.op.Meta((1, 64, 64, 8), "float32")
+    return pooling._strips(windows, meta, of_pixels) is not None
+
+
+def test_other_windows_keep_the_kernels_for_all() -> None:
+    small = axes(3, 2)
+    assert has_strips(small)
+    assert has_strips(small, of_pixels=True)
+    assert not has_strips(axes(6, 2))
+    assert not has_strips(axes(2, 6))
+    assert not has_strips(small._replace(depth=pooling.Axis(2, 2, 1)))
+    assert not has_strips(small._replace(height=pooling.Axis(64, 5), width=pooling.Axis(64, 5)))
+    assert not has_strips(small._replace(n_pixels=2**31))
+    assert not has_strips(small._replace(n_outputs=2**31))
+    assert not has_strips(small._replace(n_outputs=0))
+    # Two windows may cover a pixel, and there is one.
+    assert has_strips(axes(3, 2, size=4))
+    assert not has_strips(axes(3, 2, size=4), of_pixels=True)
+
+
+def test_threads_that_fill_a_gpu_take_several_neighbours() -> None:
+    wide = axes(3, 2)._replace(n_outputs=2**21 * 31**2 * 8 // 64, n_pixels=2**30)
+    meta = ow.op.Meta((1, 64, 64, 8), "float32")
+    one, many = (pooling._strips(p, meta, of_pixels=False) for p in (axes(3, 2), wide))
+    assert one is not None
+    assert many is not None
+    assert (one.each, one.n_strips, one.vector) == (1, 31, 4)
+    assert (many.each, many.n_strips, many.vector) == (2, 16, 4)
+    cells = pooling._strips(wide._replace(channels=1), meta, of_pixels=True)
+    assert cells is not None
+    assert (cells.each, cells.vector, cells.n_columns) == (4, 1, 64)
