@@ -113,6 +113,7 @@ class Launcher:
             return ctypes.c_uint64(int.from_bytes(constants[place : place + 8], "little"))
 
         numbers = iter(record["actions"])
+        is_left_out = False
         for code in numbers:
             if code == ActionCode.LAUNCH:
                 handle, *shape = (next(numbers) for _ in range(8))
@@ -120,6 +121,9 @@ class Launcher:
                 params = (ctypes.c_void_p * len(places))(
                     *(ctypes.addressof(held) + place for place in places)
                 )
+                if is_left_out:
+                    is_left_out = False
+                    continue
                 status = self._driver.cuLaunchKernel(
                     ctypes.c_void_p(handle), *map(ctypes.c_uint, shape), None, params, None
                 )
@@ -129,11 +133,9 @@ class Launcher:
                 self._driver.cuMemsetD8Async(
                     address_at(place), ctypes.c_ubyte(value), ctypes.c_size_t(n_bytes), None
                 )
-            elif code == ActionCode.COPY:
-                to, source, n_bytes = (next(numbers) for _ in range(3))
-                self._driver.cuMemcpyDtoDAsync_v2(
-                    address_at(to), address_at(source), ctypes.c_size_t(n_bytes), None
-                )
+            elif code == ActionCode.UNLESS_SAME:
+                one, other = (address_at(next(numbers)).value for _ in range(2))
+                is_left_out = one == other
             else:
                 raise NotImplementedError(f"{sample}: a product of cuBLASLt")
         self._wait(sample)

@@ -113,8 +113,8 @@ def test_small_products_are_launched_with_the_tiles_that_their_kernels_have() ->
 
 
 def test_a_number_that_differs_is_named() -> None:
-    said = find_in_launcher("launch/launch.h", {"opwright_cuda::kCopy": ActionCode.FILL})
-    assert "opwright_cuda::kCopy is 1" in said
+    said = find_in_launcher("launch/launch.h", {"opwright_cuda::kUnlessSame": ActionCode.FILL})
+    assert "opwright_cuda::kUnlessSame is 1" in said
 
 
 TEXT = """

@@ -36,11 +36,11 @@ struct Action {
   unsigned block[3] = {0, 0, 0};
   unsigned shared_bytes = 0;
   size_t first_param = 0;  // in Prepared::places
-  // A fill, a copy.
+  // A fill, what is left out.
   size_t pointer = 0;  // place in the constants
   uint64_t bytes = 0;
   unsigned char value = 0;
-  size_t source = 0;  // place in the constants
+  size_t other = 0;  // place in the constants
   // A product.
   std::unique_ptr<Product> product;
   // An operation graph.
@@ -94,11 +94,10 @@ Action ReadFill(Numbers* numbers, const Prepared& made) {
   return action;
 }
 
-Action ReadCopy(Numbers* numbers, const Prepared& made) {
-  Action action(kCopy);
+Action ReadUnlessSame(Numbers* numbers, const Prepared& made) {
+  Action action(kUnlessSame);
   action.pointer = numbers->NextPlace(made.constants.size());
-  action.source = numbers->NextPlace(made.constants.size());
-  action.bytes = numbers->Next<uint64_t>(INT64_MAX);
+  action.other = numbers->NextPlace(made.constants.size());
   return action;
 }
 
@@ -135,8 +134,8 @@ Status ReadActions(const std::vector<int64_t>& record, Prepared* made) {
       case kFill:
         made->actions.push_back(ReadFill(&numbers, *made));
         break;
-      case kCopy:
-        made->actions.push_back(ReadCopy(&numbers, *made));
+      case kUnlessSame:
+        made->actions.push_back(ReadUnlessSame(&numbers, *made));
         break;
       case kProduct: {
         Action action(kProduct);
@@ -257,12 +256,8 @@ Status Do(const Action& action, const Prepared& made, Bound* bound, CUstream str
           api,
           api.MemsetD8Async(bound->pointer(action.pointer), action.value, action.bytes, stream),
           "filling memory");
-    case kCopy: {
-      const CUdeviceptr to = bound->pointer(action.pointer);
-      const CUdeviceptr from = bound->pointer(action.source);
-      if (to == from) return Status::Ok();
-      return Check(api, api.MemcpyDtoDAsync(to, from, action.bytes, stream), "a copy");
-    }
+    case kUnlessSame:
+      return Status::Ok();  // Run asks
     case kProduct: {
       void* pointers[Product::kPointers];
       for (size_t i = 0; i < Product::kPointers; ++i) {
@@ -288,8 +283,11 @@ int32_t Run(const ow_call* call) noexcept {
     auto* stream = static_cast<CUstream>(call->stream);
     const Current current(*made.device);
     FillIn(call, made, bound);
+    bool is_left_out = false;
     for (const Action& action : made.actions) {
-      OPWRIGHT_RETURN_IF_ERROR(Do(action, made, bound, stream));
+      if (!is_left_out) OPWRIGHT_RETURN_IF_ERROR(Do(action, made, bound, stream));
+      is_left_out = action.code == kUnlessSame &&
+                    bound->pointer(action.pointer) == bound->pointer(action.other);
     }
     return made.device->is_blocking() ? made.device->Wait(stream) : Status::Ok();
   });

@@ -9,7 +9,13 @@
 namespace opwright_cuda {
 
 // How the record of an action begins; ActionCode of launch/plan.py.
-enum ActionCode : int64_t { kLaunch = 0, kFill = 1, kProduct = 2, kCopy = 3, kOperationGraph = 4 };
+enum ActionCode : int64_t {
+  kLaunch = 0,
+  kFill = 1,
+  kProduct = 2,
+  kUnlessSame = 3,
+  kOperationGraph = 4,
+};
 
 // What stands in the place of an argument; WORKSPACE and FAULT of launch/arguments.py.
 constexpr int64_t kWorkspaceArgument = -1;
@@ -28,8 +34,8 @@ constexpr uint64_t kWorkspaceAlignment = 256;
 //                        0 launch:  kernel, grid x y z, block x y z, shared bytes, n, n places
 //                        1 fill:    place of the pointer, bytes, value of each byte
 //                        2 product: see blas/blas.h
-//                        3 copy:    place of the pointer, place of the source's, bytes; nothing
-//                                   where both are one address
+//                        3 unless same: the places of two pointers; where both are one address,
+//                                   the next action is left out
 //                        4 operation graph: see cudnn/cudnn.h
 //   workspace  INT     bytes; what cuDNN wants is added
 //   estimate   INT     nanoseconds

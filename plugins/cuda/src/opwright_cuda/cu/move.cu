@@ -1,4 +1,4 @@
-// Elements that change their place: boxes of one tensor copied into boxes of another.
+// Elements that change their place: boxes of one tensor copied into boxes of another, and memory.
 #include "kernel.h"
 #include "layout.h"
 
@@ -13,4 +13,31 @@ __global__ void move_elements(T* out, const T* x, int64_t n, Layout<2> layout) {
     Locate<Int>(layout, i, offsets);
     out[offsets[0]] = x[offsets[1]];
   }
+}
+
+// Copies bytes in units of T; what is left of them is copied one by one. Bounded by memory, which
+// is as fast as it can be only where each thread has several units under way: it reads `many`, as
+// many of them as a block has threads apart, before it writes them.
+template <typename T, int many>
+__global__ void copy_memory(uint8_t* out, const uint8_t* x, int64_t n_bytes) {
+  if ((reinterpret_cast<uint64_t>(out) | reinterpret_cast<uint64_t>(x)) % sizeof(T) != 0) {
+    // An array that the caller gave begins anywhere.
+    for (int64_t i = GlobalIndex(); i < n_bytes; i += GridThreads()) out[i] = x[i];
+    return;
+  }
+  const auto n = n_bytes / static_cast<int64_t>(sizeof(T));
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x * many + threadIdx.x;
+  T units[many];
+#pragma unroll
+  for (int k = 0; k < many; ++k) {
+    const int64_t i = first + static_cast<int64_t>(k) * blockDim.x;
+    if (i < n) units[k] = reinterpret_cast<const T*>(x)[i];
+  }
+#pragma unroll
+  for (int k = 0; k < many; ++k) {
+    const int64_t i = first + static_cast<int64_t>(k) * blockDim.x;
+    if (i < n) reinterpret_cast<T*>(out)[i] = units[k];
+  }
+  const int64_t rest = n * static_cast<int64_t>(sizeof(T)) + GlobalIndex();
+  if (rest < n_bytes) out[rest] = x[rest];
 }

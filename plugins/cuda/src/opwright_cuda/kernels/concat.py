@@ -12,8 +12,8 @@ from opwright.kernel import PrepareContext
 from opwright.op import Meta
 from opwright_cuda.dtypes import ITEM_BYTES
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
-from opwright_cuda.kernels.movement import UNITS, index_type, unit_of
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, count_of
+from opwright_cuda.kernels.movement import index_type, unit_of
+from opwright_cuda.launch import UNITS, Argument, Kernel, LaunchPlan, Pointer, Struct, count_of
 from opwright_cuda.launch.indexing import NARROW, divider
 from opwright_cuda.source import own_source
 

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import numpy as np
 
-from opwright_cuda.dtypes import BITS
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.kernels.lines import VECTOR_BYTES
-from opwright_cuda.launch import Argument, LaunchPlan, Pointer
+from opwright_cuda.launch import UNITS, Argument, LaunchPlan, Pointer
 from opwright_cuda.launch.indexing import NARROW, Layout, layout_struct, merge
 from opwright_cuda.source import own_source
-
-UNITS: Final = {**BITS, VECTOR_BYTES: f"Vector<uint64_t, {VECTOR_BYTES // 8}>"}
-"""The type that is moved at once, by its size in bytes."""
 
 
 def unit_of(item_bytes: int, lengths: Iterable[int]) -> int:

@@ -9,8 +9,8 @@ import numpy as np
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import CTYPES, ITEM_BYTES
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
-from opwright_cuda.kernels.movement import UNITS, index_type, unit_of
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, bytes_of
+from opwright_cuda.kernels.movement import index_type, unit_of
+from opwright_cuda.launch import UNITS, Argument, Kernel, LaunchPlan, Pointer, bytes_of
 from opwright_cuda.launch.indexing import Layout, layout_struct
 from opwright_cuda.source import own_source
 

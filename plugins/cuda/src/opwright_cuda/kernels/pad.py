@@ -13,8 +13,8 @@ from opwright_cuda.dtypes import CTYPES, ITEM_BYTES
 from opwright_cuda.kernels.creation import item_of
 from opwright_cuda.kernels.elementwise import THREADS, blocks_for
 from opwright_cuda.kernels.lines import VECTOR_BYTES
-from opwright_cuda.kernels.movement import UNITS, index_type, launch_move, unit_of
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, count_of
+from opwright_cuda.kernels.movement import index_type, launch_move, unit_of
+from opwright_cuda.launch import UNITS, Argument, Kernel, LaunchPlan, Pointer, Struct, count_of
 from opwright_cuda.launch.indexing import MAX_RANK, Layout, compact_strides, layout_struct
 from opwright_cuda.source import own_source
 

@@ -1,6 +1,7 @@
 """What an operator launches on a GPU: decided in ``prepare``, done by the library in every run."""
 
 from opwright_cuda.launch.arguments import Argument, Pointer, Struct
+from opwright_cuda.launch.copying import UNITS
 from opwright_cuda.launch.plan import (
     FREE_SHARED_BYTES,
     LAUNCH_NS,
@@ -18,6 +19,7 @@ __all__ = [
     "LAUNCH_NS",
     "MAX_GRID",
     "MAX_THREADS",
+    "UNITS",
     "Argument",
     "Grid",
     "Kernel",

@@ -26,6 +26,7 @@ from opwright_cuda.compile.compiler import Instance
 from opwright_cuda.compile.toolchain import LoadedKernel, current_toolchain
 from opwright_cuda.dtypes import ITEM_BYTES
 from opwright_cuda.launch.arguments import FAULT, WORKSPACE, Argument, Constants, Pointer
+from opwright_cuda.launch.copying import describe_copy
 from opwright_cuda.options import ALLOW_TF32, TUNE, EngineChoice
 from opwright_cuda.source import Source
 
@@ -48,7 +49,7 @@ class ActionCode(IntEnum):
     LAUNCH = 0
     FILL = 1
     PRODUCT = 2
-    COPY = 3
+    UNLESS_SAME = 3
     OPERATION_GRAPH = 4
 
 
@@ -79,6 +80,7 @@ class _Launch(NamedTuple):
     shared_bytes: int
     places: list[int]
     sizes: tuple[int, ...]
+    unless_same: tuple[int, ...] = ()
 
 
 class LaunchPlan:
@@ -190,9 +192,21 @@ class LaunchPlan:
         KernelError
             Where grid, block or shared memory are more than a GPU has.
         """
+        if min(_grid(grid)) > 0:
+            self._actions.append(
+                self._prepare_launch(source, expression, grid, block, arguments, shared_bytes)
+            )
+
+    def _prepare_launch(
+        self,
+        source: Source,
+        expression: str,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        arguments: Sequence[Argument],
+        shared_bytes: int = 0,
+    ) -> _Launch:
         blocks, threads = _grid(grid), _grid(block)
-        if min(blocks) == 0:
-            return
         if any(n > most for n, most in zip(blocks, MAX_GRID, strict=True)) or not (
             0 < threads.x * threads.y * threads.z <= MAX_THREADS
         ):
@@ -208,9 +222,7 @@ class LaunchPlan:
             )
         packed = [self._constants.pack(argument) for argument in arguments]
         places, sizes = [place for place, _ in packed], tuple(size for _, size in packed)
-        self._actions.append(
-            _Launch(source, expression, blocks, threads, shared_bytes, places, sizes)
-        )
+        return _Launch(source, expression, blocks, threads, shared_bytes, places, sizes)
 
     def fill(self, pointer: Pointer, n_bytes: int, value: int = 0) -> None:
         """Add the filling of memory with one byte."""
@@ -218,9 +230,12 @@ class LaunchPlan:
             self._actions.append([ActionCode.FILL, self._place(pointer), n_bytes, value])
 
     def copy(self, out: Pointer, x: Pointer, n_bytes: int) -> None:
-        """Add the copy of compact memory; nothing is moved where `out` lies on `x`."""
+        """Add the copy of compact memory; nothing is launched where `out` lies on `x`."""
         if n_bytes > 0:
-            self._actions.append([ActionCode.COPY, self._place(out), self._place(x), n_bytes])
+            copying = describe_copy(out, x, n_bytes)
+            launch = self._prepare_launch(*copying)
+            same = self._place(out), self._place(x)
+            self._actions.append(launch._replace(unless_same=same))
 
     def product(self, numbers: Sequence[int], pointers: Sequence[Pointer | None]) -> None:
         """Add a matrix product; see `opwright_cuda.products`, which writes the numbers."""
@@ -255,6 +270,8 @@ class LaunchPlan:
                     self._check_sizes(action, sizes)
                 if handle and action.shared_bytes > FREE_SHARED_BYTES:
                     native.allow_shared(handle, self._ctx.device_number, action.shared_bytes)
+                if action.unless_same:
+                    actions += [ActionCode.UNLESS_SAME, *action.unless_same]
                 actions += [ActionCode.LAUNCH, handle, *action.grid, *action.block]
                 actions += [action.shared_bytes, len(action.places), *action.places]
             else:

@@ -1,0 +1,54 @@
+"""Copies of memory: by a kernel, for as a part of a graph the driver's are a third slower."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from opwright_cuda.dtypes import BITS
+from opwright_cuda.launch.arguments import Argument, Pointer
+from opwright_cuda.source import Source, own_source
+
+UNITS: Final = {**BITS, 16: "Vector<uint64_t, 2>"}
+"""The type that is moved at once, by its size in bytes."""
+
+THREADS: Final = 256
+"""In a block."""
+
+UNITS_AT_ONCE: Final = 4
+"""That a thread reads before it writes, where there are many."""
+
+MANY_UNITS: Final = 2**20
+"""With `UNITS_AT_ONCE` each they keep all threads of any GPU busy."""
+
+
+class Copying(NamedTuple):
+    """What `LaunchPlan.launch` takes to copy memory."""
+
+    source: Source
+    expression: str
+    grid: int
+    block: int
+    arguments: list[Argument]
+
+
+def describe_copy(out: Pointer, x: Pointer, n_bytes: int) -> Copying:
+    """Return the launch that copies so many bytes.
+
+    Parameters
+    ----------
+    out, x : Pointer
+        To where, and from where; what they point into begins where any unit may begin.
+    n_bytes : int
+        At least 1.
+    """
+    unit = math.gcd(16, out.offset, x.offset)
+    n_units = n_bytes // unit
+    each = UNITS_AT_ONCE if n_units >= MANY_UNITS else 1
+    grid = max(-(-n_units // (THREADS * each)), 1)
+    arguments: list[Argument] = [out, x, np.int64(n_bytes)]
+    return Copying(
+        own_source("move.cu"), f"copy_memory<{UNITS[unit]}, {each}>", grid, THREADS, arguments
+    )
