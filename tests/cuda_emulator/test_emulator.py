@@ -49,7 +49,7 @@ def test_elements_beyond_two_to_the_31_are_reached(emulator_folder: Path) -> Non
         blocks = -(-n // 256)
         arguments = [address, address, ctypes.c_int64(n), ctypes.c_char()]
         source = own_source("elementwise.cu")
-        expression = "elementwise_flat<LogicalNot<bool>, bool, Inputs<bool>, 0u, 1>"
+        expression = "elementwise_flat<LogicalNot<bool>, bool, Inputs<bool>, 0u, 1, 1>"
         assert run_last_blocks(emulator_folder, source, expression, arguments, blocks) == ""
         assert (flags[n - 1], flags[n - 999], flags[n - 1_025]) == (1, 1, 0)
         del flags

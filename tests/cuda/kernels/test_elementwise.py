@@ -45,6 +45,27 @@ def test_long_arrays_are_computed_in_vectors_with_a_tail(n: int, dtype: str) -> 
     np.testing.assert_array_equal(wide(product), wide(x) * wide(y[:1]))
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("n", [8191, 8193, 16387, 16389 + 4 * 256])
+def test_arrays_of_many_vectors_are_read_two_at_once(
+    n: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elementwise, "MANY_VECTORS", 1)
+    x = random((n,), dtype)
+    made = [call("relu", {"x": x}), call("multiply", {"x": x, "y": x[3:4]})]
+    (whole,) = call("cast", {"x": x}, dtype="int32")
+    wanted = [np.maximum(wide(x), 0), wide(x) * wide(x[3:4])]
+    for (got,), right in zip(made, wanted, strict=True):
+        np.testing.assert_array_equal(wide(got), right)
+    np.testing.assert_array_equal(whole, np.trunc(wide(x)).astype(np.int32))
+
+
+@pytest.mark.parametrize(("n_inputs", "each"), [(0, 1), (1, 2), (2, 1)])
+def test_threads_read_two_vectors_of_one_large_input(n_inputs: int, each: int) -> None:
+    assert elementwise._vectors_each(2**19, n_inputs) == each
+    assert elementwise._vectors_each(2**19 - 1, n_inputs) == 1
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
 @pytest.mark.parametrize("shape", [(300, 64), (1100, 16), (2100, 8)], ids=str)
 def test_rows_that_are_the_same_for_all_rows_are_kept(

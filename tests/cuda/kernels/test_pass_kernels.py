@@ -37,7 +37,7 @@ def test_a_chain_compiles(dtype: str) -> None:
     ctype = CTYPES[dtype]
     source = own_source("elementwise.cu").with_snippet(write_functor(STEPS, 2, dtype))
     inputs = f"Inputs<{ctype}, {ctype}>"
-    flat = f"elementwise_flat<Chain, {ctype}, {inputs}, 2u, 2>"
+    flat = f"elementwise_flat<Chain, {ctype}, {inputs}, 2u, 2, 2>"
     assert_compiles(
         source, [flat, f"elementwise_strided<Chain, {ctype}, {inputs}, uint32_t, 2u, 2>"]
     )

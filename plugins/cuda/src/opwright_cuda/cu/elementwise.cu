@@ -75,17 +75,28 @@ struct Block<Inputs<T, Rest...>, scalars, width> {
 };
 
 // Inputs lie as the output does, or are scalars. `width` is more than 1 only where every pointer
-// allows vectors of so many elements.
-template <typename Function, typename Out, typename In, uint32_t scalars, int width>
+// allows vectors of so many elements. Bounded by memory, which is as fast as it can be only where
+// each multiprocessor waits for tens of kilobytes: a thread reads `many` blocks, as far apart as
+// the neighbours of a block of threads fill, before it computes one. All of them are launched at
+// once: the next step of a loop would wait for the one before to be written.
+template <typename Function, typename Out, typename In, uint32_t scalars, int width, int many>
 __global__ void elementwise_flat(Out* out, Pointers<In::kCount> inputs, int64_t n,
                                  Function function) {
   const int64_t n_blocks = n / width;
-  for (int64_t number = GlobalIndex(); number < n_blocks; number += GridThreads()) {
-    Block<In, scalars, width> block;
-    block.Read(inputs.at, number);
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x * many + threadIdx.x;
+  Block<In, scalars, width> blocks[many];
+#pragma unroll
+  for (int r = 0; r < many; ++r) {
+    const int64_t number = first + static_cast<int64_t>(r) * blockDim.x;
+    if (number < n_blocks) blocks[r].Read(inputs.at, number);
+  }
+#pragma unroll
+  for (int r = 0; r < many; ++r) {
+    const int64_t number = first + static_cast<int64_t>(r) * blockDim.x;
+    if (number >= n_blocks) break;
     Vector<Out, width> result;
 #pragma unroll
-    for (int k = 0; k < width; ++k) result.at[k] = Store<Out>(block.Apply(function, k));
+    for (int k = 0; k < width; ++k) result.at[k] = Store<Out>(blocks[r].Apply(function, k));
     reinterpret_cast<Vector<Out, width>*>(out)[number] = result;
   }
   const int64_t i = n_blocks * width + GlobalIndex();

@@ -30,7 +30,7 @@ BLOCKS_PER_MULTIPROCESSOR: Final = 32
 for at first would run last and alone."""
 
 MANY_VECTORS: Final = 2**19
-"""So many keep any GPU busy where each thread has the 8 rows of `columns_of`."""
+"""So many keep any GPU busy where each thread has two of them, or the 8 rows of `columns_of`."""
 
 
 class Operand(NamedTuple):
@@ -98,9 +98,11 @@ def launch_elementwise(
         return
     if len(layout.dims) <= 1:
         scalars = sum(1 << i for i, s in enumerate(layout.strides[1:]) if not any(s))
-        expression = f"elementwise_flat<{function}, {out.ctype}, {types}, {scalars}u, {width}>"
+        many = _vectors_each(n // width, len(inputs) - scalars.bit_count())
+        template = f"{function}, {out.ctype}, {types}, {scalars}u, {width}, {many}"
         flat: list[Argument] = [out.pointer, pointers, np.int64(n), functor]
-        plan.launch(source, expression, blocks_for(-(-n // width), plan), THREADS, flat)
+        grid = -(-n // (width * many * THREADS))
+        plan.launch(source, f"elementwise_flat<{template}>", grid, THREADS, flat)
         return
     while not _in_blocks(layout, width):
         width //= 2
@@ -123,6 +125,11 @@ def _columns(layout: Layout, n: int, width: int) -> Team | None:
         return None
     team = columns_of(Lines(1, rows, columns), width)
     return team if rows * team.width >= 8 * team.block else None  # else threads have no rows
+
+
+def _vectors_each(n_vectors: int, n_inputs: int) -> int:
+    """How many vectors of each input a thread reads at once: of one input as many as of two."""
+    return 2 if n_vectors >= MANY_VECTORS and n_inputs == 1 else 1
 
 
 def _in_blocks(layout: Layout, width: int) -> bool:
