@@ -17,9 +17,13 @@ struct Labels {
   int32_t text;
 
   // The class of a line, -1 where it is to be ignored.
-  OW_INLINE int64_t At(int64_t line) const {
-    const int64_t id =
-        is_wide ? static_cast<const int64_t*>(ids)[line] : static_cast<const int32_t*>(ids)[line];
+  OW_INLINE int64_t At(int64_t line) const { return IdOf(Read(line)); }
+  // The same in two steps, for what is read between them.
+  OW_INLINE int64_t Read(int64_t line) const {
+    return is_wide ? static_cast<const int64_t*>(ids)[line]
+                   : static_cast<const int32_t*>(ids)[line];
+  }
+  OW_INLINE int64_t IdOf(int64_t id) const {
     if (can_ignore && id == ignored) return -1;
     if (id >= 0 && id < n_classes) return id;
     Report(fault, text, id);

@@ -8,13 +8,17 @@ using namespace opwright_cuda;
 
 // `softmax` may be null, or lie on x.
 template <typename Line, typename T>
-__global__ void class_loss_lines(T* out, T* softmax, const T* x, Labels labels, Lines lines,
-                                 int32_t width) {
+__global__ void __launch_bounds__(kMostLineThreads)
+    class_loss_lines(T* out, T* softmax, const T* x, Labels labels, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
-  const int64_t id = line.is_there ? labels.At(line.line) : -1;
-  const C of_class = id < 0 ? C(0) : Load(x[line.At(id)]);  // nobody has written there so far
-  const Powers<C> powers = ReadPowers<true>(line, x);
+  const int64_t stored = line.is_there ? labels.Read(line.line) : 0;
+  int64_t id = -1;
+  C of_class = C(0);
+  const Powers<C> powers = ReadPowers<true>(line, x, [&] {
+    if (line.is_there) id = labels.IdOf(stored);
+    if (id >= 0) of_class = Load(x[line.At(id)]);  // nobody has written there so far
+  });
   const C share = C(1) / powers.total;
   if (line.IsFirst()) {
     const C loss = functors::Log(powers.total) - (of_class - powers.top);
@@ -28,8 +32,8 @@ __global__ void class_loss_lines(T* out, T* softmax, const T* x, Labels labels, 
 }
 
 template <typename Line, typename T>
-__global__ void soft_loss_lines(T* out, T* softmax, const T* x, const T* label, Lines lines,
-                                int32_t width) {
+__global__ void __launch_bounds__(kMostLineThreads)
+    soft_loss_lines(T* out, T* softmax, const T* x, const T* label, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   const Powers<C> powers = ReadPowers<false>(line, x);
@@ -47,8 +51,9 @@ __global__ void soft_loss_lines(T* out, T* softmax, const T* x, const T* label, 
 }
 
 template <typename Line, typename T>
-__global__ void class_loss_grad_lines(T* x_grad, const T* softmax, Labels labels, const T* out_grad,
-                                      Lines lines, int32_t width) {
+__global__ void __launch_bounds__(kMostLineThreads)
+    class_loss_grad_lines(T* x_grad, const T* softmax, Labels labels, const T* out_grad,
+                          Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   if (!line.is_there) return;
@@ -63,14 +68,18 @@ __global__ void class_loss_grad_lines(T* x_grad, const T* softmax, Labels labels
 // Both at once where every loss has the gradient `slope`: one sweep. `softmax` and `out` may be
 // null, `x_grad` may lie on x. A probability below epsilon counts as epsilon.
 template <typename Line, typename T>
-__global__ void class_loss_and_grad_lines(T* x_grad, T* out, T* softmax, const T* x, Labels labels,
-                                          Compute<T> slope, Compute<T> epsilon, Lines lines,
-                                          int32_t width) {
+__global__ void __launch_bounds__(kMostLineThreads)
+    class_loss_and_grad_lines(T* x_grad, T* out, T* softmax, const T* x, Labels labels,
+                              Compute<T> slope, Compute<T> epsilon, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
-  const int64_t id = line.is_there ? labels.At(line.line) : -1;
-  const C of_class = id < 0 ? C(0) : Load(x[line.At(id)]);  // nobody has written there so far
-  const Powers<C> powers = ReadPowers<true>(line, x);
+  const int64_t stored = line.is_there ? labels.Read(line.line) : 0;
+  int64_t id = -1;
+  C of_class = C(0);
+  const Powers<C> powers = ReadPowers<true>(line, x, [&] {
+    if (line.is_there) id = labels.IdOf(stored);
+    if (id >= 0) of_class = Load(x[line.At(id)]);  // nobody has written there so far
+  });
   const C share = C(1) / powers.total;
   const C shifted = of_class - powers.top;
   const bool underflows = epsilon > C(0) && functors::Exp(shifted) / powers.total < epsilon;
@@ -102,8 +111,9 @@ __global__ void cross_entropy_ids(T* out, const T* x, Labels labels, int64_t n,
 }
 
 template <typename Line, typename T>
-__global__ void cross_entropy_soft_lines(T* out, const T* x, const T* label, Compute<T> epsilon,
-                                         Lines lines, int32_t width) {
+__global__ void __launch_bounds__(kMostLineThreads)
+    cross_entropy_soft_lines(T* out, const T* x, const T* label, Compute<T> epsilon, Lines lines,
+                             int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   C total = C(0);
@@ -121,9 +131,9 @@ OW_INLINE C SlopeOf(C x, C weight, C out_grad, C epsilon) {
 }
 
 template <typename Line, typename T>
-__global__ void cross_entropy_ids_grad_lines(T* x_grad, const T* x, Labels labels,
-                                             const T* out_grad, Compute<T> epsilon, Lines lines,
-                                             int32_t width) {
+__global__ void __launch_bounds__(kMostLineThreads)
+    cross_entropy_ids_grad_lines(T* x_grad, const T* x, Labels labels, const T* out_grad,
+                                 Compute<T> epsilon, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   if (!line.is_there) return;
@@ -135,9 +145,10 @@ __global__ void cross_entropy_ids_grad_lines(T* x_grad, const T* x, Labels label
 
 // Either gradient may be null.
 template <typename Line, typename T>
-__global__ void cross_entropy_soft_grad_lines(T* x_grad, T* label_grad, const T* x, const T* label,
-                                              const T* out_grad, Compute<T> epsilon, Lines lines,
-                                              int32_t width) {
+__global__ void __launch_bounds__(kMostLineThreads)
+    cross_entropy_soft_grad_lines(T* x_grad, T* label_grad, const T* x, const T* label,
+                                  const T* out_grad, Compute<T> epsilon, Lines lines,
+                                  int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   if (!line.is_there) return;
@@ -154,8 +165,9 @@ __global__ void cross_entropy_soft_grad_lines(T* x_grad, T* label_grad, const T*
 // Whether fewer than k classes rank before the label: better ones, and equal ones that come
 // earlier. NaN ranks before every number, and a label whose own score is NaN is never right.
 template <typename Line, typename T>
-__global__ void is_right_lines(bool* is_right, const T* x, Labels labels, int64_t k, Lines lines,
-                               int32_t width) {
+__global__ void __launch_bounds__(kMostLineThreads)
+    is_right_lines(bool* is_right, const T* x, Labels labels, int64_t k, Lines lines,
+                   int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   const int64_t id = line.is_there ? labels.At(line.line) : -1;

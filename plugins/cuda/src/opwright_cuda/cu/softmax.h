@@ -37,9 +37,10 @@ struct PowersOf {
   }
 };
 
-// Reads a line once. Where it is kept, x - top is left of each element, or e**(x - top).
-template <bool keeps_powers, typename Line, typename T>
-OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x) {
+// Reads a line once, and calls meanwhile() as soon as all its reads are on their way. Where the
+// line is kept, x - top is left of each element, or e**(x - top).
+template <bool keeps_powers, typename Line, typename T, typename Function>
+OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x, Function meanwhile) {
   using C = Compute<T>;
   if constexpr (Line::kKeeps) {
     C top = Lowest<C>();
@@ -50,6 +51,7 @@ OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x) {
           top = functors::Maximum(top, kept);
         },
         x);
+    meanwhile();
     top = line.Reduce(top, MaxOf<C>());
     C total = C(0);
     ForEach(line, [&](int64_t, C& kept) {
@@ -62,8 +64,13 @@ OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x) {
   } else {
     Powers<C> powers = PowersOf<C>::Identity();
     ForEach(line, [&](int64_t, C&, C value) { powers.Add(value); }, x);
+    meanwhile();
     return line.Reduce(powers, PowersOf<C>());
   }
+}
+template <bool keeps_powers, typename Line, typename T>
+OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x) {
+  return ReadPowers<keeps_powers>(line, x, [] {});
 }
 
 // What ReadPowers has left, or the same made again of a value that is read again.
