@@ -84,6 +84,8 @@ class OurProgram:
         Whether float32 may be rounded to TF32.
     tunes : bool
         Whether cuDNN's engines are tried out, as PyTorch does here.
+    varies : bool
+        Whether cuDNN may add up in an order of its own in each run, as it may for PyTorch.
     passes : sequence of str, optional
         As for `Network.compile`.
     """
@@ -96,6 +98,7 @@ class OurProgram:
         results: Mapping[str, Any],
         tf32: bool = False,
         tunes: bool = True,
+        varies: bool = False,
         passes: Sequence[str] | None = None,
     ) -> None:
         import opwright as ow
@@ -106,7 +109,7 @@ class OurProgram:
         self._scope, self._result = scope, next(iter(results))
         self._mark = put_on_gpu(np.zeros(1, "float32"))
         self.network = ow.Network(block)
-        options = {"cuda.allow_tf32": tf32, "cuda.tune": tunes}
+        options = {"cuda.allow_tf32": tf32, "cuda.tune": tunes, "cuda.allow_varying": varies}
         self.call = self.network.compile(
             [], [], device="cuda", scope=scope, options=options, passes=passes
         )
@@ -150,10 +153,11 @@ def time_training(program: OurProgram, n_steps: int) -> Timed:
 # -- PyTorch -----------------------------------------------------------------------------------
 
 
-def open_torch(tf32: bool = False) -> tuple[Any, str]:
+def open_torch(tf32: bool = False, deterministic: bool = False) -> tuple[Any, str]:
     """Return PyTorch with the flags of ours, and its device.
 
-    Products of 16 bits are summed up in float32, cuDNN tries its algorithms out.
+    Products of 16 bits are summed up in float32, cuDNN tries its algorithms out, where it is not to
+    be `deterministic` those whose results vary from run to run, too.
     """
     import torch
 
@@ -162,6 +166,7 @@ def open_torch(tf32: bool = False) -> tuple[Any, str]:
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cudnn.allow_tf32 = tf32
     torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.deterministic = deterministic
     if DRY:
         return torch, "cpu"
     if not torch.cuda.is_available():

@@ -63,10 +63,14 @@ def opwright(library: str, dtype: str = "float32", **how: Any) -> Timed:
 
 
 def torch(
-    how: str, channels_last: bool = True, tf32: bool = False, dtype: str = "float32"
+    how: str,
+    channels_last: bool = True,
+    tf32: bool = False,
+    dtype: str = "float32",
+    deterministic: bool = False,
 ) -> Timed:
     """The same by PyTorch, with its fused optimizer."""
-    torch, device = open_torch(tf32)
+    torch, device = open_torch(tf32, deterministic)
     from torch.nn import functional as F  # noqa: N812
 
     from networks.image_programs import make_torch_module
@@ -95,11 +99,19 @@ WORKLOADS = [
         "ms",
         {
             "opwright": partial(opwright, "cudnn"),
+            "opwright, varying": partial(opwright, "cudnn", varies=True),
             "opwright, own convolutions": partial(opwright, "native"),
             **{f"torch {how}": partial(torch, how) for how in HOWS},
             "torch graph, contiguous": partial(torch, "graph", channels_last=False),
+            "torch deterministic": partial(torch, "graph", deterministic=True),
+            "torch deterministic, contiguous": partial(
+                torch, "graph", channels_last=False, deterministic=True
+            ),
         },
-        {"opwright": [Goal(ratio=1.0, of="torch")]},
+        {
+            "opwright": [Goal(ratio=1.0, of="torch deterministic")],
+            "opwright, varying": [Goal(ratio=1.0, of="torch")],
+        },
         # Batch normalisation lets roundings grow; over the two values of a channel that are left of
         # the small images, PyTorch's own two layouts are 0.07 apart.
         tolerance=choose(1e-2, 0.2),

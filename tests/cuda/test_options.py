@@ -11,7 +11,7 @@ from test_cudnn import convolving, feeds, installed, offered, pinned  # noqa: F4
 
 import opwright as ow
 from opwright.errors import SettingError
-from opwright_cuda.options import ALLOW_TF32, TUNE
+from opwright_cuda.options import ALLOW_TF32, ALLOW_VARYING, TUNE
 
 
 @pytest.mark.cuda_kernels
@@ -48,6 +48,6 @@ def test_the_options_are_declared_and_off() -> None:
     context = ow.Context.discover()
     declared = context.options.fill({})
     own = {name: value for name, value in declared.items() if name.startswith("cuda.")}
-    assert own == {ALLOW_TF32: False, TUNE: False}
+    assert own == {ALLOW_TF32: False, ALLOW_VARYING: False, TUNE: False}
     with pytest.raises(SettingError, match=r"got 'cuda.alow_tf32'; did you mean 'cuda.allow_tf32'"):
         context.with_options({"cuda.alow_tf32": True})

@@ -328,6 +328,7 @@ def test_a_record_says_types_tensors_and_operations_in_order() -> None:
     single = graph_of("float32", (1, 2, 4, 5), (3, 2, 2, 3))
     assert single.record([0, 8, 16], EngineChoice())[:2] == [0, 0]
     assert single.record([0, 8, 16], EngineChoice(allows_tf32=True))[:2] == [0, 1]
+    assert single.record([0, 8, 16], EngineChoice(allows_varying=True))[:2] == [0, 2]
     assert single.record([0, 8, 16], EngineChoice(tunes=True))[3] == MOST_TRIED
 
 

@@ -22,7 +22,7 @@ from test_cudnn import (  # noqa: F401 - the fixture
 )
 
 from opwright.errors import KernelError
-from opwright_cuda.options import ALLOW_TF32, TUNE
+from opwright_cuda.options import ALLOW_TF32, ALLOW_VARYING, TUNE
 
 pytestmark = pytest.mark.cuda_kernels
 
@@ -59,6 +59,23 @@ def test_engines_are_tried_out_where_that_is_asked_for(
         factor = 1.0 if engine == 5 else 1 + 2.0**-20
         np.testing.assert_allclose(out, np.full((2, 4, 6, 6), 27 * factor), rtol=2.0**-22)
         assert gpu.count("cudnn_plans") == before + (2 if tunes else 1)
+
+
+@pytest.mark.parametrize(
+    ("allows", "deterministic", "n_tried"), [(False, False, 1), (True, False, 2), (True, True, 1)]
+)
+def test_engines_that_vary_are_taken_where_that_is_asked_for(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch, allows: bool, deterministic: bool, n_tried: int
+) -> None:
+    monkeypatch.setenv("OPWRIGHT_DETERMINISTIC", str(int(deterministic)))
+    options = {TUNE: True, ALLOW_VARYING: allows}
+    given = feeds(1.0)
+    gc.collect()
+    with offered(gpu, 0, 6, 7):  # engine 0 varies
+        before = gpu.count("cudnn_plans")
+        with pinned("cudnn", options):
+            call("conv2d", given)
+        assert gpu.count("cudnn_plans") == before + n_tried
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -172,7 +172,8 @@ Status OperationGraph::Describe(CudnnDescriptor* graph) {
 // -- the engine -----------------------------------------------------------------------------------
 
 bool OperationGraph::Allows(uint64_t notes) const {
-  if ((notes & (kConvertsInputsDown | kSumsInLowPrecision | kNotDeterministic)) != 0) return false;
+  if ((notes & (kConvertsInputsDown | kSumsInLowPrecision)) != 0) return false;
+  if (!spec_.allows_varying && (notes & kNotDeterministic) != 0) return false;
   return spec_.allows_tensor_cores || (notes & kTensorCores) == 0;
 }
 

@@ -18,7 +18,8 @@ namespace opwright_cuda {
 
 // What cuDNN is given of a graph. In the record of a launch:
 //
-//   data type of what the graph reads and writes (cudnnDataType), whether tensor cores may be used,
+//   data type of what the graph reads and writes (cudnnDataType), what engines may do in bits: 1 use
+//   tensor cores, 2 give other bits in another run,
 //   the most bytes of workspace, how many engines are tried out: 1 takes the first that will do,
 //   number of tensors; of each: whether it is virtual (a float32 that is never stored), the place
 //   of its pointer in the constants, 4 extents and 4 strides in the order n, channels, height,
@@ -48,6 +49,7 @@ struct OperationGraphSpec {
   };
   int data_type;
   bool allows_tensor_cores;
+  bool allows_varying;
   int64_t most_workspace;
   size_t most_tried;
   std::vector<Tensor> tensors;

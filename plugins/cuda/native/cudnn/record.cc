@@ -24,7 +24,9 @@ Spec::Operation ReadOperation(Numbers* numbers, size_t n_tensors) {
 Spec ReadOperationGraph(Numbers* numbers, uint64_t constant_bytes) {
   Spec spec{};
   spec.data_type = numbers->Next<int>(64);
-  spec.allows_tensor_cores = numbers->Next<int>(2) != 0;
+  const int allowed = numbers->Next<int>(4);
+  spec.allows_tensor_cores = (allowed & 1) != 0;
+  spec.allows_varying = (allowed & 2) != 0;
   spec.most_workspace = numbers->Next();
   spec.most_tried = numbers->Next<size_t>(kMostParts);
   spec.tensors.resize(numbers->Next<size_t>(kMostParts));

@@ -354,6 +354,12 @@ def opwright_options(registry: plugin.OptionRegistrar) -> None:
         comment="Convolutions try cuDNN's engines out when a plan is made, and take the fastest: "
         "another process may take another engine, with other roundings.",
     )
+    registry.add(
+        "allow_varying",
+        default=False,
+        comment="Convolutions may take engines of cuDNN that add up in an order that differs from "
+        "run to run: some gradients are faster in float32.",
+    )
 
 
 @plugin.hookimpl

@@ -114,8 +114,9 @@ class OperationGraph:
             What the options say.
         """
         allows_tensor_cores = self.dtype != "float32" or choice.allows_tf32
+        allowed = int(allows_tensor_cores) + 2 * int(choice.allows_varying)
         most_tried = MOST_TRIED if choice.tunes else 1
-        numbers = [_DATA_TYPES[self.dtype], int(allows_tensor_cores), MAX_WORKSPACE, most_tried]
+        numbers = [_DATA_TYPES[self.dtype], allowed, MAX_WORKSPACE, most_tried]
         numbers.append(len(self._tensors))
         for tensor, place in zip(self._tensors, places, strict=True):
             numbers += [tensor.pointer is None, place, *tensor.extents, *tensor.strides]

@@ -27,7 +27,7 @@ from opwright_cuda.compile.toolchain import LoadedKernel, current_toolchain
 from opwright_cuda.dtypes import ITEM_BYTES
 from opwright_cuda.launch.arguments import FAULT, WORKSPACE, Argument, Constants, Pointer
 from opwright_cuda.launch.copying import describe_copy
-from opwright_cuda.options import ALLOW_TF32, TUNE, EngineChoice
+from opwright_cuda.options import ALLOW_TF32, ALLOW_VARYING, TUNE, EngineChoice
 from opwright_cuda.source import Source
 
 LAUNCH_NS: Final = 2_000
@@ -245,8 +245,11 @@ class LaunchPlan:
     def operations(self, graph: OperationGraph) -> None:
         """Add what cuDNN computes; memory for it is added to the workspace."""
         places = [self._place(pointer) for pointer in graph.pointers]
-        tunes = bool(self._ctx.options[TUNE]) and not self._ctx.deterministic
-        choice = EngineChoice(self.allows_tf32, tunes)
+        tunes, allows_varying = (
+            bool(self._ctx.options[option]) and not self._ctx.deterministic
+            for option in (TUNE, ALLOW_VARYING)
+        )
+        choice = EngineChoice(self.allows_tf32, tunes, allows_varying)
         self._actions.append([ActionCode.OPERATION_GRAPH, *graph.record(places, choice)])
 
     def _place(self, pointer: Pointer | None) -> int:
