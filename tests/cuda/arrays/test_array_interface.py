@@ -69,6 +69,38 @@ def test_operators_run_on_them_and_variables_are_set_from_them() -> None:
     np.testing.assert_array_equal(scope.var("w").numpy(), 3 * X)
 
 
+class Slice(Placed):
+    """A part of an array along its first axis, which begins at any address."""
+
+    def __init__(self, array: Any, begin: int) -> None:
+        super().__init__(array)
+        self.shape = (len(array) - begin, *array.shape[1:])
+        place = self.memory.data_ptr + begin * array.nbytes // len(array)
+        self.description |= {"shape": self.shape, "data": (place, False)}
+
+
+@pytest.mark.parametrize("begin", [1, 2, 3, 4, 8])
+def test_a_part_of_an_array_may_begin_where_no_vector_does(begin: int) -> None:
+    x = np.arange(9001, dtype=np.float32)
+    doubled = ow.ops.add(Slice(x, begin), Slice(x, begin))
+    np.testing.assert_array_equal(doubled.numpy(), 2 * x[begin:])
+    np.testing.assert_array_equal(ow.ops.reshape(Slice(x, begin), shape=[1, -1]), x[None, begin:])
+    network, call = double()
+    for _ in range(3):
+        np.testing.assert_array_equal(call(x=Slice(x, begin))[0], 2 * x[begin:])
+    assert network.placement().graph_refusal == ""
+
+
+def test_images_that_begin_between_vectors_are_pooled() -> None:
+    x = np.arange(6 * 4 * 6 * 4, dtype=np.float32).reshape(-1, 4)
+    images = np.concatenate([np.zeros((1, 1), np.float32), x.reshape(-1, 1)])
+    given = Slice(images, 1)
+    given.description["shape"] = given.shape = (6, 4, 6, 4)
+    pooled = ow.ops.max_pool2d(given, kernel=[2, 2], data_format="NHWC")
+    right = x.reshape(6, 2, 2, 3, 2, 4).max((2, 4))
+    np.testing.assert_array_equal(pooled.numpy(), right)
+
+
 def test_a_model_is_fed_with_them() -> None:
     model = nn.Model(device="cuda")
     out = model.fc_layer(input="x", size=4)

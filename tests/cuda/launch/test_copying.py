@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright._runtime import Tensor
-from opwright.device import get_device
 from opwright.kernel import PrepareContext
 from opwright.op import NoGradient, OpMaker
 from opwright.registry import Package
@@ -110,23 +108,3 @@ def test_nothing_is_launched_where_the_copy_lies_on_what_is_copied(
     assert gpu.count("launches") - before == n_launches
     assert not done.broken_guards
     np.testing.assert_array_equal(done.outputs["out"][0], x)
-
-
-class Slice:
-    """A part of an array of another library, which begins at any address."""
-
-    def __init__(self, array: Any, begin: int) -> None:
-        self.memory = Tensor.from_numpy(array, get_device("cuda", ow.current_context()))
-        address = self.memory.data_ptr + begin * array.itemsize
-        shape, typestr = (len(array) - begin,), array.dtype.str
-        self.__cuda_array_interface__ = {
-            "shape": shape, "typestr": typestr, "data": (address, False), "version": 3,
-        }  # fmt: skip
-
-
-@pytest.mark.cuda_kernels
-@pytest.mark.parametrize("begin", [1, 2, 3, 4])
-def test_arrays_of_others_may_begin_anywhere(begin: int) -> None:
-    x = np.arange(9001, dtype=np.float32)
-    out = ow.ops.reshape(Slice(x, begin), shape=[1, -1])
-    np.testing.assert_array_equal(out.numpy(), x[None, begin:])

@@ -139,12 +139,36 @@ py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::objec
                    : MakeCapsule<DLManagedTensor>(exported);
 }
 
+namespace {
+
+// What kernels of devices read at once: a tensor begins at a multiple of it.
+constexpr uintptr_t kVectorBytes = 16;
+
+bool MustBeCopied(const Device& device, const void* data) {
+  if (device.is_host() || !device.addressable()) return false;
+  return reinterpret_cast<uintptr_t>(data) % kVectorBytes != 0;
+}
+
+// A part of an array begins anywhere.
+std::shared_ptr<const Tensor> CopyAligned(const std::shared_ptr<Device>& device, DLDataType dtype,
+                                          Shape shape, const void* data, const char* who) {
+  auto tensor = MakeTensor(device, dtype, std::move(shape), who);
+  device->CopyWithin(tensor->data(), data, tensor->bytes());
+  device->Synchronize();  // the owner may give back the memory from now on
+  return tensor;
+}
+
+}  // namespace
+
 std::shared_ptr<const Tensor> Borrow(const std::shared_ptr<Device>& device, DLDataType dtype,
                                      Shape shape, void* data, std::shared_ptr<void> owner,
                                      const char* who) {
   const auto ndim = static_cast<int32_t>(shape.size());
   const int64_t numel = CheckedNumel(who, shape.data(), ndim, ItemSize(dtype));
   const auto bytes = static_cast<uint64_t>(numel * ItemSize(dtype));
+  if (bytes != 0 && MustBeCopied(*device, data)) {
+    return CopyAligned(device, dtype, std::move(shape), data, who);
+  }
   auto tensor = std::make_shared<Tensor>();
   tensor->dtype = dtype;
   tensor->strides.resize(shape.size());

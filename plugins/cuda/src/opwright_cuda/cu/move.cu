@@ -20,11 +20,6 @@ __global__ void move_elements(T* out, const T* x, int64_t n, Layout<2> layout) {
 // many of them as a block has threads apart, before it writes them.
 template <typename T, int many>
 __global__ void copy_memory(uint8_t* out, const uint8_t* x, int64_t n_bytes) {
-  if ((reinterpret_cast<uint64_t>(out) | reinterpret_cast<uint64_t>(x)) % sizeof(T) != 0) {
-    // An array that the caller gave begins anywhere.
-    for (int64_t i = GlobalIndex(); i < n_bytes; i += GridThreads()) out[i] = x[i];
-    return;
-  }
   const auto n = n_bytes / static_cast<int64_t>(sizeof(T));
   const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x * many + threadIdx.x;
   T units[many];
