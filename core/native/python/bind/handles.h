@@ -33,8 +33,8 @@ bool IsOnDevice(const py::handle& array, const std::shared_ptr<Device>& device);
 // kFeed, beginning with `who`, if it is not contiguous.
 std::shared_ptr<const Tensor> FromArray(const py::handle& array,
                                         const std::shared_ptr<Device>& device, const char* who);
-// A tensor over memory that `owner` lends; throws, beginning with `who`, for an impossible shape. On
-// a device, where kernels read vectors, what does not begin at a multiple of 16 bytes is copied.
+// A tensor over memory that `owner` lends; throws, beginning with `who`, for an impossible shape.
+// On a device, where kernels read vectors, what does not begin at a multiple of 16 bytes is copied.
 std::shared_ptr<const Tensor> Borrow(const std::shared_ptr<Device>& device, DLDataType dtype,
                                      Shape shape, void* data, std::shared_ptr<void> owner,
                                      const char* who);
