@@ -12,7 +12,6 @@
 #define OPWRIGHT_CUDA_POOLING_SMALL_H_
 
 #include "pooling.h"
-#include "reduce.h"
 
 namespace opwright_cuda {
 
@@ -106,6 +105,20 @@ OW_INLINE void WriteRounded(T* place, const Value (&values)[n]) {
   WriteValues(place, rounded);
 }
 
+// 1 / x, nearly, of what is neither very small nor very large.
+template <typename T>
+OW_INLINE T InverseOf(T x) {
+  return T(1) / x;
+}
+#if defined(__CUDACC_RTC__)
+template <>
+OW_INLINE float InverseOf(float x) {
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+  return inverse;
+}
+#endif
+
 // What sums are divided by: a whole number. The branches of a division for numbers that are too
 // small or too large would keep reads apart; of these numbers there are none, and a product is put
 // right by what is left over. Of a double it is a division.
@@ -113,7 +126,7 @@ template <typename T>
 struct Count {
   T count;
   T inverse;
-  explicit OW_INLINE Count(int32_t n) : count(static_cast<T>(n)), inverse(ShareOf(T(1), count)) {}
+  explicit OW_INLINE Count(int32_t n) : count(static_cast<T>(n)), inverse(InverseOf(count)) {}
 
   OW_INLINE T Divide(T x) const {
     if constexpr (sizeof(T) == 8) return x / count;
