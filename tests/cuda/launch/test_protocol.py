@@ -27,7 +27,7 @@ from opwright_cuda.launch.indexing import MAX_RANK
 from opwright_cuda.launch.plan import WORKSPACE_ALIGNMENT, ActionCode
 from opwright_cuda.products import PRODUCT_THREADS, TILE, TILE_SUMS
 from opwright_cuda.products.blas import Numbers
-from opwright_cuda.products.small import TILES
+from opwright_cuda.products.small import LONG_TILES, TILES
 from opwright_cuda.source import shared_headers
 
 CUDA = Path(__file__).parents[3] / "plugins" / "cuda"
@@ -102,13 +102,12 @@ def test_products_are_launched_with_the_tiles_that_their_kernels_have() -> None:
 
 
 def test_small_products_are_launched_with_the_tiles_that_their_kernels_have() -> None:
-    tiles = [*TILES, *(tile._replace(warps=16) for tile in TILES[2:])]
     numbers = {}
-    for tile in tiles:
+    for tile in TILES + LONG_TILES:
         made = {"kRows": tile.rows, "kColumns": tile.columns}
-        made |= {"kThreads": tile.threads, "kSteps": tile.steps}
+        made |= {"kThreads": tile.threads, "kSteps": tile.steps, "kReadsAhead": tile.reads_ahead}
         scope = f"opwright_cuda::{tile.ctype}"
-        numbers |= {f"{scope}::{name}": number for name, number in made.items()}
+        numbers |= {f"{scope}::{name}": int(number) for name, number in made.items()}
     assert find_differences(["shim.h", "small_products.h"], [SHIM, KERNELS / "cu"], numbers) == ""
 
 

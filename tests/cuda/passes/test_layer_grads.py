@@ -126,6 +126,11 @@ def test_gradients_of_no_rows_are_zeros() -> None:
     assert TwoLayers(0, 5, 7).assert_right()[GRADS] == 1
 
 
+def test_gradients_of_no_inputs_and_no_outputs_are_right() -> None:
+    assert TwoLayers(4, 0, 7).assert_right()[GRADS] == 0
+    assert TwoLayers(4, 5, 0).assert_right()[GRADS] == 1
+
+
 def test_the_last_layer_has_a_gradient_of_weight_and_bias_alone() -> None:
     made = TwoLayers(9, 21, 6)
     (weight, bias), types = made.run(made.grads["second"], made.grads["bias"])
@@ -181,9 +186,11 @@ def test_gradients_are_small_where_their_products_are() -> None:
 
 
 def test_blocks_of_the_weight_fill_what_those_of_the_input_leave() -> None:
-    layers = [LayerGrads(64, 200, n, "float32", True) for n in (200, 10)]
-    assert choose_layer_tiles(layers[0], H200) == (Tile(2, 4), Tile(4, 8))
-    assert choose_layer_tiles(layers[1], H200) == (Tile(2, 4), Tile(2, 4))
+    layers = {n: LayerGrads(64, 200, n, "float32", True) for n in (200, 10)}
+    assert choose_layer_tiles(layers[200], H200) == (Tile(2, 4), Tile(4, 8))
+    assert choose_layer_tiles(layers[10], H200) == (Tile(2, 4), Tile(2, 4))
+    long = layers[10]._replace(rows=1024)  # its weight's sums are
+    assert choose_layer_tiles(long, H200) == (Tile(4, 8), Tile(1, 2))
 
 
 @pytest.mark.parametrize("ctype", ["float", "double"])

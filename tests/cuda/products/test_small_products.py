@@ -13,7 +13,7 @@ import opwright as ow
 from opwright_cuda.compile.nvrtc import Nvrtc
 from opwright_cuda.launch import Pointer
 from opwright_cuda.products import Operands, describe_product, find_small_refusal, small
-from opwright_cuda.products.small import TILES, WORK, Tile, choose_tile, sides_of
+from opwright_cuda.products.small import LONG_TILES, TILES, WORK, Tile, choose_tile, sides_of
 from opwright_cuda.source import own_source
 
 RNG = np.random.default_rng(7)
@@ -85,7 +85,7 @@ def test_double_precision_is_kept(tile: Tile) -> None:
 
 
 @pytest.mark.cuda_kernels
-@pytest.mark.parametrize("tile", [Tile(2, 4, 16), Tile(1, 2, 16)], indirect=True)
+@pytest.mark.parametrize("tile", LONG_TILES, indirect=True)
 def test_long_sums_take_more_warps(tile: Tile) -> None:
     x, y, left, right = matrices(9, 17, 1500, TRANSPOSES[0], "float32")
     assert_close(multiply(x, y, TRANSPOSES[0]), left, right)
@@ -184,6 +184,8 @@ def test_a_product_is_small_by_its_work_and_the_size_of_the_gpu() -> None:
     assert find_small_refusal(product_of(64, 64, 64, stack=(128,)), 128) is None
     assert find_small_refusal(product_of(64, 64, 64, stack=(129,)), 128) is not None
     assert find_small_refusal(product_of(0, 2**31, 1), H200) is not None
+    assert find_small_refusal(product_of(2**19, 1, 1), H200) is None
+    assert "rows, columns and steps" in str(find_small_refusal(product_of(2**19 + 1, 1, 1), H200))
 
 
 def test_what_tensor_cores_multiply_is_not_our_own_kernels() -> None:
@@ -209,14 +211,24 @@ def test_stacks_that_broadcast_in_two_dimensions_are_not_our_own_kernels() -> No
         ((64, 200, 784), Tile(2, 4, 16)),
         ((64, 10, 200), Tile(1, 2)),
         ((64, 10, 2000), Tile(1, 2, 16)),
+        ((201, 10, 1024), Tile(1, 2)),
+        ((512, 512, 128), Tile(4, 8)),
     ],
 )
-def test_the_largest_tile_is_taken_that_keeps_the_gpu_busy(
+def test_the_tile_is_taken_that_takes_least_time_by_the_estimate(
     sizes: tuple[int, int, int], tile: Tile
 ) -> None:
     assert choose_tile(product_of(*sizes), H200) == tile
-    assert choose_tile(product_of(*sizes, stack=(99,)), H200) == TILES[0]
     assert choose_tile(product_of(*sizes, "float64"), H200).warps == 8
+    assert choose_tile(product_of(*sizes), H200, n_others=0).warps == 8
+
+
+def test_blocks_of_others_leave_less_room() -> None:
+    product = product_of(201, 200, 64)
+    assert choose_tile(product, H200) == choose_tile(product, H200, n_others=0) == Tile(4, 4)
+    assert choose_tile(product, H200, n_others=104) == Tile(4, 8)
+    many = product_of(201, 200, 64, stack=(20,))
+    assert choose_tile(many, H200) == Tile(4, 8)
 
 
 def test_the_numbers_of_tiles_are_those_of_the_header() -> None:
@@ -257,7 +269,7 @@ def test_vectors_of_a_stack_fit_every_matrix() -> None:
 @pytest.mark.parametrize("ctype", ["float", "double"])
 def test_nvrtc_makes_every_tile(ctype: str) -> None:
     width = 16 // (4 if ctype == "float" else 8)
-    longer = [tile._replace(warps=16) for tile in TILES[2:]] if ctype == "float" else []
+    longer = LONG_TILES if ctype == "float" else ()
     expressions = [
         f"multiply_small<{ctype}, {tile.ctype}, true, {width}, false, 1, Sigmoid>"
         for tile in (*TILES, *longer)

@@ -9,10 +9,9 @@
 #define OPWRIGHT_CUDA_SMALL_PRODUCTS_H_
 
 #include "reduce.h"
+#include "small_sides.h"
 
 namespace opwright_cuda {
-
-constexpr int kSide = 4;  // rows, columns and steps that a thread has at once
 
 // How the threads of a block share a tile.
 template <int row_lanes, int column_lanes, int warps>
@@ -44,63 +43,17 @@ constexpr int SmallParts() {
   return Tile::kMemory / (16 / static_cast<int>(sizeof(Value)));
 }
 
-// Rows and steps of a matrix as they lie in memory, `width` elements in one go. `with_ones` adds a
-// row of ones at the end: its sums are those of the other side's columns.
-template <typename T, bool along_steps, int width, bool with_ones = false>
-struct SmallSide {
-  using Element = T;
-  using Part = Vector<T, width>;
-  const T* data;
-  int32_t pitch;
-  int32_t n_rows;
-  int32_t n_steps;
-
-  OW_INLINE int32_t NRows() const { return n_rows + (with_ones ? 1 : 0); }
-
-  // 0 where there is nothing.
-  OW_INLINE void Read(int32_t row, int32_t step, T (&at)[kSide][kSide]) const {
-    constexpr int kRowWidth = along_steps ? 1 : width;
-    constexpr int kStepWidth = along_steps ? width : 1;
-#pragma unroll
-    for (int i = 0; i < kSide; i += kRowWidth) {
-#pragma unroll
-      for (int j = 0; j < kSide; j += kStepWidth) {
-        Part part{};
-        if (row + i < n_rows && step + j < n_steps) {
-          const int32_t place =
-              along_steps ? (row + i) * pitch + step + j : (step + j) * pitch + row + i;
-          part = *reinterpret_cast<const Part*>(data + place);
-        }
-#pragma unroll
-        for (int k = 0; k < width; ++k) {
-          at[i + (along_steps ? 0 : k)][j + (along_steps ? k : 0)] = part.at[k];
-        }
-      }
-    }
-    if constexpr (with_ones) ReadOnes(row, step, at);
-  }
-
- private:
-  OW_INLINE void ReadOnes(int32_t row, int32_t step, T (&at)[kSide][kSide]) const {
-#pragma unroll
-    for (int i = 0; i < kSide; ++i) {
-#pragma unroll
-      for (int j = 0; j < kSide; ++j) {
-        if (row + i == n_rows && step + j < n_steps) at[i][j] = Store<T>(Compute<T>(1));
-      }
-    }
-  }
-};
-
 // The elements of both sides that a thread multiplies next.
-template <typename Left, typename Right>
+template <typename Left, typename Right, int stride>
 struct SmallSteps {
   typename Left::Element left[kSide][kSide];
   typename Right::Element right[kSide][kSide];
 
-  OW_INLINE void Read(const Left& x, const Right& y, int32_t row, int32_t column, int32_t step) {
-    x.Read(row, step, left);
-    y.Read(column, step, right);
+  template <bool is_whole>
+  OW_INLINE void Read(const SmallReader<Left, stride>& x, const SmallReader<Right, stride>& y,
+                      int32_t step) {
+    x.template Read<is_whole>(step, left);
+    y.template Read<is_whole>(step, right);
   }
   template <typename Value>
   OW_INLINE void AddTo(Value (&sums)[kSide][kSide]) const {
@@ -119,21 +72,41 @@ struct SmallSteps {
 template <typename Tile, typename Left, typename Right, typename Value>
 OW_INLINE void AddSmallSteps(const Left& left, const Right& right, int32_t row, int32_t column,
                              int32_t step, Value (&sums)[kSide][kSide]) {
-  SmallSteps<Left, Right> now;
+  constexpr int kSteps = Tile::kSteps;
+  SmallReader<Left, kSteps> x(left, row, step);
+  SmallReader<Right, kSteps> y(right, column, step);
+  SmallSteps<Left, Right, kSteps> now;
+  const int32_t last = left.n_steps - kSide;
+  bool is_whole = step <= last;
+  const auto go_on = [&] {
+    step += kSteps;
+    x.Advance();
+    y.Advance();
+    is_whole = step <= last;
+  };
   if constexpr (Tile::kReadsAhead) {
-    now.Read(left, right, row, column, step);
-#pragma unroll 2
-    for (; step < left.n_steps; step += Tile::kSteps) {
-      SmallSteps<Left, Right> next;
-      next.Read(left, right, row, column, step + Tile::kSteps);
-      now.AddTo(sums);
-      now = next;
+    SmallSteps<Left, Right, kSteps> next;
+    const auto read_and_add = [&](auto& to, const auto& from) {
+      go_on();
+      if (is_whole) to.template Read<true>(x, y, step);
+      from.AddTo(sums);
+    };
+    if (is_whole) now.template Read<true>(x, y, step);
+    while (is_whole) {
+      read_and_add(next, now);
+      if (is_whole) read_and_add(now, next);
     }
   } else {
-    for (; step < left.n_steps; step += Tile::kSteps) {
-      now.Read(left, right, row, column, step);
+#pragma unroll 2
+    while (is_whole) {
+      now.template Read<true>(x, y, step);
       now.AddTo(sums);
+      go_on();
     }
+  }
+  if (step < left.n_steps) {
+    now.template Read<false>(x, y, step);
+    now.AddTo(sums);
   }
 }
 

@@ -56,15 +56,16 @@ def find_layer_refusal(
     layer: LayerGrads, multiprocessors: int, allows_tf32: bool = False
 ) -> str | None:
     """Return why gradients are not one launch of our kernel for small products."""
+    if layer.inputs == 0:
+        return "a layer without inputs has no rows to read"
     return find_small_refusal(layer.of_weight, multiprocessors, allows_tf32)
 
 
 def choose_layer_tiles(layer: LayerGrads, multiprocessors: int) -> tuple[Tile, Tile]:
-    """Return the tiles of x_grad and weight_grad; those of x_grad keep the GPU busy already."""
-    of_x = choose_tile(layer.of_x, multiprocessors, is_alone=False)
-    blocks = of_x.tiles_of(layer.rows, layer.inputs)
-    rest = max(multiprocessors - blocks, 1)
-    return of_x, choose_tile(layer.of_weight, rest, is_alone=False)
+    """Return the tiles of x_grad and of weight_grad, whose blocks run beside the others."""
+    of_x = choose_tile(layer.of_x, multiprocessors, 0)
+    n_others = of_x.tiles_of(layer.rows, layer.inputs)
+    return of_x, choose_tile(layer.of_weight, multiprocessors, n_others)
 
 
 def add_layer_grads(plan: LaunchPlan, layer: LayerGrads, derivative: str | None) -> None:
@@ -87,7 +88,7 @@ def add_layer_grads(plan: LaunchPlan, layer: LayerGrads, derivative: str | None)
     sizes = Struct(np.array([layer.rows, layer.inputs, layer.outputs], np.int32))
     source, x_grad = own_source("layer_grads.cu"), plan.optional_output("x_grad")
     if x_grad is None:
-        tile = choose_tile(layer.of_weight, plan.gpu.multiprocessors, is_alone=False)
+        tile = choose_tile(layer.of_weight, plan.gpu.multiprocessors)
         expression = f"weight_grads<{ctype}, {tile.ctype}, {widths}>"
         given = [*grads, operands.x, operands.y, sizes]
         plan.launch(source, expression, layer.tiles_of(tile), tile.threads, given)

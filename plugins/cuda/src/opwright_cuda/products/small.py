@@ -19,6 +19,9 @@ from opwright_cuda.source import own_source
 WORK: Final = 2**18
 """The most multiplications of a small product for each multiprocessor: those of a microsecond."""
 
+MAX_ROWS: Final = 2**19
+"""The largest m, n and k: places a few thousand rows beyond a matrix still fit 32 bits."""
+
 MAX_STACK: Final = 65_535
 """The most matrices in a stack: blocks of a grid in its second direction."""
 
@@ -64,9 +67,18 @@ class Tile(NamedTuple):
         """Return how many tiles make m rows and n columns."""
         return -(-m // self.rows) * -(-n // self.columns)
 
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether a thread reads what comes next while it multiplies; ``kReadsAhead``."""
+        return self.rows * self.columns < 256
+
 
 TILES: Final = (Tile(4, 8), Tile(4, 4), Tile(2, 4), Tile(1, 2))
 """The largest reads least, the smallest cuts most."""
+
+LONG_TILES: Final = (Tile(2, 4, _MANY_WARPS), Tile(1, 2, _MANY_WARPS))
+"""For long sums: where one block has a multiprocessor to itself, more warps keep more reads on
+their way. Not in double precision, whose sums would not fit shared memory."""
 
 
 class Side(NamedTuple):
@@ -103,15 +115,15 @@ def find_small_refusal(
     allows_tf32 : bool
         Whether float32 may be rounded to TF32.
     """
-    if product.dtype not in ("float32", "float64") or product.out_dtype != product.dtype:
-        return f"tensor cores multiply {product.dtype}"
-    if product.dtype == "float32" and allows_tf32:
-        return "tensor cores multiply float32 where TF32 is allowed"
+    if product.dtype not in _dtypes(allows_tf32) or product.out_dtype != product.dtype:
+        return f"cuBLASLt multiplies {product.dtype} by tensor cores here"
     most = WORK * multiprocessors
     extents = (product.m, product.n, product.k, product.n_stacked)
     work = math.prod(max(extent, 1) for extent in extents)
     if work > most:
         return f"a small product has up to {most} multiplications on this GPU, got {work}"
+    if max(product.m, product.n, product.k) > MAX_ROWS:
+        return f"a small product has up to {MAX_ROWS} rows, columns and steps, got {extents}"
     if len(product.stacks.dims) > 1:
         return "the stacks broadcast in more than one dimension"
     if product.n_stacked > MAX_STACK:
@@ -119,8 +131,13 @@ def find_small_refusal(
     return None
 
 
-def choose_tile(product: Product, multiprocessors: int, is_alone: bool = True) -> Tile:
-    """Return the largest tile that keeps three of four multiprocessors busy, else the smallest.
+def _dtypes(allows_tf32: bool) -> tuple[str, ...]:
+    """Return the dtypes that tensor cores do not multiply faster."""
+    return ("float64",) if allows_tf32 else ("float32", "float64")
+
+
+def choose_tile(product: Product, multiprocessors: int, n_others: int | None = None) -> Tile:
+    """Return the tile that takes least time by `estimate_cycles`, the largest of equal ones.
 
     Parameters
     ----------
@@ -128,18 +145,30 @@ def choose_tile(product: Product, multiprocessors: int, is_alone: bool = True) -
         Its shapes.
     multiprocessors : int
         How many the GPU has.
-    is_alone : bool
-        Whether nothing else is computed by the same launch; then long sums take more warps.
+    n_others : int, optional
+        How many blocks of the same launch compute something else; None where none can.
     """
-    enough = multiprocessors * 3 // 4
-    for tile in TILES[:-1]:
-        if tile.tiles_of(product.m, product.n) * product.n_stacked >= enough:
-            break
-    else:
-        tile = TILES[-1]
-    # Where one block has a multiprocessor to itself, and steps for more warps.
-    is_long = is_alone and tile in TILES[2:] and product.k > 2 * tile.steps
-    return tile._replace(warps=_MANY_WARPS) if is_long and product.dtype == "float32" else tile
+    is_long = n_others is None and product.dtype == "float32"
+    tiles = TILES + LONG_TILES if is_long else TILES
+    return min(tiles, key=lambda tile: estimate_cycles(tile, product, multiprocessors, n_others))
+
+
+def estimate_cycles(
+    tile: Tile, product: Product, multiprocessors: int, n_others: int | None = None
+) -> int:
+    """Return about how long a product takes: rounds of reads, each of which waits or is crowded.
+
+    A read from the second cache takes some 600 cycles, half of that where the next one is on its
+    way already. A warp's 8 reads of 16 bytes for each lane take 32 cycles of the unit that loads.
+    As many blocks run at once as their registers leave room for.
+    """
+    blocks = tile.tiles_of(product.m, product.n) * product.n_stacked + (n_others or 0)
+    each = -(-blocks // multiprocessors)
+    at_once = 4 if n_others is None and not tile.reads_ahead else 16 // tile.warps
+    waiting = (350 if tile.reads_ahead else 600) * -(-each // at_once)
+    loading = each * tile.warps * 8 * ITEM_BYTES[product.dtype]
+    rounds = -(-product.k // tile.steps)
+    return rounds * max(waiting, loading) + each * (100 + 25 * tile.warps)
 
 
 def add_small_product(
