@@ -21,6 +21,7 @@ from test_cudnn import (  # noqa: F401 - the fixture
     pinned,
 )
 
+import opwright as ow
 from opwright.errors import KernelError
 from opwright_cuda.options import ALLOW_TF32, ALLOW_VARYING, TUNE
 
@@ -65,16 +66,15 @@ def test_engines_are_tried_out_where_that_is_asked_for(
     ("allows", "deterministic", "n_tried"), [(False, False, 1), (True, False, 2), (True, True, 1)]
 )
 def test_engines_that_vary_are_taken_where_that_is_asked_for(
-    gpu: Any, monkeypatch: pytest.MonkeyPatch, allows: bool, deterministic: bool, n_tried: int
+    gpu: Any, allows: bool, deterministic: bool, n_tried: int
 ) -> None:
-    monkeypatch.setenv("OPWRIGHT_DETERMINISTIC", str(int(deterministic)))
     options = {TUNE: True, ALLOW_VARYING: allows}
-    given = feeds(1.0)
+    network = ow.Network([ow.Operator("conv2d", x="x", weight="weight", out="out")])
     gc.collect()
-    with offered(gpu, 0, 6, 7):  # engine 0 varies
+    with offered(gpu, 0, 6, 7), pinned("cudnn", options):  # engine 0 varies
         before = gpu.count("cudnn_plans")
-        with pinned("cudnn", options):
-            call("conv2d", given)
+        compute = network.compile(["x", "weight"], ["out"], "cuda", deterministic=deterministic)
+        compute(**feeds(1.0))
         assert gpu.count("cudnn_plans") == before + n_tried
 
 
