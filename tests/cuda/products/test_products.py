@@ -12,10 +12,11 @@ import pytest
 from calls import call
 
 import opwright as ow
-from opwright.errors import MissingRequirementError
+from opwright.errors import MissingRequirementError, OpwrightError
 from opwright.op import dtype_to_numpy
 from opwright_cuda import native
 from opwright_cuda.launch import LaunchPlan
+from opwright_cuda.options import TUNE
 from opwright_cuda.products import blas, describe_product, find_refusal, tell_blas_path
 from opwright_cuda.products.blas import Epilogue, product_numbers, workspace_limit
 
@@ -282,3 +283,46 @@ def test_cublaslt_is_looked_for_once_and_only_where_nobody_has_said_where_it_is(
     tell_blas_path()
     tell_blas_path()
     assert told == ["/opt/libcublasLt.so.13"]
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize(("tunes", "chosen"), [(False, 0), (True, 1)])
+def test_algorithms_are_tried_out_where_that_is_asked_for(
+    gpu: Any, tunes: bool, chosen: int
+) -> None:
+    if gpu is None:
+        pytest.skip("the emulator offers algorithms by number")
+    x, y, expected = operands(((), ()), (31, 17, 29), TRANSPOSES[0], "float16")
+    settings = {"blas_algorithms": 3, "blas_milliseconds_0": 9, "blas_milliseconds_2": 5}
+    for name, number in settings.items():
+        gpu.set(name, number)
+    try:
+        before = [gpu.count(f"products_by_{i}") for i in range(3)]
+        with ow.context_guard(ow.current_context().with_options({TUNE: tunes})):
+            np.testing.assert_array_equal(multiply(x, y, TRANSPOSES[0]), expected)
+        counts = [gpu.count(f"products_by_{i}") - n for i, n in enumerate(before)]
+    finally:
+        for name in settings:
+            gpu.set(name, 1)
+    tried = 4 if tunes else 0  # runs of each
+    assert counts == [tried + (i == chosen) for i in range(3)]
+
+
+@pytest.mark.cuda_kernels
+def test_no_room_to_try_algorithms_out_is_told_with_the_way_out(gpu: Any) -> None:
+    if gpu is None:
+        pytest.skip("the emulator has as much memory as it is told")
+    x, y, _ = operands(((), ()), (33, 17, 29), TRANSPOSES[0], "float16")
+    gpu.set("blas_algorithms", 3)
+    gpu.set("memory_bytes", 1)
+    try:
+        with (
+            ow.context_guard(ow.current_context().with_options({TUNE: True})),
+            pytest.raises(
+                OpwrightError, match="trying a library's .* leave out the option cuda.tu"
+            ),
+        ):
+            multiply(x, y, TRANSPOSES[0])
+    finally:
+        gpu.set("blas_algorithms", 1)
+        gpu.set("memory_bytes", 1 << 34)

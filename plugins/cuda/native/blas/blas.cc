@@ -3,6 +3,10 @@
 #include <dlfcn.h>
 
 #include <cstring>
+#include <limits>
+#include <vector>
+
+#include "driver/trial.h"
 
 namespace opwright_cuda {
 
@@ -46,10 +50,13 @@ constexpr int kBatchOffset = 6;
 constexpr int kMaxWorkspace = 1;
 constexpr int kMinAlignments[] = {5, 6, 7, 8};  // of A, B, C, D
 constexpr int kEpilogueBias = 4;                // a bit of every epilogue with a bias
-constexpr int kDouble = 1;                      // cudaDataType
+constexpr int kFloat = 0;                       // cudaDataType
+constexpr int kDouble = 1;
+
+uint64_t BytesOf(int64_t type) { return type == kDouble ? 8 : type == kFloat ? 4 : 2; }
 
 struct HeuristicResult {
-  unsigned char algorithm[64];
+  std::array<unsigned char, 64> algorithm;
   size_t workspace;
   int state;
   float waves;
@@ -115,26 +122,26 @@ void SetBlasPath(const std::string& path) {
   Path() = path;
 }
 
-Status Blas::Open(std::unique_ptr<Blas>* blas) {
+Status Blas::Open(const Driver& driver, std::unique_ptr<Blas>* blas) {
   static const auto* opened = new Opened;
   OPWRIGHT_RETURN_IF_ERROR(opened->status);
   void* handle = nullptr;
   OPWRIGHT_RETURN_IF_ERROR(CheckBlas(opened->api.Create(&handle), "its start"));
-  blas->reset(new Blas(opened->api, handle));
+  blas->reset(new Blas(opened->api, driver, handle));
   return Status::Ok();
 }
 
 Blas::~Blas() { api_.Destroy(handle_); }
 
 Status Blas::Make(const ProductSpec& spec, std::unique_ptr<Product>* product) const {
-  auto made = std::make_unique<Product>(api_, handle_, spec);
+  auto made = std::make_unique<Product>(api_, driver_, handle_, spec);
   OPWRIGHT_RETURN_IF_ERROR(made->Choose());
   *product = std::move(made);
   return Status::Ok();
 }
 
-Product::Product(const BlasApi& api, void* handle, const ProductSpec& spec)
-    : api_(api), handle_(handle), spec_(spec) {}
+Product::Product(const BlasApi& api, const Driver& driver, void* handle, const ProductSpec& spec)
+    : api_(api), driver_(driver), handle_(handle), spec_(spec) {}
 
 Product::~Product() {
   for (void* layout : layouts_) {
@@ -184,8 +191,7 @@ Status Product::Describe() {
                     n[Number::kStrideD], &layouts_[2]);
 }
 
-Status Product::Choose() {
-  OPWRIGHT_RETURN_IF_ERROR(Describe());
+Status Product::Collect(std::vector<Algorithm>* found) const {
   const auto& n = spec_.numbers;
   void* preference = nullptr;
   OPWRIGHT_RETURN_IF_ERROR(CheckBlas(api_.PreferenceCreate(&preference), "a preference"));
@@ -195,16 +201,60 @@ Status Product::Choose() {
   for (const int attribute : kMinAlignments) {
     api_.PreferenceSet(preference, attribute, &alignment, sizeof(alignment));
   }
-  HeuristicResult result{};
-  int found = 0;
-  const int status = api_.Heuristic(handle_, description_, layouts_[0], layouts_[1], layouts_[2],
-                                    layouts_[2], preference, 1, &result, &found);
+  std::vector<HeuristicResult> results(static_cast<size_t>(n[Number::kMostTried]));
+  int n_results = 0;
+  const int status =
+      api_.Heuristic(handle_, description_, layouts_[0], layouts_[1], layouts_[2], layouts_[2],
+                     preference, static_cast<int>(results.size()), results.data(), &n_results);
   api_.PreferenceDestroy(preference);
-  if (status != 0 || found == 0 || result.state != 0) {
-    return Status::Refused("cuBLASLt has no algorithm for this product (status ", status, ")");
+  results.resize(status == 0 ? static_cast<size_t>(n_results) : 0);
+  for (const HeuristicResult& result : results) {
+    if (result.state == 0) found->push_back(result.algorithm);
   }
-  std::memcpy(algorithm_, result.algorithm, sizeof(algorithm_));
-  return Status::Ok();
+  if (!found->empty()) return Status::Ok();
+  return Status::Refused("cuBLASLt has no algorithm for this product (status ", status, ")");
+}
+
+Status Product::FindFastest(const std::vector<Algorithm>& found) {
+  const auto& n = spec_.numbers;
+  const auto bytes = [&](int64_t rows, int64_t columns, int64_t stride, Number::Number type) {
+    const int64_t elements = (n[Number::kBatch] - 1) * stride + rows * columns;
+    return static_cast<uint64_t>(elements) * BytesOf(n[type]);
+  };
+  const int64_t m = n[Number::kM];
+  Trial trial(driver_);
+  OPWRIGHT_RETURN_IF_ERROR(trial.Start({
+      bytes(m, n[Number::kK], n[Number::kStrideA], Number::kDataType),
+      bytes(n[Number::kK], n[Number::kN], n[Number::kStrideB], Number::kDataType),
+      bytes(m, n[Number::kN], n[Number::kStrideD], Number::kOutType),
+      static_cast<uint64_t>(m) * BytesOf(n[Number::kDataType]),
+      static_cast<uint64_t>(n[Number::kWorkspace]),
+  }));
+  const auto run = [&](void*, CUstream stream) { return Run(trial.tensors().data(), stream); };
+  Algorithm fastest = found.front();
+  float least = std::numeric_limits<float>::infinity();
+  Status last = Status::Ok();
+  for (const Algorithm& algorithm : found) {
+    algorithm_ = algorithm;
+    float milliseconds = 0;
+    Status timed = trial.Time(0, run, &milliseconds);
+    if (!timed.ok()) {
+      last = std::move(timed);
+    } else if (milliseconds < least) {
+      least = milliseconds;
+      fastest = algorithm;
+    }
+  }
+  algorithm_ = fastest;
+  return least < std::numeric_limits<float>::infinity() ? Status::Ok() : last;
+}
+
+Status Product::Choose() {
+  OPWRIGHT_RETURN_IF_ERROR(Describe());
+  std::vector<Algorithm> found;
+  OPWRIGHT_RETURN_IF_ERROR(Collect(&found));
+  algorithm_ = found.front();
+  return found.size() == 1 ? Status::Ok() : FindFastest(found);
 }
 
 Status Product::Run(void* const* pointers, CUstream stream) const {
@@ -216,11 +266,11 @@ Status Product::Run(void* const* pointers, CUstream stream) const {
     OPWRIGHT_RETURN_IF_ERROR(CheckBlas(
         api_.DescSet(description_, kBiasPointer, &pointers[3], sizeof(void*)), "the bias"));
   }
-  return CheckBlas(
-      api_.Matmul(handle_, description_, factors.at(0), pointers[0], layouts_[0], pointers[1],
-                  layouts_[1], factors.at(1), pointers[2], layouts_[2], pointers[2], layouts_[2],
-                  algorithm_, pointers[4], static_cast<size_t>(n[Number::kWorkspace]), stream),
-      "a matrix product");
+  return CheckBlas(api_.Matmul(handle_, description_, factors.at(0), pointers[0], layouts_[0],
+                               pointers[1], layouts_[1], factors.at(1), pointers[2], layouts_[2],
+                               pointers[2], layouts_[2], algorithm_.data(), pointers[4],
+                               static_cast<size_t>(n[Number::kWorkspace]), stream),
+                   "a matrix product");
 }
 
 }  // namespace opwright_cuda

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "driver/driver.h"
 
@@ -36,6 +37,7 @@ struct ProductSpec {
     kAccumulates,  // 1: D is added to
     kAlignment,    // bytes that every pointer is a multiple of
     kWorkspace,    // bytes
+    kMostTried,    // algorithms, of which the fastest is taken; 1: the first
     kNumbers
   };
   std::array<int64_t, kNumbers> numbers{};
@@ -51,7 +53,7 @@ class Product {
  public:
   static constexpr size_t kPointers = 5;
 
-  Product(const BlasApi& api, void* handle, const ProductSpec& spec);
+  Product(const BlasApi& api, const Driver& driver, void* handle, const ProductSpec& spec);
   ~Product();
   Product(const Product&) = delete;
   Product& operator=(const Product&) = delete;
@@ -62,23 +64,29 @@ class Product {
   Status Run(void* const* pointers, CUstream stream) const;
 
  private:
+  using Algorithm = std::array<unsigned char, 64>;
+
   Status Describe();
+  // Up to the most that are to be tried out; refused where there is none.
+  Status Collect(std::vector<Algorithm>* found) const;
+  Status FindFastest(const std::vector<Algorithm>& found);
   Status MakeLayout(ProductSpec::Number type, bool transposed, int64_t rows, int64_t columns,
                     int64_t leading, int64_t stride, void** layout) const;
 
   const BlasApi& api_;
+  const Driver& driver_;
   void* handle_;
   ProductSpec spec_;
   mutable std::mutex mutex_;
   void* description_ = nullptr;
   void* layouts_[3] = {nullptr, nullptr, nullptr};
-  alignas(8) unsigned char algorithm_[64] = {0};
+  alignas(8) Algorithm algorithm_{};
 };
 
 class Blas {
  public:
   // On the current context. Fails where the library is missing.
-  static Status Open(std::unique_ptr<Blas>* blas);
+  static Status Open(const Driver& driver, std::unique_ptr<Blas>* blas);
   ~Blas();
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;
@@ -86,9 +94,11 @@ class Blas {
   Status Make(const ProductSpec& spec, std::unique_ptr<Product>* product) const;
 
  private:
-  Blas(const BlasApi& api, void* handle) : api_(api), handle_(handle) {}
+  Blas(const BlasApi& api, const Driver& driver, void* handle)
+      : api_(api), driver_(driver), handle_(handle) {}
 
   const BlasApi& api_;
+  const Driver& driver_;
   void* handle_;
 };
 

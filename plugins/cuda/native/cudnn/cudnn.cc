@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "cudnn/trial.h"
+#include "driver/trial.h"
 
 namespace opwright_cuda {
 
@@ -241,7 +241,7 @@ Status OperationGraph::FindFastest(const std::vector<CudnnCandidate>& candidates
   for (const Spec::Tensor& tensor : spec_.tensors) {
     if (!tensor.is_virtual) bytes.push_back(BytesOf(tensor));
   }
-  EngineTrial trial(*target_.driver);
+  Trial trial(*target_.driver);
   OPWRIGHT_RETURN_IF_ERROR(trial.Start(bytes));
   Status last = Status::Ok();
   float least = std::numeric_limits<float>::infinity();

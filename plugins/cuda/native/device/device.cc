@@ -220,7 +220,7 @@ Status Device::GetBlas(const Blas** blas) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!blas_) {
     const Current current(*this);
-    OPWRIGHT_RETURN_IF_ERROR(Blas::Open(&blas_));
+    OPWRIGHT_RETURN_IF_ERROR(Blas::Open(*driver_, &blas_));
   }
   *blas = blas_.get();
   return Status::Ok();

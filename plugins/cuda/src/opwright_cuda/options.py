@@ -8,7 +8,8 @@ ALLOW_TF32: Final = "cuda.allow_tf32"
 """Products and convolutions of float32 may round what they multiply to TF32."""
 
 TUNE: Final = "cuda.tune"
-"""cuDNN's engines are tried out when a plan is made, and the fastest is taken."""
+"""cuDNN's engines and cuBLASLt's algorithms are tried out when a plan is made, and the fastest is
+taken."""
 
 ALLOW_VARYING: Final = "cuda.allow_varying"
 """Convolutions may take engines of cuDNN that give other bits in another run."""

@@ -351,8 +351,9 @@ def opwright_options(registry: plugin.OptionRegistrar) -> None:
     registry.add(
         "tune",
         default=False,
-        comment="Convolutions try cuDNN's engines out when a plan is made, and take the fastest: "
-        "another process may take another engine, with other roundings.",
+        comment="Convolutions try cuDNN's engines out when a plan is made, products cuBLASLt's "
+        "algorithms, and take the fastest: another process may take another one, with other "
+        "roundings.",
     )
     registry.add(
         "allow_varying",

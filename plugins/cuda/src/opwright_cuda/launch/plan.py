@@ -116,6 +116,11 @@ class LaunchPlan:
         """Whether float32 may be rounded to TF32 before it is multiplied."""
         return bool(self._ctx.options[ALLOW_TF32])
 
+    @property
+    def tunes(self) -> bool:
+        """Whether engines and algorithms of libraries are tried out."""
+        return bool(self._ctx.options[TUNE]) and not self._ctx.deterministic
+
     def input(self, slot: str, index: int = 0) -> Pointer:
         """Return the address of an input's data, null where it has no elements."""
         return self._argument(True, slot, index)
@@ -245,11 +250,8 @@ class LaunchPlan:
     def operations(self, graph: OperationGraph) -> None:
         """Add what cuDNN computes; memory for it is added to the workspace."""
         places = [self._place(pointer) for pointer in graph.pointers]
-        tunes, allows_varying = (
-            bool(self._ctx.options[option]) and not self._ctx.deterministic
-            for option in (TUNE, ALLOW_VARYING)
-        )
-        choice = EngineChoice(self.allows_tf32, tunes, allows_varying)
+        allows_varying = bool(self._ctx.options[ALLOW_VARYING]) and not self._ctx.deterministic
+        choice = EngineChoice(self.allows_tf32, self.tunes, allows_varying)
         self._actions.append([ActionCode.OPERATION_GRAPH, *graph.record(places, choice)])
 
     def _place(self, pointer: Pointer | None) -> int:

@@ -29,6 +29,9 @@ MAX_PRODUCTS: Final = 16
 MAX_EXTENT: Final = 2**31 - 1
 """The most rows, columns and matrices in a stack that cuBLASLt takes."""
 
+MOST_TRIED: Final = 8
+"""Algorithms for one product; those that cuBLASLt expects more of come first."""
+
 _ALIGNMENT: Final = 256  # of every tensor
 
 
@@ -69,6 +72,7 @@ class Numbers(NamedTuple):
     accumulates: int
     alignment: int
     workspace: int
+    most_tried: int
 
 
 def product_scratch(plan: LaunchPlan, product: Product) -> Pointer:
@@ -101,7 +105,8 @@ def add_product(
     limit = workspace_limit(product, plan.gpu.capability)
     workspace = scratch or product_scratch(plan, product)
     epilogue = Epilogue.DEFAULT if operands.bias is None else Epilogue.BIAS
-    numbers = product_numbers(product, epilogue, limit, plan.allows_tf32)
+    most_tried = MOST_TRIED if plan.tunes else 1
+    numbers = product_numbers(product, epilogue, limit, plan.allows_tf32, most_tried)
     size, out_size = ITEM_BYTES[product.dtype], ITEM_BYTES[product.out_dtype]
     for x, y, out in _offsets(product):
         left, right = operands.x + x * size, operands.y + y * size
@@ -123,7 +128,7 @@ def find_refusal(product: Product) -> str | None:
 
 
 def product_numbers(
-    product: Product, epilogue: Epilogue, workspace: int, allows_tf32: bool
+    product: Product, epilogue: Epilogue, workspace: int, allows_tf32: bool, most_tried: int = 1
 ) -> Numbers:
     """Return what cuBLASLt is given: the longest dimension of the stack is its batch."""
     m, n, k, transpose_x, transpose_y, stacks, dtype, out_dtype = product
@@ -157,6 +162,7 @@ def product_numbers(
         accumulates=0,
         alignment=_alignment_of(product),
         workspace=workspace,
+        most_tried=most_tried,
     )
 
 

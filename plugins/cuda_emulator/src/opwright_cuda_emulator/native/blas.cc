@@ -1,4 +1,5 @@
 // cuBLASLt on the CPU: what native/blas/blas.cc of opwright-cuda calls, as plain loops in double.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int kInvalidValue = 7;
 constexpr int kNotSupported = 15;
+constexpr int kResultBytes = 96;  // cublasLtMatmulHeuristicResult_t
 constexpr int kSumsOfFloat = 68;  // cublasComputeType_t
 constexpr int kSumsOfDouble = 70;
 constexpr int kSumsOfTf32 = 77;
@@ -144,7 +146,7 @@ EMULATED cublasLtMatmulPreferenceDestroy(void*) { return 0; }
 EMULATED cublasLtMatmulPreferenceSetAttribute(void*, int, const void*, size_t) { return 0; }
 
 EMULATED cublasLtMatmulAlgoGetHeuristic(void*, void* description, void* a, void* b, void*, void* d,
-                                        void*, int, void* results, int* n) {
+                                        void*, int most, void* results, int* n) {
   const auto& wanted = *static_cast<Description*>(description);
   const auto& left = *static_cast<Layout*>(a);
   const auto& right = *static_cast<Layout*>(b);
@@ -163,14 +165,20 @@ EMULATED cublasLtMatmulAlgoGetHeuristic(void*, void* description, void* a, void*
                     (wanted.transpose_b != 0 ? right.rows : right.columns) == out.columns &&
                     (wanted.transpose_b != 0 ? right.columns : right.rows) == k;
   if (!fits) return kInvalidValue;
-  std::memset(results, 0, 96);
-  *n = 1;
+  // Algorithms differ in the time that a setting gives them.
+  *n = static_cast<int>(std::min<int64_t>(most, emulator::Setting("blas_algorithms", 1)));
+  for (int i = 0; i < *n; ++i) {
+    auto* result = static_cast<unsigned char*>(results) + i * kResultBytes;
+    std::memset(result, 0, kResultBytes);
+    result[0] = static_cast<unsigned char>(i);
+  }
   return 0;
 }
 
 EMULATED cublasLtMatmul(void*, void* description, const void* alpha, const void* a, void* a_layout,
                         const void* b, void* b_layout, const void* beta, const void*, void*,
-                        void* d, void* d_layout, const void*, void*, size_t, void* stream) {
+                        void* d, void* d_layout, const void* algorithm, void*, size_t,
+                        void* stream) {
   Call call;
   call.description = *static_cast<Description*>(description);
   call.a = *static_cast<Layout*>(a_layout);
@@ -181,6 +189,13 @@ EMULATED cublasLtMatmul(void*, void* description, const void* alpha, const void*
   call.a_data = static_cast<const char*>(a);
   call.b_data = static_cast<const char*>(b);
   call.d_data = static_cast<char*>(d);
+  const int chosen = *static_cast<const unsigned char*>(algorithm);
   emulator::Count("products", 1);
-  return emulator::Enqueue(stream, [call] { return call.Run(); });
+  emulator::Count(("products_by_" + std::to_string(chosen)).c_str(), 1);
+  const std::string cost = "blas_milliseconds_" + std::to_string(chosen);
+  const auto milliseconds = static_cast<float>(emulator::Setting(cost.c_str(), 1));
+  return emulator::Enqueue(stream, [call, milliseconds] {
+    emulator::Advance(milliseconds);
+    return call.Run();
+  });
 }

@@ -1,6 +1,7 @@
-// Engines of cuDNN, tried out on a GPU: memory for the tensors of a graph, and a clock.
-#ifndef OPWRIGHT_CUDA_CUDNN_TRIAL_H_
-#define OPWRIGHT_CUDA_CUDNN_TRIAL_H_
+// Engines of cuDNN and algorithms of cuBLASLt, tried out on a GPU: memory for their tensors, and a
+// clock.
+#ifndef OPWRIGHT_CUDA_DRIVER_TRIAL_H_
+#define OPWRIGHT_CUDA_DRIVER_TRIAL_H_
 
 #include <cstdint>
 #include <functional>
@@ -11,15 +12,15 @@
 namespace opwright_cuda {
 
 // On the current context; gives back what it took.
-class EngineTrial {
+class Trial {
  public:
   // Enqueues one run, with this workspace, on this stream.
   using Run = std::function<Status(void*, CUstream)>;
 
-  explicit EngineTrial(const Driver& driver) : driver_(driver) {}
-  ~EngineTrial();
-  EngineTrial(const EngineTrial&) = delete;
-  EngineTrial& operator=(const EngineTrial&) = delete;
+  explicit Trial(const Driver& driver) : driver_(driver) {}
+  ~Trial();
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
 
   // Takes memory for tensors of so many bytes, and fills them with small numbers.
   Status Start(const std::vector<uint64_t>& bytes);
@@ -40,4 +41,4 @@ class EngineTrial {
 
 }  // namespace opwright_cuda
 
-#endif  // OPWRIGHT_CUDA_CUDNN_TRIAL_H_
+#endif  // OPWRIGHT_CUDA_DRIVER_TRIAL_H_

@@ -1,4 +1,4 @@
-#include "cudnn/trial.h"
+#include "driver/trial.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@ namespace opwright_cuda {
 
 namespace {
 
-constexpr int kRuns = 3;  // after one that loads the engine
+constexpr int kRuns = 3;  // after one that loads the kernels
 // 0.011 in float32 and bfloat16, 1.06 in float16: zeros would cost less power than data do.
 constexpr unsigned char kFilling = 0x3c;
 
@@ -14,7 +14,7 @@ CUdeviceptr AddressOf(void* memory) { return reinterpret_cast<CUdeviceptr>(memor
 
 }  // namespace
 
-EngineTrial::~EngineTrial() {
+Trial::~Trial() {
   if (stream_ != nullptr) driver_.StreamSynchronize(stream_);
   for (void* tensor : tensors_) driver_.MemFree(AddressOf(tensor));
   if (begin_ != nullptr) driver_.EventDestroy(begin_);
@@ -22,20 +22,21 @@ EngineTrial::~EngineTrial() {
   if (stream_ != nullptr) driver_.StreamDestroy(stream_);
 }
 
-Status EngineTrial::Allocate(uint64_t bytes, void** memory) const {
+Status Trial::Allocate(uint64_t bytes, void** memory) const {
   CUdeviceptr address = 0;
   const CUresult result = driver_.MemAlloc(&address, static_cast<size_t>(bytes));
   if (result != kSuccess) {
-    return Status::Error("cuDNN: trying engines out takes ", bytes, " bytes more, got ",
-                         ErrorText(driver_, result), "; leave out the option cuda.tune");
+    return Status::Error("CUDA: trying a library's algorithms out takes ", bytes,
+                         " bytes more, got ", ErrorText(driver_, result),
+                         "; leave out the option cuda.tune");
   }
   *memory = reinterpret_cast<void*>(address);
   return Status::Ok();
 }
 
-Status EngineTrial::Start(const std::vector<uint64_t>& bytes) {
+Status Trial::Start(const std::vector<uint64_t>& bytes) {
   constexpr unsigned kApart = 1;  // from the default stream, which waits for others
-  constexpr const char* kWhat = "trying engines of cuDNN out";
+  constexpr const char* kWhat = "trying algorithms out";
   OPWRIGHT_RETURN_IF_ERROR(Check(driver_, driver_.StreamCreate(&stream_, kApart), kWhat));
   OPWRIGHT_RETURN_IF_ERROR(Check(driver_, driver_.EventCreate(&begin_, 0), kWhat));
   OPWRIGHT_RETURN_IF_ERROR(Check(driver_, driver_.EventCreate(&end_, 0), kWhat));
@@ -50,8 +51,8 @@ Status EngineTrial::Start(const std::vector<uint64_t>& bytes) {
   return Status::Ok();
 }
 
-Status EngineTrial::TimeOnce(void* workspace, const Run& run, float* milliseconds) {
-  constexpr const char* kWhat = "timing an engine of cuDNN";
+Status Trial::TimeOnce(void* workspace, const Run& run, float* milliseconds) {
+  constexpr const char* kWhat = "timing an algorithm";
   OPWRIGHT_RETURN_IF_ERROR(Check(driver_, driver_.EventRecord(begin_, stream_), kWhat));
   OPWRIGHT_RETURN_IF_ERROR(run(workspace, stream_));
   OPWRIGHT_RETURN_IF_ERROR(Check(driver_, driver_.EventRecord(end_, stream_), kWhat));
@@ -59,7 +60,7 @@ Status EngineTrial::TimeOnce(void* workspace, const Run& run, float* millisecond
   return Check(driver_, driver_.EventElapsedTime(milliseconds, begin_, end_), kWhat);
 }
 
-Status EngineTrial::Time(uint64_t workspace_bytes, const Run& run, float* milliseconds) {
+Status Trial::Time(uint64_t workspace_bytes, const Run& run, float* milliseconds) {
   void* workspace = nullptr;
   if (workspace_bytes != 0) OPWRIGHT_RETURN_IF_ERROR(Allocate(workspace_bytes, &workspace));
   float first = 0;
