@@ -148,6 +148,9 @@ class Process:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
+        status = self._process.returncode
+        if status and not self.result.problem:
+            self._fail(f"ended with status {status} behind its rounds: {self._last_words()}")
         self._log.close()
 
     def _read(self, timeout_s: float) -> dict[str, Any] | None:

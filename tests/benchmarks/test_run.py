@@ -92,6 +92,7 @@ def test_a_failing_peer_is_loud_and_stops_nobody(measure: Any) -> None:
     assert found["failing"]["problem"] == "failed: ValueError: it broke"
     assert "ended with status 3" in found["dying"]["problem"]
     assert "ended with status 4" in found["dying later"]["problem"]
+    assert "ended with status 5 behind its rounds" in found["dying last"]["problem"]
     assert found["opwright"]["median"] > 0
     assert found["opwright"]["ratio_to_best_peer"] > 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 
@@ -37,6 +38,11 @@ def dying_later() -> Timed:
     return Timed(measure=lambda: os._exit(4))
 
 
+def dying_last() -> Timed:
+    atexit.register(os._exit, 5)
+    return count(10)
+
+
 def wrong() -> Timed:
     return Timed(lambda: None, values=[45.0, 2.0])
 
@@ -59,7 +65,7 @@ def on_arrays_of_a_peer() -> Timed:
 
 
 PEERS = {"peer": lambda: count(100), "noisy": noisy, "absent": absent, "uninstalled": uninstalled}
-BAD = {"failing": failing, "dying": dying, "dying later": dying_later}
+BAD = {"failing": failing, "dying": dying, "dying later": dying_later, "dying last": dying_last}
 WRONG = {"wrong": wrong, "nan": not_a_number}
 OURS = {"opwright": lambda: count(10)}
 

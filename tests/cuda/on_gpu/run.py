@@ -102,7 +102,7 @@ SECTIONS = (
         environ=(("OPWRIGHT_CUDA_DEBUG_MEMORY", "1"), ("OPWRIGHT_ONE_PER_OPERATOR", "1")),
         command=(
             "compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "9",
-            "--launch-timeout", "0",
+            "--launch-timeout", "0", "--report-api-errors", "no",
         ),
     ),
 )  # fmt: skip
@@ -176,6 +176,8 @@ class Runner:
                 if section.command and status == 9:
                     notes.append(f"{section.command[0]} found errors: see {log.name}")
                 if collected and len(begun) >= len(collected):
+                    if status < 0:
+                        notes.append(f"a process ended with signal {-status} behind its last test")
                     break
                 if len(begun) == n_before:
                     last = log.read_text(errors="replace").strip().splitlines()[-3:]
