@@ -6,7 +6,13 @@ using namespace opwright_cuda;
 
 // ---- softmax_with_cross_entropy -----------------------------------------------------------------
 
-// `softmax` may be null, or lie on x.
+// The loss of a line, by its class and the sum of its powers.
+template <typename C>
+OW_INLINE C LossOf(int64_t id, C of_class, Powers<C> powers) {
+  return id < 0 ? C(0) : functors::Log(powers.total) - (of_class - powers.top);
+}
+
+// `softmax` may lie on x.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     class_loss_lines(T* out, T* softmax, const T* x, Labels labels, Lines lines, int32_t width) {
@@ -20,15 +26,28 @@ __global__ void __launch_bounds__(kMostLineThreads)
     if (id >= 0) of_class = Load(x[line.At(id)]);  // nobody has written there so far
   });
   const C share = C(1) / powers.total;
-  if (line.IsFirst()) {
-    const C loss = functors::Log(powers.total) - (of_class - powers.top);
-    out[line.line] = Store<T>(id < 0 ? C(0) : loss);
-  }
-  if (softmax == nullptr) return;
+  if (line.IsFirst()) out[line.line] = Store<T>(LossOf(id, of_class, powers));
   const auto apply = [&](int64_t, C kept, C again) {
     return PowerOf<Line>(kept, again, powers.top) * share;
   };
   Transform(line, softmax, apply, Again<T>{x});
+}
+
+// The loss alone.
+template <typename Line, typename T>
+__global__ void __launch_bounds__(kMostLineThreads)
+    class_loss_alone_lines(T* out, const T* x, Labels labels, Lines lines, int32_t width) {
+  using C = Compute<T>;
+  Line line(lines, width);
+  const int64_t stored = line.is_there ? labels.Read(line.line) : 0;
+  int64_t id = -1;
+  C of_class = C(0);
+  const Powers<C> powers = ReadTotal(line, x, [&] {
+    if (!line.IsFirst()) return;
+    id = labels.IdOf(stored);
+    if (id >= 0) of_class = Load(x[line.At(id)]);
+  });
+  if (line.IsFirst()) out[line.line] = Store<T>(LossOf(id, of_class, powers));
 }
 
 template <typename Line, typename T>

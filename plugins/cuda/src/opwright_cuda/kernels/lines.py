@@ -214,7 +214,7 @@ def _kept_line(team: str, kept: str, items: int, vector: int) -> str:
     return f"KeptLine<{team}, {kept}, {items}, {min(vector, items)}>"
 
 
-def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
+def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1, keeps_most: bool = False) -> Team:
     """Return the teams that go over every line several times and keep it where there is room.
 
     Parameters
@@ -225,6 +225,9 @@ def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
         Of the elements.
     n_arrays : int
         How many arrays they read: of one they keep an element, of two a pair of them.
+    keeps_most : bool
+        Whether few threads share a line, each of which keeps all that it has room for: what they do
+        once for a line costs more than what they do with an element, and they write nothing.
     """
     ctype = compute_type(dtype)
     kept = ctype if n_arrays == 1 else f"Pair<{ctype}>"
@@ -241,7 +244,9 @@ def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
     # in whole vectors.
     is_whole = vector * ITEM_BYTES[dtype] == VECTOR_BYTES
     longest = [(512, most)] if is_whole and compute_bytes(dtype) == 4 else []
-    for threads, items in ((128, most // 2), (256, most // 2), (512, most // 2), *longest):
+    shortest = [(64, most), (128, most), (256, most)] if longest and keeps_most else []
+    usual = [(128, most // 2), (256, most // 2), (512, most // 2)]
+    for threads, items in (*shortest, *usual, *longest):
         if length <= threads * items:
             ctype = _kept_line("BlockTeam", kept, items, vector)
             return Team(ctype, lines, threads, lines.outer, threads)

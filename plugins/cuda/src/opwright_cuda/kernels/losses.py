@@ -52,12 +52,18 @@ def _fill_in_softmax_loss(ctx: PrepareContext, plan: LaunchPlan) -> None:
     lines = lines_along(x.shape, ctx.attrs["axis"])
     team = team_to_keep(lines, x.dtype)
     outputs = [plan.output("out"), plan.optional_output("softmax"), plan.input("logits")]
+    arguments: list[Argument]
     if ctx.attrs["soft_label"]:
-        arguments: list[Argument] = [*outputs, plan.input("label")]
+        arguments = [*outputs, plan.input("label")]
         _launch(plan, team, "soft_loss_lines", x, arguments)
         return
     labels = describe_labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
-    _launch(plan, team, "class_loss_lines", x, [*outputs, labels])
+    if ctx.outputs["softmax"]:
+        _launch(plan, team, "class_loss_lines", x, [*outputs, labels])
+        return
+    team = team_to_keep(lines, x.dtype, keeps_most=True)
+    arguments = [plan.output("out"), plan.input("logits"), labels]
+    _launch(plan, team, "class_loss_alone_lines", x, arguments)
 
 
 SOFTMAX_LOSS: Final = Kernel(_fill_in_softmax_loss)
