@@ -330,6 +330,16 @@ NOT_THERE: Final = {
 }
 """Standard operators without a CUDA kernel: why, and when that was found."""
 
+OPTIONS: Final = {
+    "allow_tf32": "Products and convolutions of float32 may round what they multiply to TF32, 10 "
+    "bits of fraction.",
+    "tune": "Convolutions try cuDNN's engines out when a plan is made, products cuBLASLt's "
+    "algorithms, and take the fastest: another process may take another one, with other roundings.",
+    "allow_varying": "Convolutions may take engines of cuDNN that add up in an order that differs "
+    "from run to run: some gradients are faster in float32.",
+}
+"""What options allow; by default none is set."""
+
 
 @plugin.hookimpl
 def opwright_ops(registry: plugin.OpRegistrar) -> None:
@@ -342,25 +352,8 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 @plugin.hookimpl
 def opwright_options(registry: plugin.OptionRegistrar) -> None:
     """Declare what decides how kernels round."""
-    registry.add(
-        "allow_tf32",
-        default=False,
-        comment="Products and convolutions of float32 may round what they multiply to TF32, "
-        "10 bits of fraction.",
-    )
-    registry.add(
-        "tune",
-        default=False,
-        comment="Convolutions try cuDNN's engines out when a plan is made, products cuBLASLt's "
-        "algorithms, and take the fastest: another process may take another one, with other "
-        "roundings.",
-    )
-    registry.add(
-        "allow_varying",
-        default=False,
-        comment="Convolutions may take engines of cuDNN that add up in an order that differs from "
-        "run to run: some gradients are faster in float32.",
-    )
+    for name, comment in OPTIONS.items():
+        registry.add(name, default=False, comment=comment)
 
 
 @plugin.hookimpl
