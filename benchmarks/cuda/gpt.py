@@ -19,13 +19,14 @@ from networks.gpt import (
 )
 
 
-def opwright() -> Timed:
+def opwright(tunes: bool = True) -> Timed:
     """A compiled program of layers."""
     open_opwright()
     block, scope, loss = make_opwright_step()
     characters, following = make_batch()
     zero = np.zeros(loss.shape, "float32")
-    program = OurProgram(block, scope, {"x": characters, "y": following}, {loss.name: zero})
+    inputs = {"x": characters, "y": following}
+    program = OurProgram(block, scope, inputs, {loss.name: zero}, tunes=tunes)
     return time_training(program, STEPS_TO_COMPARE)
 
 
@@ -49,7 +50,11 @@ WORKLOADS = [
         "gpt-train-32",
         "GPT training step, 3 blocks, 128 wide, Adam, batch 32 of 64 characters",
         "µs",
-        {"opwright": opwright, **{f"torch {how}": partial(torch, how) for how in HOWS}},
+        {
+            "opwright": opwright,
+            "opwright, cuBLASLt's first algorithms": partial(opwright, tunes=False),
+            **{f"torch {how}": partial(torch, how) for how in HOWS},
+        },
         {"opwright": [Goal(ratio=1.0, of="torch")]},
         tolerance=1e-3,
     ),
