@@ -53,18 +53,22 @@ def test_loss_and_bias_gradients_compile(dtype: str) -> None:
     assert_compiles(own_source("bias_activation_grad.cu"), grads)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_batch_norm_with_what_follows_it_compiles(dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "of_channels"),
+    [*((dtype, CTYPES[dtype]) for dtype in FLOATS), ("float16", "float"), ("bfloat16", "float")],
+)
+def test_batch_norm_with_what_follows_it_compiles(dtype: str, of_channels: str) -> None:
     ctype, computed = CTYPES[dtype], compute_type(dtype)
     teams = {"columns": "ColumnTeam<2>", "lines": f"StreamedLine<BlockTeam, {computed}, 2>"}
-    sums = [
-        f"sums_{kind}<{team}, {ctype}, Source::{source}>"
+    of_batch_norm = [f"batch_statistics<{ctype}, {of_channels}>"] + [
+        f"sums_{kind}<{team}, {ctype}, {of_channels}, Source::{source}>"
         for kind, team in teams.items()
         for source in ("kAnew", "kOut")
     ]
-    assert_compiles(own_source("batch_norm.cu"), sums)
-    residual = f"Normalize<{ctype}, true>, {ctype}, Inputs<{', '.join([ctype] * 6)}>"
-    grad_inputs = ", ".join([*[ctype] * 5, computed, computed, ctype])
+    assert_compiles(own_source("batch_norm.cu"), of_batch_norm)
+    inputs = ", ".join([ctype] * 2 + [of_channels] * 4)
+    residual = f"Normalize<{ctype}, true>, {ctype}, Inputs<{inputs}>"
+    grad_inputs = ", ".join([*[ctype] * 2, *[of_channels] * 3, computed, computed, of_channels])
     grad = f"NormalizeGrad<{ctype}>, {ctype}, Inputs<{grad_inputs}>"
     assert_compiles(
         own_source("elementwise.cu"),

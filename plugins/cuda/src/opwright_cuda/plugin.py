@@ -77,6 +77,15 @@ def _cudnn(op_type: str) -> tuple[Row, ...]:
     return half, tf32, single
 
 
+def _batch_norm(kind: str, dtypes: tuple[str, ...]) -> tuple[Row, Row]:
+    """Return the kernels of batch_norm with what follows it."""
+    reuse = "x_grad=x x_grad=out_grad x_grad=out residual_grad=out_grad residual_grad=out"
+    return (
+        Row("batch_norm:BATCH_NORM", f"std.batch_norm_{kind}", dtypes, "out=x out=residual"),
+        Row("batch_norm:BATCH_NORM_GRAD", f"std.batch_norm_{kind}_grad", dtypes, reuse),
+    )
+
+
 _ELEMENTWISE = "elementwise:ELEMENTWISE"
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -180,13 +189,8 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("normalization:GROUP_NORM_GRAD", "group_norm_grad instance_norm_grad"),
     Row("batch_norm:BATCH_NORM", "batch_norm", FLOAT, "out=x"),
     Row("batch_norm:BATCH_NORM_GRAD", "batch_norm_grad", FLOAT, "x_grad=x x_grad=out_grad"),
-    Row("batch_norm:BATCH_NORM", "std.batch_norm_activation", FLOAT, "out=x out=residual"),
-    Row(
-        "batch_norm:BATCH_NORM_GRAD",
-        "std.batch_norm_activation_grad",
-        FLOAT,
-        "x_grad=x x_grad=out_grad x_grad=out residual_grad=out_grad residual_grad=out",
-    ),
+    *_batch_norm("activation", FLOAT),
+    *_batch_norm("halves", HALF),
     Row("rotary:ROTARY", "rotary_embedding"),
     Row("rotary:ROTARY_GRAD", "rotary_embedding_grad"),
     Row("recurrent_cells:LSTM_CELL", "lstm_cell"),

@@ -1,4 +1,5 @@
-// batch_norm with what follows it, and the gradients.
+// batch_norm with what follows it, and the gradients. Images are of type T; their parameters and
+// statistics are of type P, the same one, or float beside images in 16 bits.
 #include "columns.h"
 #include "functions.h"
 
@@ -99,25 +100,25 @@ __global__ void __launch_bounds__(kTileThreads)
   for (int k = 0; k < n; ++k) moments[team.slot + k] = all[k];
 }
 
-template <typename T>
+template <typename P>
 struct RunningStatistics {
-  const T* mean;
-  const T* variance;
-  T* mean_out;  // these lie on the ones above
-  T* variance_out;
-  T* saved_mean;
-  T* saved_inv_std;
+  const P* mean;
+  const P* variance;
+  P* mean_out;  // these lie on the ones above
+  P* variance_out;
+  P* saved_mean;
+  P* saved_inv_std;
 };
 
-template <typename T>
-OW_INLINE T Moved(Compute<T> running, Compute<T> share, Compute<T> batch) {
-  return Store<T>(running * share + (Compute<T>(1) - share) * batch);
+template <typename P>
+OW_INLINE P Moved(Compute<P> running, Compute<P> share, Compute<P> batch) {
+  return Store<P>(running * share + (Compute<P>(1) - share) * batch);
 }
 
 // The statistics of each channel, from those of its parts: one block a channel. The first elements
 // of two channels are `size` apart.
-template <typename T>
-__global__ void batch_statistics(RunningStatistics<T> s, const Moments<Compute<T>>* moments,
+template <typename T, typename P>
+__global__ void batch_statistics(RunningStatistics<P> s, const Moments<Compute<T>>* moments,
                                  Parts parts, const T* x, int64_t size, Compute<T> momentum,
                                  Compute<T> epsilon) {
   using C = Compute<T>;
@@ -126,21 +127,21 @@ __global__ void batch_statistics(RunningStatistics<T> s, const Moments<Compute<T
   if (threadIdx.x != 0) return;
   const C mean = OriginOf<T>(Load(x[channel * size])) + all.mean;
   const C variance = all.squares / all.count;
-  s.saved_mean[channel] = Store<T>(mean);
-  s.saved_inv_std[channel] = Store<T>(C(1) / functors::Sqrt(variance + epsilon));
-  s.mean_out[channel] = Moved<T>(Load(s.mean[channel]), momentum, mean);
-  s.variance_out[channel] = Moved<T>(Load(s.variance[channel]), momentum, variance);
+  s.saved_mean[channel] = Store<P>(mean);
+  s.saved_inv_std[channel] = Store<P>(C(1) / functors::Sqrt(variance + epsilon));
+  s.mean_out[channel] = Moved<P>(Load(s.mean[channel]), momentum, mean);
+  s.variance_out[channel] = Moved<P>(Load(s.variance[channel]), momentum, variance);
 }
 
 // The running statistics in place of the batch's.
-template <typename T>
-__global__ void use_statistics(RunningStatistics<T> s, int64_t n_channels, Compute<T> epsilon) {
-  using C = Compute<T>;
+template <typename P>
+__global__ void use_statistics(RunningStatistics<P> s, int64_t n_channels, Compute<P> epsilon) {
+  using C = Compute<P>;
   for (int64_t i = GlobalIndex(); i < n_channels; i += GridThreads()) {
-    const T mean = s.mean[i];
-    const T variance = s.variance[i];
+    const P mean = s.mean[i];
+    const P variance = s.variance[i];
     s.saved_mean[i] = mean;
-    s.saved_inv_std[i] = Store<T>(C(1) / functors::Sqrt(Load(variance) + epsilon));
+    s.saved_inv_std[i] = Store<P>(C(1) / functors::Sqrt(Load(variance) + epsilon));
     s.mean_out[i] = mean;
     s.variance_out[i] = variance;
   }
@@ -150,13 +151,13 @@ __global__ void use_statistics(RunningStatistics<T> s, int64_t n_channels, Compu
 // input is computed anew; or that behind relu, whose output is read, and it is written for others.
 enum class Source { kOutGrad, kAnew, kOut };
 
-template <typename T>
+template <typename T, typename P>
 struct GradInputs {
   const T* x;
-  const T* mean;
-  const T* inv_std;
-  const T* scale;
-  const T* bias;
+  const P* mean;
+  const P* inv_std;
+  const P* scale;
+  const P* bias;
   const T* out;
   const T* out_grad;
   T* residual_grad;
@@ -181,9 +182,9 @@ struct GradOfChannel {
 };
 
 // Sums of the gradient and of its product with the normal; a line is of channel line % n_channels.
-template <typename Line, typename T, Source source>
+template <typename Line, typename T, typename P, Source source>
 __global__ void __launch_bounds__(kMostLineThreads)
-    sums_lines(Pair<Compute<T>>* pairs, GradInputs<T> in, int64_t n_channels, Lines lines,
+    sums_lines(Pair<Compute<T>>* pairs, GradInputs<T, P> in, int64_t n_channels, Lines lines,
                int32_t width) {
   using C = Compute<T>;
   constexpr bool kIsAnew = source == Source::kAnew;
@@ -210,9 +211,10 @@ __global__ void __launch_bounds__(kMostLineThreads)
 }
 
 // The same for columns, each of which is a channel.
-template <typename Team, typename T, Source source>
+template <typename Team, typename T, typename P, Source source>
 __global__ void __launch_bounds__(kTileThreads, kSummingBlocks)
-    sums_columns(Pair<Compute<T>>* pairs, GradInputs<T> in, int64_t, Lines lines, int32_t width) {
+    sums_columns(Pair<Compute<T>>* pairs, GradInputs<T, P> in, int64_t, Lines lines,
+                 int32_t width) {
   using C = Compute<T>;
   constexpr int n = Team::kColumns;
   constexpr bool kIsAnew = source == Source::kAnew;
@@ -253,16 +255,16 @@ __global__ void __launch_bounds__(kTileThreads, kSummingBlocks)
 
 // Writes the gradients of bias and scale, and the means of both sums, which the gradient of x
 // loses; one block a channel. The gradients may be null.
-template <typename T>
-__global__ void means_of_sums(Compute<T>* grad_means, Compute<T>* normal_means, T* bias_grad,
-                              T* scale_grad, const Pair<Compute<T>>* pairs, Parts parts,
-                              Compute<T> share) {
-  using C = Compute<T>;
+template <typename P>
+__global__ void means_of_sums(Compute<P>* grad_means, Compute<P>* normal_means, P* bias_grad,
+                              P* scale_grad, const Pair<Compute<P>>* pairs, Parts parts,
+                              Compute<P> share) {
+  using C = Compute<P>;
   const int64_t channel = blockIdx.x;
   const Pair<C> sums = PutTogether(pairs, parts, channel, PairSumOf<C>());
   if (threadIdx.x != 0) return;
-  if (bias_grad != nullptr) bias_grad[channel] = Store<T>(sums.first);
-  if (scale_grad != nullptr) scale_grad[channel] = Store<T>(sums.second);
+  if (bias_grad != nullptr) bias_grad[channel] = Store<P>(sums.first);
+  if (scale_grad != nullptr) scale_grad[channel] = Store<P>(sums.second);
   grad_means[channel] = sums.first * share;
   normal_means[channel] = sums.second * share;
 }

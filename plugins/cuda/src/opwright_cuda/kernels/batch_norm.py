@@ -1,6 +1,7 @@
 """batch_norm, what follows it, and the gradients.
 
-Channels are cut into parts whose statistics a second launch puts together.
+Images in 16 bits may stand beside parameters and statistics in float32, as mixed precision has
+them. Channels are cut into parts whose statistics a second launch puts together.
 """
 
 from __future__ import annotations
@@ -92,6 +93,19 @@ def _put_together(team: Team, kernels: str, channels: int, *, inner: int, outer:
     return Channels(team, kernels, Struct(*map(np.int64, (channels, inner, n))), threads)
 
 
+class Types(NamedTuple):
+    """C++ types: of images, of their parameters and statistics, and of what is computed with."""
+
+    images: str
+    parameters: str
+    computed: str
+
+
+def _types_of(ctx: PrepareContext) -> Types:
+    images = ctx.inputs["x"][0].dtype
+    return Types(CTYPES[images], CTYPES[ctx.inputs["scale"][0].dtype], compute_type(images))
+
+
 def _as_channels(shape: Shape, pointers: Iterable[Pointer], ctype: str) -> list[Operand]:
     return [Operand(pointer, (1, shape[1], 1), ctype) for pointer in pointers]
 
@@ -110,24 +124,24 @@ def _check_activation(ctx: PrepareContext) -> None:
 def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Write the statistics that every channel is normalised by: its own, or the running ones."""
     meta = ctx.inputs["x"][0]
-    ctype, stored, source = compute_type(meta.dtype), CTYPES[meta.dtype], own_source(SOURCE)
+    types, source = _types_of(ctx), own_source(SOURCE)
     _, n_channels, size = _shape_of(meta)
     made = ("mean_out", "variance_out", "saved_mean", "saved_inv_std")
     running = (plan.input(slot) for slot in ("mean", "variance"))
     statistics = Struct(*running, *(plan.output(slot) for slot in made))
-    epsilon = scalar(ctype, ctx.attrs["epsilon"])
+    epsilon = scalar(types.computed, ctx.attrs["epsilon"])
     if not ctx.attrs["training"] or math.prod(meta.shape) == 0:
-        expression = f"use_statistics<{stored}>"
+        expression = f"use_statistics<{types.parameters}>"
         arguments: list[Argument] = [statistics, np.int64(n_channels), epsilon]
         plan.launch(source, expression, blocks_for(n_channels, plan), THREADS, arguments)
         return
     team, kernels, parts, threads = _channels_of(meta)
     moments = partials(plan, team, 3 * compute_bytes(meta.dtype))
-    expression = f"moments_{kernels}<{team.ctype}, {stored}>"
-    x, momentum = plan.input("x"), scalar(ctype, ctx.attrs["momentum"])
+    expression = f"moments_{kernels}<{team.ctype}, {types.images}>"
+    x, momentum = plan.input("x"), scalar(types.computed, ctx.attrs["momentum"])
     team.launch(plan, source, expression, [moments, x, np.int64(n_channels)])
     arguments = [statistics, moments, parts, x, np.int64(size), momentum, epsilon]
-    expression = f"batch_statistics<{stored}>"
+    expression = f"batch_statistics<{types.images}, {types.parameters}>"
     plan.launch(source, expression, n_channels, threads, arguments)
 
 
@@ -135,17 +149,16 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Normalise every channel, then add the residual and apply the activation."""
     _check_activation(ctx)
     _fill_in_statistics(ctx, plan)
-    meta = ctx.inputs["x"][0]
-    shape, stored = _shape_of(meta), CTYPES[meta.dtype]
+    shape, types = _shape_of(ctx.inputs["x"][0]), _types_of(ctx)
     residual = _find_input(ctx, plan, "residual")
     read = [plan.input("x"), *([] if residual is None else [residual])]
-    inputs = [Operand(pointer, shape, stored) for pointer in read]
+    inputs = [Operand(pointer, shape, types.images) for pointer in read]
     pointers = [plan.output(slot) for slot in ("saved_mean", "saved_inv_std")]
     pointers += [plan.input(slot) for slot in ("scale", "bias")]
-    inputs += _as_channels(shape, pointers, stored)
+    inputs += _as_channels(shape, pointers, types.parameters)
     is_relu = "true" if ctx.attrs.get("activation") else "false"
-    out = Operand(plan.output("out"), shape, stored)
-    launch_elementwise(plan, f"Normalize<{stored}, {is_relu}>", out, inputs)
+    out = Operand(plan.output("out"), shape, types.images)
+    launch_elementwise(plan, f"Normalize<{types.images}, {is_relu}>", out, inputs)
 
 
 BATCH_NORM: Final = Kernel(_fill_in)
@@ -161,7 +174,7 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
             if metas:  # nothing to take a gradient of
                 plan.fill(plan.output(slot), bytes_of(metas[0]))
         return
-    shape, stored, ctype = _shape_of(meta), CTYPES[meta.dtype], compute_type(meta.dtype)
+    shape, types = _shape_of(meta), _types_of(ctx)
     means = [plan.workspace(shape[1] * compute_bytes(meta.dtype)) for _ in range(2)]
     # batch_norm_grad knows of a bias as well, but not its values.
     bias = _find_input(ctx, plan, "bias") if ctx.attrs.get("activation") else None
@@ -173,13 +186,13 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     if not ctx.outputs["x_grad"]:
         return
     read = (plan.input("x"), behind or plan.input("out_grad"))
-    inputs = [Operand(pointer, shape, stored) for pointer in read]
+    inputs = [Operand(pointer, shape, types.images) for pointer in read]
     pointers = [plan.input(slot) for slot in ("saved_mean", "saved_inv_std", "scale")]
-    inputs += _as_channels(shape, pointers, stored)
-    inputs += _as_channels(shape, means if uses_batch else [], ctype)
-    inputs += _as_channels(shape, [] if bias is None else [bias], stored)
-    x_grad = Operand(plan.output("x_grad"), shape, stored)
-    launch_elementwise(plan, f"NormalizeGrad<{stored}>", x_grad, inputs)
+    inputs += _as_channels(shape, pointers, types.parameters)
+    inputs += _as_channels(shape, means if uses_batch else [], types.computed)
+    inputs += _as_channels(shape, [] if bias is None else [bias], types.parameters)
+    x_grad = Operand(plan.output("x_grad"), shape, types.images)
+    launch_elementwise(plan, f"NormalizeGrad<{types.images}>", x_grad, inputs)
 
 
 def _fill_in_sums(
@@ -203,19 +216,20 @@ def _fill_in_sums(
         Where the gradient behind relu is written.
     """
     meta = ctx.inputs["x"][0]
-    ctype, stored, source = compute_type(meta.dtype), CTYPES[meta.dtype], own_source(SOURCE)
+    types, source = _types_of(ctx), own_source(SOURCE)
     n, n_channels, size = _shape_of(meta)
     team, kernels, parts, threads = _channels_of(meta)
     pairs = partials(plan, team, 2 * compute_bytes(meta.dtype))
     read = [plan.input(slot) for slot in ("x", "saved_mean", "saved_inv_std", "scale")]
     inputs = Struct(*read, bias, _find_input(ctx, plan, "out"), plan.input("out_grad"), behind)
     kind = "kAnew" if bias is not None else "kOutGrad" if behind is None else "kOut"
-    expression = f"sums_{kernels}<{team.ctype}, {stored}, Source::{kind}>"
+    template = f"{team.ctype}, {types.images}, {types.parameters}, Source::{kind}"
+    expression = f"sums_{kernels}<{template}>"
     team.launch(plan, source, expression, [pairs, inputs, np.int64(n_channels)])
     made = [plan.optional_output(slot) for slot in ("bias_grad", "scale_grad")]
-    share = scalar(ctype, 1 / (n * size))
+    share = scalar(types.computed, 1 / (n * size))
     arguments: list[Argument] = [*means, *made, pairs, parts, share]
-    plan.launch(source, f"means_of_sums<{stored}>", n_channels, threads, arguments)
+    plan.launch(source, f"means_of_sums<{types.parameters}>", n_channels, threads, arguments)
 
 
 BATCH_NORM_GRAD: Final = Kernel(_fill_in_grad)
