@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
+import opwright_nn as nn
 from opwright.op import dtype_to_numpy
 from opwright_nn import layers
 
@@ -129,3 +130,34 @@ def test_special_numbers_stay_in_their_channel(dtype: str, adds: bool, special: 
             wanted = np.isfinite(apart[name].astype("float64"))
             np.testing.assert_array_equal(np.isfinite(numbers.astype("float64")), wanted)
             assert wanted[..., [0, 1, 3, 4, 5]].all(), name
+
+
+def normal(x: ow.Variable, activation: str | None = None) -> ow.Variable:
+    h = layers.conv2d(x, 8, 3, paddings=1, bias=False)
+    return layers.batch_norm(h, activation=activation, training=True)
+
+
+@pytest.mark.parametrize("dtype", STEP)
+def test_of_a_residual_block_in_mixed_precision_no_image_is_cast(dtype: str) -> None:
+    if not ow.current_context().kernels.candidates("conv2d", "cpu", dtype):
+        pytest.skip(f"opwright-cpu was built without oneDNN: it has no conv2d of {dtype}")
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, startup), nn.mixed_precision(dtype):
+        x, y = layers.data("x", [4, 3, 6, 6]), layers.data("y", [4, 1])
+        h = normal(x, "relu")
+        h = layers.relu(ow.ops.add(normal(normal(h, "relu")), h))
+        scores = layers.fc(layers.flatten(layers.adaptive_avg_pool2d(h, 1)), 1)
+        loss = layers.mean(layers.mse(scores, y))
+        nn.optimizer.SGD(0.1).minimize(loss)
+    scope = ow.Scope()
+    ow.Network(startup.global_block()).run(scope)
+    network = ow.Network(main.global_block())
+    step = network.compile(["x", "y"], [loss], scope=scope)
+    numbers = np.random.default_rng(5)
+    feeds = {v.name: numbers.standard_normal(v.shape, np.float32) for v in (x, y)}
+    step(**feeds)
+    rows = network.profile(feeds, 1).rows
+    types = Counter(row.op_type for row in rows)
+    assert (types[FUSED], types[GRAD]) == (3, 3)
+    assert not {"relu", "relu_grad", "batch_norm", "batch_norm_grad"} & set(types)
+    shapes = [row.inputs[0][2] for row in rows if row.op_type in CASTS]
+    assert [shape for shape in shapes if len(shape) == 4 and shape[0] == 4] == [x.shape]
