@@ -10,6 +10,7 @@ import pytest
 
 import opwright as ow
 import opwright_nn as nn
+from opwright.op import dtype_to_numpy
 from opwright_nn import layers
 
 pytestmark = pytest.mark.cuda_kernels
@@ -87,3 +88,17 @@ def test_a_step_learns_the_same_as_with_casts(dtype: str) -> None:
         np.testing.assert_allclose(
             together.parameters[name], value, rtol=0.01, atol=0.01 * size, err_msg=name
         )
+
+
+def test_without_a_kernel_of_the_activation_the_casts_go_all_the_same() -> None:
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
+        x = layers.data("x", [6, 8], "bfloat16")
+        with nn.mixed_precision("bfloat16"):
+            out = ow.ops.relu6(layers.batch_norm(x, training=True))
+    scope = ow.Scope()
+    ow.Network(startup.global_block()).run(scope)
+    network = ow.Network(main.global_block())
+    call = network.compile(["x"], [out], device="cuda", scope=scope)
+    call(x=np.arange(48).reshape(6, 8).astype(dtype_to_numpy("bfloat16")))
+    types = Counter(network.placement().types)
+    assert (types[FUSED], types["relu6"], sum(types[cast] for cast in CASTS)) == (1, 1, 0)
