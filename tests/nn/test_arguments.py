@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 
 import pytest
 
 import opwright as ow
+import opwright_dist
 import opwright_nn as nn
 from opwright.errors import AttributeTypeError, FeedError, OpwrightError
 from opwright_nn import layers
@@ -63,36 +66,72 @@ def test_an_error_from_within_is_not_one_of_the_arguments():
         broken(1)
 
 
+CORE = (ow.save, ow.load, ow.load_program, ow.Network)
 FREE = {"fill", "run", "guard", "initialize_parameters", "run_options", "plot"}
 """Methods of a Model without names to mistype, and those of every step, which are not slowed."""
 
-CLASSES = (
-    *(getattr(nn.optimizer, name) for name in ("SGD", "Adam", "AdamW", "Accumulate")),
-    *(getattr(nn.clip, name) for name in nn.clip.__all__ if name != "GradientClip"),
-    *(getattr(nn.initializer, name) for name in nn.initializer.__all__ if name != "Initializer"),
-    *(nn.regularizer.L1, nn.regularizer.L2, nn.metrics.Accuracy, nn.metrics.AUC, nn.metrics.R2),
-    *(nn.Model, nn.EarlyStopping, nn.Plateau, nn.Checkpoint, nn.TensorBoard),
-    *(nn.ParamAttr, nn.Schedule, nn.datasets.Vocabulary),
-)
-FUNCTIONS = (
-    *(nn.train, nn.batches, nn.load_batches, nn.summary, nn.plot, nn.find_nan, nn.optimize),
-    *(nn.create_parameter, nn.inference_program, nn.get_sparse_rows, nn.metrics.accuracy),
-    *(
-        nn.datasets.pad,
-        nn.datasets.digits.load,
-        nn.datasets.idx.read,
-        nn.checkpoint.save,
-        nn.checkpoint.resume,
-    ),
-    *(getattr(nn.schedule, name) for name in ("step", "cosine", "warmup", "one_cycle")),
-    *(ow.save, ow.load, ow.load_program, ow.Network),
-)
+
+def list_public(module, listed):
+    """Add all that can be called to `listed`, by its path, also of public modules in the module."""
+    for name in module.__all__:
+        value = getattr(module, name)
+        if inspect.ismodule(value):
+            list_public(value, listed)
+        elif callable(value):
+            listed[f"{module.__name__}.{name}"] = value
+    return listed
 
 
-@pytest.mark.parametrize("call", [*CLASSES, *FUNCTIONS], ids=lambda call: call.__name__)
+def names_no_argument(call):
+    """Tell whether there is no name to mistype: of errors, and of bases without a constructor."""
+    if not inspect.isclass(call):
+        return False
+    has_constructor = call.__init__ is not object.__init__ or call.__new__ is not object.__new__
+    return issubclass(call, BaseException) or inspect.isabstract(call) or not has_constructor
+
+
+PUBLIC = list_public(nn, list_public(opwright_dist, {}))
+
+
+def test_every_public_module_is_listed():
+    assert {"opwright_nn.DataParallel", "opwright_nn.datasets.pad"} <= PUBLIC.keys()
+    assert {"opwright_dist.rank", "opwright_dist.layers.fc"} <= PUBLIC.keys()
+    assert len(PUBLIC) > 200
+
+
+@pytest.mark.parametrize("call", [*PUBLIC.values(), *CORE], ids=[*PUBLIC, *map(str, CORE)])
 def test_an_unknown_argument_is_answered_with_those_there_are(call):
-    with pytest.raises(AttributeTypeError, match="got 'zzqq'; (arguments are|did you mean)"):
+    if names_no_argument(call):
+        with pytest.raises(TypeError, match="takes no (keyword )?arguments|abstract class"):
+            call(zzqq=1)
+        return
+    with pytest.raises(
+        AttributeTypeError, match="got 'zzqq'; (arguments are|did you mean|it has no arguments)"
+    ):
         call(zzqq=1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: nn.DataParallel(shard_optimiser=True),
+            "DataParallel: .* those that it has, got 'shard_optimiser'; did you mean 'shard_optim",
+        ),
+        (lambda: nn.ParamAttr(lr=2), "ParamAttr: .* got 'lr'; did you mean 'learning_rate'?"),
+        (lambda: nn.DataParallel("a", "b", True, 1), "DataParallel: too many .*arguments are gr"),
+        (lambda: nn.datasets.Table([1]), "Table: missing .*'targets'; its arguments are features,"),
+    ],
+)
+def test_a_constructor_that_is_generated_names_its_fields(call, message):
+    with pytest.raises(AttributeTypeError, match=f"^{message}"):
+        call()
+
+
+def test_a_tuple_with_named_fields_is_copied_and_pickled_as_any():
+    choice = nn.DataParallel("pair", shard_optimizer=True)
+    assert pickle.loads(pickle.dumps(choice)) == copy.copy(choice) == choice
+    assert choice._replace(group="world") == nn.DataParallel(shard_optimizer=True)
 
 
 def model_with_loss():

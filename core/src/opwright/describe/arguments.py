@@ -5,21 +5,41 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar, overload
 
 from opwright.describe.names import hint_argument
 from opwright.errors import AttributeTypeError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C", bound=type)
+
+_OWNERS: Final = {"self", "cls", "_cls"}
+"""The first parameter of constructors, which no caller gives; a NamedTuple names it ``_cls``."""
 
 
-def suggest_arguments(function: Callable[P, R]) -> Callable[P, R]:
+@overload
+def suggest_arguments(function: C) -> C: ...
+@overload
+def suggest_arguments(function: Callable[P, R]) -> Callable[P, R]: ...
+def suggest_arguments(function: Any) -> Any:
     """Return the function; a call with wrong arguments raises AttributeTypeError with a hint.
 
-    For functions and for ``__init__``, not for what runs once in a step: a call costs 0.2 µs more.
+    For functions, constructors, and classes whose constructor is generated: dataclasses and
+    NamedTuples. Not for what runs once in a step: a call costs 0.2 µs more.
     """
+    return _wrap_constructor(function) if isinstance(function, type) else _wrap(function)
 
+
+def _wrap_constructor(owner: Any) -> Any:
+    if "__new__" in vars(owner):
+        owner.__new__ = staticmethod(_wrap(owner.__new__))
+    else:
+        owner.__init__ = _wrap(owner.__init__)
+    return owner
+
+
+def _wrap(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def checked(*args: P.args, **options: P.kwargs) -> R:
         try:
@@ -35,8 +55,9 @@ def suggest_arguments(function: Callable[P, R]) -> Callable[P, R]:
 def _who(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
     if "." not in function.__qualname__ or not args:
         return function.__qualname__
-    owner = type(args[0]).__name__
-    return owner if function.__name__ == "__init__" else f"{owner}.{function.__name__}"
+    owner = args[0] if isinstance(args[0], type) else type(args[0])
+    is_constructor = function.__name__ in {"__init__", "__new__"}
+    return owner.__name__ if is_constructor else f"{owner.__name__}.{function.__name__}"
 
 
 def check_arguments(
@@ -56,7 +77,7 @@ def check_arguments(
     try:
         return signature.bind(*args, **options)
     except TypeError as error:
-        names = [name for name in signature.parameters if name != "self"]
+        names = [name for name in signature.parameters if name not in _OWNERS]
         takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
         for name in () if takes_any else options:
             if name not in names:

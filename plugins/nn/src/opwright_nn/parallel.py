@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 
 import opwright as ow
 from opwright.errors import MissingRequirementError, ProgramError
-from opwright_nn import checks
+from opwright_nn import arguments, checks
 
 PROVIDERS: Final = "opwright_nn.processes"
 """The entry-point group: any name to the module or object that is a `Processes`."""
@@ -75,6 +75,7 @@ class Processes(Protocol):
         """Return whole variables as this process has them."""
 
 
+@arguments.suggest
 class DataParallel(NamedTuple):
     """How several processes train together; ``data_parallel=True`` stands for the defaults.
 

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from types import TracebackType
 
+from opwright.plugin import suggest_arguments
+
 
 class ScriptEnd:
     """Calls a function when the script of this process ends, and knows whether by an exception.
@@ -23,6 +25,7 @@ class ScriptEnd:
         Whether an exception has ended the script.
     """
 
+    @suggest_arguments
     def __init__(self, function: Callable[[], object]) -> None:
         self.has_failed = False
         self._function = function

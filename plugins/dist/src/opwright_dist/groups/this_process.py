@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from opwright.plugin import suggest_arguments
 from opwright_dist.groups.world import Group, current_world
 
 
+@suggest_arguments
 def rank(group: str = "world") -> int:
     """Return the number of this process in a group, -1 where it does not belong to it."""
     return current_world().group(group).rank
 
 
+@suggest_arguments
 def size(group: str = "world") -> int:
     """Return how many processes a group has."""
     return current_world().group(group).size
 
 
+@suggest_arguments
 def new_group(name: str, ranks: Sequence[int]) -> Group:
     """Make a group of some processes; every process of the world calls it alike.
 
@@ -35,6 +39,7 @@ def new_group(name: str, ranks: Sequence[int]) -> Group:
     return current_world().new_group(name, ranks)
 
 
+@suggest_arguments
 def new_groups(name: str, parts: Sequence[Sequence[int]]) -> Group:
     """Divide all processes into groups that have one name; every process calls it alike.
 
@@ -63,6 +68,7 @@ def new_groups(name: str, parts: Sequence[Sequence[int]]) -> Group:
     return current_world().new_groups(name, parts)
 
 
+@suggest_arguments
 def gather(data: bytes, group: str = "world") -> list[bytes]:
     """Return what each process of a group gives, in the order of ranks; all of them call it."""
     world = current_world()
@@ -70,6 +76,7 @@ def gather(data: bytes, group: str = "world") -> list[bytes]:
     return world.engine.gather(data, group)
 
 
+@suggest_arguments
 def set_deadline(seconds: float) -> None:
     """Say how long a collective may wait for another process: 60 s by default.
 

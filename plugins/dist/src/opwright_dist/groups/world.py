@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.metadata import entry_points
 from typing import Final, NamedTuple
 
-from opwright.plugin import hint
+from opwright.plugin import hint, suggest_arguments
 from opwright_dist.errors import DistError
 from opwright_dist.groups.engine import ENGINES, Engine, SingleProcess
 
@@ -24,6 +24,7 @@ DEADLINE_VARIABLE: Final = "OPWRIGHT_DIST_DEADLINE"
 DEFAULT_DEADLINE_S: Final = 60.0
 
 
+@suggest_arguments
 class Group(NamedTuple):
     """Processes that meet in a collective.
 
@@ -66,6 +67,7 @@ class World:
         Seconds that a collective may wait for another process; default: of the environment, or 60.
     """
 
+    @suggest_arguments
     def __init__(self, engine: Engine, deadline_s: float | None = None) -> None:
         self.engine = engine
         everyone = tuple(range(engine.size))
@@ -186,6 +188,7 @@ _world: World | None = None
 _lock = threading.Lock()
 
 
+@suggest_arguments
 def current_world() -> World:
     """Return the world of this process; the first call connects it.
 
@@ -202,6 +205,7 @@ def current_world() -> World:
     return _world
 
 
+@suggest_arguments
 def set_world(world: World | None) -> World | None:
     """Replace the world of this process, for tests and for launchers; return the one before."""
     global _world
@@ -210,6 +214,7 @@ def set_world(world: World | None) -> World | None:
     return before
 
 
+@suggest_arguments
 def get_engine(name: str, who: str = ENGINE_VARIABLE) -> type[Engine]:
     """Return an engine by its name, without connecting anything.
 

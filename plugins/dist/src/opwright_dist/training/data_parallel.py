@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import opwright as ow
+from opwright.plugin import suggest_arguments
 from opwright_dist.errors import DistError
 from opwright_dist.groups.world import WORLD, current_world
 from opwright_dist.training.divided import Division, find_divisions
@@ -16,6 +17,7 @@ Pair = tuple[ow.Variable, ow.Variable]
 UNEQUAL_ROWS: Final = ("refuse", "weight")
 
 
+@suggest_arguments
 @ow.transaction()
 def data_parallel(
     pairs: Sequence[Pair],

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from opwright.plugin import suggest_arguments
 from opwright_dist.errors import DistError
 from opwright_dist.groups.world import WORLD, current_world
 
 
+@suggest_arguments
 def run_on_root(
     function: Callable[[], object], group: str | Sequence[str] = WORLD, *, root: int = 0
 ) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import opwright as ow
+from opwright.plugin import suggest_arguments
 from opwright_dist.errors import DistError
 from opwright_dist.groups.world import current_world
 
@@ -48,6 +49,7 @@ def append_shards(parameters: Sequence[ow.Variable], group: str) -> None:
         block.append_op(SHARD, inputs={"x": parameter}, outputs={"out": name}, attrs=attrs)
 
 
+@suggest_arguments
 def find_shards(program: ow.Program) -> dict[str, Shard]:
     """Return the parts of parameters that an optimizer updates, by the names of the parameters.
 
@@ -70,6 +72,7 @@ def find_shards(program: ow.Program) -> dict[str, Shard]:
     return shards
 
 
+@suggest_arguments
 @ow.transaction()
 def gather_parameters(parameters: Iterable[ow.Variable]) -> None:
     """Append what gives every process the whole of parameters of which each has updated a part.
@@ -94,6 +97,7 @@ def gather_parameters(parameters: Iterable[ow.Variable]) -> None:
         block.append_op(UNSHARD, inputs=inputs, outputs={"out": parameter.name}, attrs=attrs)
 
 
+@suggest_arguments
 @ow.transaction()
 def declare_states(pair: Pair, states: Sequence[ow.Variable]) -> None:
     """Say that variables are the own part of states of a parameter, for saving and loading.

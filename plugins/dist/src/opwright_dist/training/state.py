@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 import opwright as ow
+from opwright.plugin import suggest_arguments
 from opwright.vocabulary import STEP
 from opwright_dist.groups.world import WORLD, current_world
 from opwright_dist.training.divided import Division, find_divisions
 from opwright_dist.training.shards import find_sharded_states
 
 
+@suggest_arguments
 @ow.transaction()
 def share_startup(
     startup: ow.Program,
@@ -67,6 +69,7 @@ def _differs(division: Division, group: str) -> bool:
     return division.group == group or not division.is_alike(group)
 
 
+@suggest_arguments
 def broadcast_state(
     program: ow.Program,
     scope: ow.Scope | None = None,

@@ -11,12 +11,14 @@ from typing import Any
 import numpy.typing as npt
 
 import opwright as ow
+from opwright.plugin import suggest_arguments
 from opwright_dist.training.divided import join_divided, take_divided, whole_divided
 from opwright_dist.training.sharded import join_sharded, take_sharded, whole_sharded
 
 Array = npt.NDArray[Any]
 
 
+@suggest_arguments
 def whole_program(program: ow.Program) -> ow.Program:
     """Return a program with the variables of one process; itself where it has these.
 
@@ -28,6 +30,7 @@ def whole_program(program: ow.Program) -> ow.Program:
     return whole_divided(whole_sharded(program))
 
 
+@suggest_arguments
 def gather_state(program: ow.Program, scope: ow.Scope | None = None) -> ow.Scope:
     """Return a scope that has whole variables for those of which each process has a part.
 
@@ -50,6 +53,7 @@ def gather_state(program: ow.Program, scope: ow.Scope | None = None) -> ow.Scope
     return join_divided(program, join_sharded(program, held))
 
 
+@suggest_arguments
 def shard_values(program: ow.Program, values: Mapping[str, Array]) -> dict[str, Array]:
     """Return arrays of whole variables as this process has them: its part of those it divides.
 

@@ -16,6 +16,7 @@ from opwright_nn import arguments, checks
 from opwright_nn.checkpoint.comparing import Array, list_some, persistables
 
 
+@arguments.suggest
 class transposed(NamedTuple):  # noqa: N801 - used like a function
     """Marks a tensor whose axes are in the reverse order: ``transposed("0.weight")``.
 

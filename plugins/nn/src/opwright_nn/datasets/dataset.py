@@ -7,7 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from opwright_nn import arguments
 
+
+@arguments.suggest
 class Dataset(NamedTuple):
     """Images and their classes; unpacks as ``images, labels = dataset``.
 

@@ -8,7 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from opwright_nn import arguments
 
+
+@arguments.suggest
 class Graph(NamedTuple):
     """Nodes that edges without a direction connect; unpacks as ``edges, labels = graph``.
 

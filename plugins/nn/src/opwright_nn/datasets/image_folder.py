@@ -25,6 +25,7 @@ SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".
 _MAX_PIXELS = 1 << 26
 
 
+@arguments.suggest
 class Listing(NamedTuple):
     """The images of a folder.
 

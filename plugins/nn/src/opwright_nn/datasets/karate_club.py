@@ -7,6 +7,7 @@ joined. Members are numbered from 0; the instructor is 0, the administrator is 3
 
 from __future__ import annotations
 
+from opwright_nn import arguments
 from opwright_nn.datasets.graph import Graph
 
 __all__ = ["load"]
@@ -45,6 +46,7 @@ _INSTRUCTORS = {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 16, 17, 19, 21}
 _N_MEMBERS = 34
 
 
+@arguments.suggest
 def load() -> Graph:
     """Return the members, their friendships, and which club each joined.
 

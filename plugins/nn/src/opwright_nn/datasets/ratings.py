@@ -21,6 +21,7 @@ Numbers = npt.NDArray[np.int64]
 _MAX_ID = 10_000_000
 
 
+@arguments.suggest
 class Ratings(NamedTuple):
     """A row for each rating, with what is known about its user and its film.
 

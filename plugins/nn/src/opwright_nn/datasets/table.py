@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from opwright_nn import arguments
+
 
 class _Pair(NamedTuple):
     features: npt.NDArray[np.float32]
@@ -32,6 +34,7 @@ class Table(_Pair):
     columns: tuple[str, ...]
     classes: tuple[str, ...]
 
+    @arguments.suggest
     def __new__(
         cls,
         features: npt.NDArray[np.float32],

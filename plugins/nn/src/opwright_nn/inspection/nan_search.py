@@ -16,6 +16,7 @@ from opwright_nn import arguments, checks
 from opwright_nn.model import Model
 
 
+@arguments.suggest
 @dataclass(frozen=True, slots=True)
 class NonFinite:
     """Where a NaN or an infinity begins.

@@ -22,6 +22,7 @@ _MAX_TYPES: Final = 3
 _UNKNOWN: Final = "?"
 
 
+@arguments.suggest
 @dataclass(frozen=True, slots=True)
 class LayerSummary:
     """One layer.
@@ -54,6 +55,7 @@ class LayerSummary:
     flops: int | None
 
 
+@arguments.suggest
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The layers of a network: ``print(nn.summary(model))``.

@@ -140,6 +140,7 @@ class AccumulatingStep:
         The number of steps in an update.
     """
 
+    @arguments.suggest
     def __init__(
         self,
         part: Any,

@@ -38,6 +38,7 @@ from opwright_nn.schedule import Rate, Schedule
 Pair = tuple[ow.Variable, ow.Variable]
 
 
+@arguments.suggest
 class State(NamedTuple):
     """A tensor that an optimizer stores for each parameter, such as a moment.
 
@@ -93,6 +94,7 @@ class Optimizer:
             cls.sparse_op_type = cls.__dict__.get("sparse_op_type")
             cls.elementwise = cls.__dict__.get("elementwise", False)
 
+    @arguments.suggest
     def __init__(
         self,
         learning_rate: Rate,

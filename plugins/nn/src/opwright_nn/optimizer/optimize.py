@@ -27,6 +27,7 @@ OPTIMIZERS: Mapping[str, type[Optimizer]] = {
 """Operator type to class."""
 
 
+@arguments.suggest
 def make_optimizer(type: str, attrs: Mapping[str, Any] | None = None) -> Optimizer:
     """Return the optimizer of an operator type.
 

@@ -17,6 +17,7 @@ _LOOKUP = "embedding_grad"
 _SUM = "add_n"
 
 
+@arguments.suggest
 class SparseRows(NamedTuple):
     """A gradient as rows and values, a pair of them for each lookup in the table.
 

@@ -37,6 +37,7 @@ class Dimension(NamedTuple):
         return shape[self.axis]
 
 
+@arguments.suggest
 def dim(variable: ow.Variable, axis: int) -> Dimension:
     """Return the size of an axis of a variable, for the shape of a parameter.
 

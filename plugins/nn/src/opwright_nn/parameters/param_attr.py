@@ -10,6 +10,7 @@ from opwright_nn.parameters.initializer import Initializer
 from opwright_nn.parameters.regularizer import Regularizer
 
 
+@arguments.suggest
 @dataclass(frozen=True, slots=True)
 class ParamAttr:
     """How a parameter is named, initialized and trained.
@@ -41,10 +42,6 @@ class ParamAttr:
         checks.check_bool("ParamAttr", "trainable", self.trainable)
         checks.check_instance("ParamAttr", "initializer", self.initializer, Initializer)
         checks.check_instance("ParamAttr", "regularizer", self.regularizer, Regularizer)
-
-
-# What @dataclass generates answers a wrong name as Python does.
-ParamAttr.__init__ = arguments.suggest(ParamAttr.__init__)  # type: ignore[method-assign]
 
 
 def check_param_attr(who: str, name: str, value: object, unless: str = "") -> ParamAttr:

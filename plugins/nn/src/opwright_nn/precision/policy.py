@@ -36,6 +36,7 @@ class MixedPrecision:
         After so many steps without an overflow the factor doubles.
     """
 
+    @arguments.suggest
     def __init__(
         self,
         dtype: str,

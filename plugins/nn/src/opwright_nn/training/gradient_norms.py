@@ -10,6 +10,7 @@ import numpy as np
 import opwright as ow
 from opwright.errors import ProgramError
 from opwright.vocabulary import GRAD_SUFFIX, STEP
+from opwright_nn import arguments
 from opwright_nn.model.inference import input_names, trial_program
 from opwright_nn.model.layer_groups import layer_of_parameter
 from opwright_nn.training.callback import Callback
@@ -31,6 +32,7 @@ class GradientNorms(Callback):
         One for each epoch: "epoch", and the norm by layer, such as "fc_0".
     """
 
+    @arguments.suggest
     def __init__(self) -> None:
         self.records: list[dict[str, float]] = []
         self._step: _GradientStep | None = None

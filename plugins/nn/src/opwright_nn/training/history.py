@@ -43,6 +43,7 @@ class History:
         Why it ended: "finished", "interrupted", or what a callback said.
     """
 
+    @arguments.suggest
     def __init__(self, records: Iterable[Mapping[str, float]] = ()) -> None:
         self.records = [dict(record) for record in records]
         self.stop_reason = ""

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import opwright as ow
+from opwright_nn import arguments
 from opwright_nn.optimizer import Optimizer
 from opwright_nn.parallel import Team
 from opwright_nn.training.callback import Callback
@@ -89,6 +90,7 @@ class Training:
         Why it stops after this epoch; None while it goes on.
     """
 
+    @arguments.suggest
     def __init__(
         self,
         trained: Trained,
