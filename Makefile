@@ -27,7 +27,7 @@ NATIVE_CUDA := $(shell find core/include $(CUDA)/native -type f 2>/dev/null) \
 	$(wildcard $(CUDA)/CMakeLists.txt $(CUDA)/src/opwright_cuda/cu/fault.h $(CUDA)/src/opwright_cuda/services.h)
 NATIVE_DIST := $(shell find core/include plugins/mpi/native $(NCCL)/native -type f 2>/dev/null) \
 	$(wildcard plugins/mpi/CMakeLists.txt $(NCCL)/CMakeLists.txt $(CUDA)/src/opwright_cuda/services.h \
-	$(NCCL)/src/opwright_nccl/cu/progress.h)
+	$(NCCL)/src/opwright_nccl/cu/parts.h $(NCCL)/src/opwright_nccl/cu/progress.h)
 NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/native $(CUDA)/native \
 	$(CUDA)/src $(CUDA_EMULATOR)/src plugins/mpi/native $(NCCL)/native $(NCCL)/src tests examples/plugins -type f -not -path '*/opwright-abi-*' \
 	\( -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null)

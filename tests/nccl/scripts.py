@@ -3,8 +3,37 @@
 from __future__ import annotations
 
 import rank_scripts
+import shard_scripts
 
 TRAINING = 'DEVICE = "cuda"\n' + rank_scripts.TRAINING
+
+STATES_IN_PARTS = 'DEVICE = "cuda"\n' + shard_scripts.HEAD
+STATES_OF_ANY_SIZE = STATES_IN_PARTS + shard_scripts.SIZES.replace("130_001", "5001")
+
+STATES_OF_MODELS = """
+makers = {
+    "adam": lambda: o.Adam(0.01, regularizer=L1(0.01), clip=nn.clip.ClipByValue(0.1)),
+    "momentum": lambda: o.Momentum(0.05, nesterov=True),
+    "clipped": lambda: o.Accumulate(o.Adam(0.01, clip=nn.clip.ClipByGlobalNorm(0.5)), steps=2),
+}
+for name, make in makers.items():
+    plain, divided = build(False, make), build(True, make)
+    assert {"dist.reduce_shard", "dist.shard", "dist.unshard"} <= types(divided)
+    compare = close if name == "clipped" else same  # norms are sums of sums
+    compare(train(divided), train(plain), name)
+plain, divided = (
+    build(shard, lambda: o.Adam(0.01), nn.mixed_precision("float16"), "refuse")
+    for shard in (False, True)
+)
+same(train(divided, size=4 * n), train(plain, size=4 * n), "float16")
+variables = divided.program.global_block().vars.values()
+moments = [v.name for v in variables if v.persistable and v.name.endswith("moment1")]
+assert len(moments) == 4, moments
+assert {divided.scope.var(name).shape for name in moments} <= {(16,), (32,)}
+whole = dist.gather_state(divided.program, divided.scope)
+if r == 0:
+    assert whole.find_var("fc_0_w_param_moment1").shape == (6, 7)
+"""
 
 VALUES = """
 import numpy as np
@@ -16,10 +45,11 @@ r, n = dist.rank(), dist.size()
 
 class Ops:
     def __getattr__(self, name):
-        def run(x, rows=None, **attrs):
-            slots = {"x": "x"} if rows is None else {"x": "x", "rows": "rows"}
+        def run(x, rows=None, like=None, **attrs):
+            feeds = {"x": x, "rows": rows, "like": like}
+            feeds = {slot: array for slot, array in feeds.items() if array is not None}
+            slots = {slot: slot for slot in feeds}
             network = ow.Network([ow.Operator(f"dist.{name}", out="out", **slots, **attrs)])
-            feeds = {"x": x} if rows is None else {"x": x, "rows": rows}
             call = network.compile(
                 feed=list(feeds), fetch=["out"], device="cuda", scope=ow.Scope()
             )
@@ -103,6 +133,36 @@ if n == 4:  # two groups of one name
     pair = [2 * (r // 2), 2 * (r // 2) + 1]
     same(ops.all_gather(mine, group="pairs"), np.concatenate([all_parts[k] for k in pair]))
     assert dist.gather(b"%d" % r, "pairs") == [b"%d" % k for k in pair]
+print("good")
+"""
+
+SHARDS = """
+def parts_of(whole):
+    step = 16 * n
+    length = (whole.size + step - 1) // step * 16
+    flat = np.zeros(length * n, whole.dtype)
+    flat[: whole.size] = whole.reshape(-1)
+    return flat.reshape(n, length)
+
+
+for shape in ((), (1,), (3, 5), (16 * n,), (16 * n + 1,), (70, 30), (0, 3), (20_003,)):
+    for dtype in ("float16", "float32", "float64", "int32", "int64"):
+        draw = [np.random.default_rng(k).integers(-5, 6, shape).astype(dtype) for k in range(n)]
+        total = sum(draw).astype(dtype)
+        same(ops.shard(total), parts_of(total)[r])
+        same(ops.reduce_shard(draw[r]), parts_of(total)[r])
+        same(ops.unshard(parts_of(total)[r], like=np.zeros_like(total)), total)
+        if dtype == "float32":
+            most = np.max(draw, axis=0)
+            same(ops.reduce_shard(draw[r], reduce="max"), parts_of(most)[r])
+            rows = {"rows": np.ones((r + 2, 1), np.float32), "unequal_rows": "weight"}
+            mean = sum((k + 2) * part for k, part in enumerate(draw)) / sum(range(2, n + 2))
+            out = ops.reduce_shard(draw[r], reduce="mean", **rows)
+            np.testing.assert_allclose(out, parts_of(np.float32(mean))[r], rtol=1e-6)
+
+# Sums in 16 bits would lose the ones.
+own = np.full(40, 2048 if r == 0 else 1, np.float16)
+same(ops.reduce_shard(own), parts_of(np.full(40, 2048 + n - 1, np.float16))[r])
 print("good")
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import ALONE, EXACT, MOVEMENTS, REDUCTIONS, VALUES
+from scripts import ALONE, EXACT, MOVEMENTS, REDUCTIONS, SHARDS, VALUES
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
@@ -24,6 +24,13 @@ def test_movements_give_what_numpy_gives(run, ranks: int) -> None:
     # One process alone runs no collective: there is nothing to record.
     head = VALUES.replace("    assert network.pl", "    assert n == 1 or network.pl")
     done = run(head + MOVEMENTS, ranks)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("good") == ranks
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_shards_are_those_of_the_elements_in_the_order_of_memory(run, ranks: int) -> None:
+    done = run(VALUES + SHARDS, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
 

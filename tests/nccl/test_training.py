@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 from launching import EMULATED
-from scripts import MODEL, NARROW, TRAINING
+from scripts import (
+    MODEL,
+    NARROW,
+    STATES_IN_PARTS,
+    STATES_OF_ANY_SIZE,
+    STATES_OF_MODELS,
+    TRAINING,
+)
 
 from opwright_dist import get_engine
 
@@ -38,6 +45,17 @@ def test_batch_norm_over_all_and_gradients_in_16_bits(run) -> None:
     done = run(NARROW, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 2
+
+
+@pytest.mark.parametrize(
+    ("script", "ranks"),
+    [(STATES_OF_ANY_SIZE, 3), (STATES_IN_PARTS + STATES_OF_MODELS, 2)],
+    ids=["sizes", "models"],
+)
+def test_states_in_parts_give_the_bits_of_whole_states(run, script: str, ranks: int) -> None:
+    done = run(script + '\nprint("good")\n', ranks)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("good") == ranks
 
 
 def test_a_rendezvous_connects_the_processes_of_another_launcher(

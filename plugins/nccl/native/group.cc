@@ -21,9 +21,10 @@ constexpr unsigned kDisableTiming = 2;   // an event
 constexpr unsigned kPortableMapped = 3;  // host memory with an address on the GPU
 constexpr long kNapNs = 50'000;
 constexpr timespec kAbortTime{0, 50'000'000};
-constexpr const char* kNames[] = {"dist.all_reduce", "dist.all_gather",   "dist.reduce_scatter",
-                                  "dist.all_to_all", "dist.broadcast",    "dist.barrier",
-                                  "dist.part",       "dist.compare_plans"};
+constexpr const char* kNames[] = {"dist.all_reduce",   "dist.all_gather", "dist.reduce_scatter",
+                                  "dist.all_to_all",   "dist.broadcast",  "dist.reduce_shard",
+                                  "dist.unshard",      "dist.barrier",    "dist.part",
+                                  "dist.compare_plans"};
 
 std::atomic<double> deadline_seconds{60.0};
 ConnectFn connect = nullptr;

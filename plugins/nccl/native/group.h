@@ -23,6 +23,8 @@ enum Operation : int32_t {
   kReduceScatter,
   kAllToAll,
   kBroadcast,
+  kReduceShard,
+  kUnshard,
   kBarrier,
   kPart,
   kComparePlans,

@@ -90,4 +90,7 @@ inline opwright::Status BindScratch(void* device, int64_t bytes, Scratch* scratc
 
 }  // namespace opwright_nccl
 
+// The dtypes that operators of numbers serve.
+#define OPWRIGHT_NCCL_NUMBERS opwright::Float16, opwright::BFloat16, float, double, int32_t, int64_t
+
 #endif  // OPWRIGHT_NCCL_KERNEL_H_

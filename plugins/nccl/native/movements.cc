@@ -39,7 +39,7 @@ struct PartsKernel : CollectiveKernel {
   Status Bind(const opwright::RunContext&, const AxisAttrs&, Scratch& scratch) const {
     return scratch.fork.Make(device);
   }
-  int64_t bytes() const { return layout.n() * item; }
+  int64_t bytes() const { return layout.n * item; }
   size_t part_bytes() const { return static_cast<size_t>(layout.part() * item); }
 
   Layout layout;
@@ -141,7 +141,6 @@ struct BarrierKernel : CollectiveKernel {
 }  // namespace
 }  // namespace opwright_nccl
 
-#define OPWRIGHT_NCCL_NUMBERS opwright::Float16, opwright::BFloat16, float, double, int32_t, int64_t
 OPWRIGHT_REGISTER_KERNEL_FOR("dist.all_gather", "cuda", opwright_nccl::AllGatherKernel,
                              OPWRIGHT_NCCL_NUMBERS);
 OPWRIGHT_REGISTER_KERNEL_FOR("dist.all_to_all", "cuda", opwright_nccl::AllToAllKernel,

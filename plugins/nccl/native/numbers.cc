@@ -35,15 +35,22 @@ const char* CTypeOf(DLDataType dtype) {
 }
 
 Layout Layout::Of(const opwright::Shape& shape, int64_t axis, int64_t n_parts) {
-  Layout layout;
-  layout.parts = n_parts;
+  int64_t outer = 1;
+  int64_t run = 1;
   const int64_t at = axis < 0 ? axis + shape.rank() : axis;
   for (int64_t i = 0; i < shape.rank(); ++i) {
     const int64_t dim = shape.dims()[static_cast<size_t>(i)];
-    if (i < at) layout.outer *= dim;
-    if (i == at) layout.run *= dim / n_parts;
-    if (i > at) layout.run *= dim;
+    if (i < at) outer *= dim;
+    if (i == at) run *= dim / n_parts;
+    if (i > at) run *= dim;
   }
+  return {outer, n_parts, run};
+}
+
+Layout Layout::Shards(int64_t n, int64_t n_parts, int64_t length, int64_t stride) {
+  Layout layout{1, n_parts, length};
+  layout.n = n;
+  layout.stride = stride;
   return layout;
 }
 
@@ -87,18 +94,20 @@ uint64_t Numbers::BitsOf(double number) const {
 
 Status Numbers::Pack(Stream stream, const void* x, Address to, const Layout& layout,
                      double weight) const {
-  return Launch(pack_, BlocksFor(layout.n()), kThreads, stream, AddressOf(x), to, layout.outer,
-                layout.parts, layout.run, BitsOf(weight));
+  return Launch(pack_, BlocksFor(layout.part() * layout.parts), kThreads, stream, AddressOf(x), to,
+                Parts{layout}, BitsOf(weight));
 }
 
-Status Numbers::Put(Stream stream, Address to, double number) const {
-  return Launch(put_, 1, 1, stream, to, BitsOf(number));
+Status Numbers::Put(Stream stream, Address to, double number, int64_t n_places,
+                    int64_t stride) const {
+  return Launch(put_, static_cast<unsigned>(n_places), unsigned{kShardLine}, stream, to,
+                BitsOf(number), stride);
 }
 
 Status Numbers::Unpack(Stream stream, Address from, void* out, const Layout& layout, Address sum,
                        double divisor) const {
-  return Launch(unpack_, BlocksFor(layout.n()), kThreads, stream, from, AddressOf(out),
-                layout.outer, layout.parts, layout.run, sum, BitsOf(divisor));
+  return Launch(unpack_, BlocksFor(layout.part() * layout.parts), kThreads, stream, from,
+                AddressOf(out), Parts{layout}, sum, BitsOf(divisor));
 }
 
 Status Mover::Find(void* device, int64_t item) {
@@ -107,13 +116,13 @@ Status Mover::Find(void* device, int64_t item) {
 }
 
 Status Mover::Divide(Stream stream, const void* x, void* parts, const Layout& layout) const {
-  return Launch(divide_, BlocksFor(layout.n()), kThreads, stream, AddressOf(x), AddressOf(parts),
-                layout.outer, layout.parts, layout.run);
+  return Launch(divide_, BlocksFor(layout.part() * layout.parts), kThreads, stream, AddressOf(x),
+                AddressOf(parts), Parts{layout});
 }
 
 Status Mover::Join(Stream stream, const void* parts, void* x, const Layout& layout) const {
-  return Launch(join_, BlocksFor(layout.n()), kThreads, stream, AddressOf(parts), AddressOf(x),
-                layout.outer, layout.parts, layout.run);
+  return Launch(join_, BlocksFor(layout.part() * layout.parts), kThreads, stream, AddressOf(parts),
+                AddressOf(x), Parts{layout});
 }
 
 }  // namespace opwright_nccl

@@ -7,23 +7,35 @@
 
 #include "cuda.h"
 #include "opwright/sdk.hpp"
+#include "parts.h"
 
 namespace opwright_nccl {
 
 // "Half" of float16: what kernels call a dtype that can be reduced.
 const char* CTypeOf(DLDataType dtype);
 
-// A tensor as [outer, parts, run], the axis divided into one part for each process; memory of parts
-// is [parts, outer, run].
-struct Layout {
-  int64_t outer = 1;
-  int64_t parts = 1;
-  int64_t run = 1;
+// Shards, as opwright_dist.operators.shards says: a multiple of so many elements, whole cache
+// lines.
+constexpr int64_t kShardLine = 16;
 
+// How many elements of `n` the shard of each process has, zeros behind the last included.
+inline int64_t ShardLength(int64_t n, int64_t n_processes) {
+  const int64_t step = kShardLine * n_processes;
+  return (n + step - 1) / step * kShardLine;
+}
+
+struct Layout : Parts {
+  Layout() : Parts{1, 1, 1, 1, 1} {}
+  Layout(int64_t outer_, int64_t parts_, int64_t run_)
+      : Parts{outer_, parts_, run_, outer_ * parts_ * run_, outer_ * run_} {}
+
+  // A tensor that is one part.
   static Layout Flat(int64_t n) { return {1, 1, n}; }
+  // The axis divided into parts.
   static Layout Of(const opwright::Shape& shape, int64_t axis, int64_t n_parts);
+  // A tensor of n elements in shards of `length`, each in a part that has more.
+  static Layout Shards(int64_t n, int64_t n_parts, int64_t length, int64_t stride);
   int64_t part() const { return outer * run; }
-  int64_t n() const { return part() * parts; }
   bool is_whole() const { return outer == 1 || parts == 1; }  // both are the same memory
 };
 
@@ -41,8 +53,9 @@ class Numbers {
   // Writes a tensor into memory of parts.
   opwright::Status Pack(Stream stream, const void* x, Address to, const Layout& layout,
                         double weight) const;
-  // Writes one number.
-  opwright::Status Put(Stream stream, Address to, double number) const;
+  // Writes one number into a line of each of `n_places`, `stride` elements apart.
+  opwright::Status Put(Stream stream, Address to, double number, int64_t n_places,
+                       int64_t stride) const;
   // Writes memory of parts into a tensor; a mean is divided by the number at `sum`, or where that
   // is 0 by `divisor`.
   opwright::Status Unpack(Stream stream, Address from, void* out, const Layout& layout, Address sum,

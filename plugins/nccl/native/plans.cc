@@ -75,7 +75,7 @@ struct PartKernel : CollectiveKernel {
   Status PutEqual(const opwright::RunContext& ctx, Address part) const {
     const int64_t numbers[] = {group->rank * rows, rows, group->size * rows};
     for (const int64_t number : numbers) {
-      OPWRIGHT_RETURN_IF_ERROR(Launch(put, 1, 1, ctx.stream<CUstream_st>(), part, number));
+      OPWRIGHT_RETURN_IF_ERROR(PutNumber(ctx.stream<CUstream_st>(), part, number));
       part += sizeof(int64_t);
     }
     return Status::Ok();
@@ -85,13 +85,17 @@ struct PartKernel : CollectiveKernel {
     auto* stream = ctx.stream<CUstream_st>();
     const Address own = scratch.memory.address();
     const Address all = own + sizeof(int64_t);
-    OPWRIGHT_RETURN_IF_ERROR(Launch(put, 1, 1, stream, own, rows));
+    OPWRIGHT_RETURN_IF_ERROR(PutNumber(stream, own, rows));
     OPWRIGHT_RETURN_IF_ERROR(Exchange(ctx, kPart, scratch.fork, [&](Comm comm, Stream of_group) {
       return Nccl().AllGather(reinterpret_cast<void*>(own), reinterpret_cast<void*>(all), 1,
                               kTypeInt64, comm, of_group);
     }));
     return Launch(put_part, 1, 1, stream, part, all, static_cast<int32_t>(group->rank),
                   static_cast<int32_t>(group->size));
+  }
+
+  Status PutNumber(Stream stream, Address to, int64_t number) const {
+    return Launch(put, 1, 1, stream, to, number, int64_t{1});
   }
 
   KernelHandle put = nullptr;

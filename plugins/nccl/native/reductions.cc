@@ -1,7 +1,10 @@
-// dist.all_reduce, at once or as a start and a wait, and dist.reduce_scatter, for CUDA.
+// dist.all_reduce and reduce_shard, at once or as a start and a wait, and dist.reduce_scatter, for
+// CUDA.
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
+#include "bucket_kernels.h"
 #include "kernel.h"
 #include "library.h"
 #include "numbers.h"
@@ -19,54 +22,67 @@ struct ScatterAttrs {
   OPWRIGHT_ATTRIBUTES(group, reduce, axis);
 };
 
-template <typename T>
-struct StartKernel : CollectiveKernel {
-  using Bound = Bucket;
+// The two that are reduced in buckets. A bucket has lanes, and in each lane a part of every tensor:
+// one lane that has the whole tensors, or a lane for each process that has its shards.
+struct ToAll {
+  static constexpr const char* kWho = "dist.all_reduce";
+  static int64_t LanesOf(int) { return 1; }
+  static int64_t LengthOf(int64_t n, int) { return n; }
+};
+struct ToShards {
+  static constexpr const char* kWho = "dist.reduce_shard";
+  static int64_t LanesOf(int n_processes) { return n_processes; }
+  static int64_t LengthOf(int64_t n, int n_processes) { return ShardLength(n, n_processes); }
+};
+
+template <typename T, typename To>
+struct ReduceBucket : CollectiveKernel {
+  using Attrs = ReduceAttrs;
+  static constexpr const char* kWho = To::kWho;
+  static constexpr bool kIsToAll = std::is_same_v<To, ToAll>;
+
   Status Prepare(opwright::PrepareContext& ctx, const ReduceAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(PrepareGroup(ctx, attrs.group));
-    for (uint32_t i = 0; i < ctx.input_count(0); ++i) n += ctx.input(0, i).numel();
+    n_lanes = To::LanesOf(group->size);
+    for (uint32_t i = 0; i < ctx.input_count(0); ++i) {
+      n += To::LengthOf(ctx.input(0, i).numel(), group->size);
+    }
     const bool is_mean = attrs.reduce == "mean";  // of others the number of rows is no weight
     is_weighted = is_mean && attrs.unequal_rows == "weight" && ctx.has_input(1);
     if (is_weighted) rows = static_cast<double>(ctx.input(1).shape().dims()[0]);
     return numbers.Find(device, opwright::DtypeOf<T>(), attrs.reduce, is_weighted);
   }
+  // What is given, and behind it what shards get.
   Status Bind(const opwright::RunContext&, const ReduceAttrs&, Bucket& bucket) const {
-    return BindScratch(device, (n + (is_weighted ? 1 : 0)) * numbers.item(), &bucket);
-  }
-  Status Run(const opwright::RunContext& ctx, const ReduceAttrs&, Bucket& bucket) const {
-    KeepBucket(ctx.output(0).raw(), &bucket);
-    return Meet("dist.all_reduce", ctx, [&] { return Start(ctx, bucket); });
+    return BindScratch(device, (n_lanes + (kIsToAll ? 0 : 1)) * lane() * numbers.item(), &bucket);
   }
 
   Status Start(const opwright::RunContext& ctx, Bucket& bucket) const {
     auto* stream = ctx.stream<CUstream_st>();
-    // Of a run that failed before it waited.
-    if (bucket.is_under_way) OPWRIGHT_RETURN_IF_ERROR(Group::End(ctx, bucket.fork));
-    Address to = bucket.memory.address();
+    const Address begin = bucket.memory.address();
+    Address to = begin;
     for (uint32_t i = 0; i < ctx.input_count(0); ++i) {
       const opwright::InputTensor x = ctx.input(0, i);
-      OPWRIGHT_RETURN_IF_ERROR(numbers.Pack(stream, x.raw(), to, Layout::Flat(x.numel()), rows));
-      to += static_cast<Address>(x.numel() * numbers.item());
+      const int64_t length = To::LengthOf(x.numel(), group->size);
+      const Layout layout = Layout::Shards(x.numel(), n_lanes, length, lane());
+      OPWRIGHT_RETURN_IF_ERROR(numbers.Pack(stream, x.raw(), to, layout, rows));
+      to += static_cast<Address>(length * numbers.item());
     }
-    // The weights are summed as one more number.
-    if (is_weighted) OPWRIGHT_RETURN_IF_ERROR(numbers.Put(stream, to, rows));
-    auto* memory = reinterpret_cast<void*>(bucket.memory.address());
-    const auto count = static_cast<size_t>(n + (is_weighted ? 1 : 0));
-    bucket.is_under_way = true;
-    bucket.unpack = [this, &bucket](const opwright::RunContext& run) {
-      return Finish(run, bucket);
-    };
-    return group->Begin(ctx, kAllReduce, bucket.fork, [&](Comm comm, Stream own) {
-      if (count == 0) return kSuccess;
-      return Nccl().AllReduce(memory, memory, count, numbers.type(), numbers.operation(), comm,
-                              own);
-    });
+    // The weights are summed as one more number of each lane.
+    if (is_weighted) OPWRIGHT_RETURN_IF_ERROR(numbers.Put(stream, to, rows, n_lanes, lane()));
+    auto* given = reinterpret_cast<void*>(begin);
+    auto* reduced = reinterpret_cast<void*>(ResultOf(bucket));
+    const auto count = static_cast<size_t>(lane());
+    return group->Begin(
+        ctx, kIsToAll ? kAllReduce : kReduceShard, bucket.fork, [&](Comm comm, Stream own) {
+          if (count == 0) return kSuccess;
+          const auto reduce = kIsToAll ? Nccl().AllReduce : Nccl().ReduceScatter;
+          return reduce(given, reduced, count, numbers.type(), numbers.operation(), comm, own);
+        });
   }
 
-  Status Finish(const opwright::RunContext& ctx, Bucket& bucket) const {
-    OPWRIGHT_RETURN_IF_ERROR(Group::End(ctx, bucket.fork));
-    bucket.is_under_way = false;
-    Address from = bucket.memory.address();
+  Status Finish(const opwright::RunContext& ctx, const Bucket& bucket) const {
+    Address from = ResultOf(bucket);
     const Address sum = is_weighted ? from + static_cast<Address>(n * numbers.item()) : 0;
     for (uint32_t i = 0; i < ctx.output_count(0); ++i) {
       const opwright::OutputTensor out = ctx.output(0, i);
@@ -77,42 +93,30 @@ struct StartKernel : CollectiveKernel {
     return Status::Ok();
   }
 
+  // A whole line for the weight: then lanes begin on cache lines.
+  int64_t lane() const { return n + (is_weighted ? kShardLine : 0); }
+  Address ResultOf(const Bucket& bucket) const {
+    const int64_t before = kIsToAll ? 0 : n_lanes * lane() * numbers.item();
+    return bucket.memory.address() + static_cast<Address>(before);
+  }
+
   Numbers numbers;
-  int64_t n = 0;
+  int64_t n_lanes = 1;
+  int64_t n = 0;  // elements of tensors in a lane
   bool is_weighted = false;
   double rows = 1;
 };
 
-// One tensor, where no pass has made buckets.
 template <typename T>
-struct AllReduceKernel : StartKernel<T> {
-  Status Run(const opwright::RunContext& ctx, const ReduceAttrs&, Bucket& bucket) const {
-    return this->Meet("dist.all_reduce", ctx, [&]() -> Status {
-      OPWRIGHT_RETURN_IF_ERROR(this->Start(ctx, bucket));
-      return this->Finish(ctx, bucket);
-    });
-  }
-};
-
+using AllReduceStart = StartKernel<ReduceBucket<T, ToAll>>;
 template <typename T>
-struct WaitKernel {
-  static void Configure(opwright::KernelOptions& options) { CollectiveKernel::Configure(options); }
-  Status Prepare(opwright::PrepareContext& ctx, const opwright::NoAttrs&) {
-    if (FindGroup("world") == nullptr) {
-      return Status::Unsupported("processes that NCCL connects");
-    }
-    device = ctx.device_state();
-    if (Services().is_blocking(device) != 0) ctx.ForbidCapture();
-    return Status::Ok();
-  }
-  Status Run(const opwright::RunContext& ctx, const opwright::NoAttrs&) const {
-    const Bucket* bucket = FindBucket(ctx.input(1).raw());
-    OPWRIGHT_ENFORCE(bucket != nullptr, "dist.all_reduce: a wait must follow its start");
-    const Within within(device);
-    return bucket->unpack(ctx);
-  }
-  void* device = nullptr;
-};
+using AllReduceWhole = WholeKernel<ReduceBucket<T, ToAll>>;
+template <typename T>
+using ReduceShardStart = StartKernel<ReduceBucket<T, ToShards>>;
+template <typename T>
+using ReduceShardWhole = WholeKernel<ReduceBucket<T, ToShards>>;
+template <typename T>
+using Wait = WaitKernel;
 
 template <typename T>
 struct ReduceScatterKernel : CollectiveKernel {
@@ -123,13 +127,13 @@ struct ReduceScatterKernel : CollectiveKernel {
     return numbers.Find(device, opwright::DtypeOf<T>(), attrs.reduce, false);
   }
   Status Bind(const opwright::RunContext&, const ScatterAttrs&, Scratch& scratch) const {
-    return BindScratch(device, (layout.n() + layout.part()) * numbers.item(), &scratch);
+    return BindScratch(device, (layout.n + layout.part()) * numbers.item(), &scratch);
   }
   Status Run(const opwright::RunContext& ctx, const ScatterAttrs&, Scratch& scratch) const {
     return Meet("dist.reduce_scatter", ctx, [&]() -> Status {
       auto* stream = ctx.stream<CUstream_st>();
       const Address all = scratch.memory.address();
-      const Address own = all + static_cast<Address>(layout.n() * numbers.item());
+      const Address own = all + static_cast<Address>(layout.n * numbers.item());
       OPWRIGHT_RETURN_IF_ERROR(numbers.Pack(stream, ctx.input(0).raw(), all, layout, 1));
       OPWRIGHT_RETURN_IF_ERROR(
           Exchange(ctx, kReduceScatter, scratch.fork, [&](Comm comm, Stream of_group) {
@@ -149,12 +153,12 @@ struct ReduceScatterKernel : CollectiveKernel {
 }  // namespace
 }  // namespace opwright_nccl
 
-#define OPWRIGHT_NCCL_NUMBERS opwright::Float16, opwright::BFloat16, float, double, int32_t, int64_t
-OPWRIGHT_REGISTER_KERNEL_FOR("dist.all_reduce", "cuda", opwright_nccl::AllReduceKernel,
-                             OPWRIGHT_NCCL_NUMBERS);
-OPWRIGHT_REGISTER_KERNEL_FOR("dist.all_reduce_start", "cuda", opwright_nccl::StartKernel,
-                             OPWRIGHT_NCCL_NUMBERS);
-OPWRIGHT_REGISTER_KERNEL_FOR("dist.all_reduce_wait", "cuda", opwright_nccl::WaitKernel,
-                             OPWRIGHT_NCCL_NUMBERS);
-OPWRIGHT_REGISTER_KERNEL_FOR("dist.reduce_scatter", "cuda", opwright_nccl::ReduceScatterKernel,
-                             OPWRIGHT_NCCL_NUMBERS);
+#define OPWRIGHT_NCCL_REDUCTION(type, kernel) \
+  OPWRIGHT_REGISTER_KERNEL_FOR(type, "cuda", opwright_nccl::kernel, OPWRIGHT_NCCL_NUMBERS)
+OPWRIGHT_NCCL_REDUCTION("dist.all_reduce", AllReduceWhole);
+OPWRIGHT_NCCL_REDUCTION("dist.all_reduce_start", AllReduceStart);
+OPWRIGHT_NCCL_REDUCTION("dist.all_reduce_wait", Wait);
+OPWRIGHT_NCCL_REDUCTION("dist.reduce_shard", ReduceShardWhole);
+OPWRIGHT_NCCL_REDUCTION("dist.reduce_shard_start", ReduceShardStart);
+OPWRIGHT_NCCL_REDUCTION("dist.reduce_shard_wait", Wait);
+OPWRIGHT_NCCL_REDUCTION("dist.reduce_scatter", ReduceScatterKernel);

@@ -1,9 +1,11 @@
 // What surrounds NCCL's calls: tensors into buckets and back, and how far collectives are.
 #include "kernel.h"
 
+#include "parts.h"
 #include "progress.h"
 
 using namespace opwright_cuda;
+using opwright_nccl::Parts;
 using opwright_nccl::Progress;
 
 namespace {
@@ -78,13 +80,17 @@ using Least = Ordered<false>;
 
 }  // namespace
 
-// A tensor is [outer, parts, run], memory of parts [parts, outer, run]. Each thread takes elements
-// of the latter; where one lies in the tensor:
-OW_INLINE int64_t PlaceInTensor(int64_t i, int64_t outer, int64_t parts, int64_t run) {
-  if (parts == 1) return i;
-  const int64_t at = i % run;
-  const int64_t row = i / run;
-  return ((row % outer) * parts + row / outer) * run + at;
+// Each thread takes elements of the parts, one part behind the other; where one lies in the tensor,
+// and where in memory of parts:
+OW_INLINE int64_t PlaceInTensor(int64_t i, const Parts& of) {
+  if (of.parts == 1 || of.outer == 1) return i;
+  const int64_t at = i % of.run;
+  const int64_t row = i / of.run;
+  return ((row % of.outer) * of.parts + row / of.outer) * of.run + at;
+}
+OW_INLINE int64_t PlaceInParts(int64_t i, const Parts& of) {
+  const int64_t part = of.outer * of.run;
+  return of.stride == part ? i : i / part * of.stride + i % part;
 }
 
 #define OPWRIGHT_NCCL_EACH(i, n)                                                       \
@@ -92,39 +98,45 @@ OW_INLINE int64_t PlaceInTensor(int64_t i, int64_t outer, int64_t parts, int64_t
        i += static_cast<int64_t>(gridDim.x) * blockDim.x)
 
 template <typename T, typename A, typename Code>
-__global__ void pack(const T* x, A* to, int64_t outer, int64_t parts, int64_t run, A weight) {
-  OPWRIGHT_NCCL_EACH(i, outer * parts * run) {
-    to[i] = Code::Encode(Load(x[PlaceInTensor(i, outer, parts, run)]), weight);
+__global__ void pack(const T* x, A* to, Parts of, A weight) {
+  OPWRIGHT_NCCL_EACH(i, of.outer * of.parts * of.run) {
+    const int64_t place = PlaceInTensor(i, of);
+    const Compute<T> value = place < of.n ? Load(x[place]) : Compute<T>(0);
+    to[PlaceInParts(i, of)] = Code::Encode(value, weight);
   }
 }
 
 // The sum of the weights is one of the numbers that were reduced, or is given.
 template <typename A, typename T, typename Code>
-__global__ void unpack(const A* from, T* out, int64_t outer, int64_t parts, int64_t run,
-                       const A* sum, A divisor) {
+__global__ void unpack(const A* from, T* out, Parts of, const A* sum, A divisor) {
   const A by = sum != nullptr ? *sum : divisor;
-  OPWRIGHT_NCCL_EACH(i, outer * parts * run) {
-    out[PlaceInTensor(i, outer, parts, run)] = Store<T>(Code::Decode(from[i], by));
+  OPWRIGHT_NCCL_EACH(i, of.outer * of.parts * of.run) {
+    const int64_t place = PlaceInTensor(i, of);
+    if (place < of.n) out[place] = Store<T>(Code::Decode(from[PlaceInParts(i, of)], by));
   }
 }
 
 template <typename T>
-__global__ void divide(const T* x, T* parts_of_x, int64_t outer, int64_t parts, int64_t run) {
-  OPWRIGHT_NCCL_EACH(i, outer * parts * run) {
-    parts_of_x[i] = x[PlaceInTensor(i, outer, parts, run)];
+__global__ void divide(const T* x, T* parts, Parts of) {
+  OPWRIGHT_NCCL_EACH(i, of.outer * of.parts * of.run) {
+    const int64_t place = PlaceInTensor(i, of);
+    parts[PlaceInParts(i, of)] = place < of.n ? x[place] : T(0);
   }
 }
 
 template <typename T>
-__global__ void join(const T* parts_of_x, T* x, int64_t outer, int64_t parts, int64_t run) {
-  OPWRIGHT_NCCL_EACH(i, outer * parts * run) {
-    x[PlaceInTensor(i, outer, parts, run)] = parts_of_x[i];
+__global__ void join(const T* parts, T* x, Parts of) {
+  OPWRIGHT_NCCL_EACH(i, of.outer * of.parts * of.run) {
+    const int64_t place = PlaceInTensor(i, of);
+    if (place < of.n) x[place] = parts[PlaceInParts(i, of)];
   }
 }
 
+// Each block writes one of several places that are `stride` apart, as many elements as it has
+// threads.
 template <typename T>
-__global__ void put(T* to, T value) {
-  *to = value;
+__global__ void put(T* to, T value, int64_t stride) {
+  to[blockIdx.x * stride + threadIdx.x] = value;
 }
 
 __global__ void put_part(int64_t* part, const int64_t* rows, int32_t rank, int32_t n) {
