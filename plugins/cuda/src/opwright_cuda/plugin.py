@@ -310,6 +310,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("regions:ROI_POOL_GRAD", "roi_pool_grad"),
     Row("prior_box:PRIOR_BOX", "prior_box"),
     Row("interpolate:INTERPOLATE", "interpolate"),
+    Row("watching:ASSERT_TRUE", "assert_true", ("bool",)),
     Row("interpolate:INTERPOLATE_GRAD", "interpolate_grad"),
     Row("pooling:AVERAGE", "avg_pool2d avg_pool3d adaptive_avg_pool2d"),
     Row("pooling:AVERAGE_GRAD", "avg_pool2d_grad avg_pool3d_grad adaptive_avg_pool2d_grad"),
@@ -322,7 +323,6 @@ NOT_THERE: Final = {
         'NumPy computes it on the host: fallback="cpu" runs it there (2026-11-23)',
     ),
     "unique": "how many elements differ, only the values tell: as of nonzero (2026-11-23)",
-    "assert_true": 'the host looks at the values: fallback="cpu" runs it there (2026-11-23)',
     "print": 'the host writes the values: fallback="cpu" runs it there (2026-11-23)',
     **dict.fromkeys(
         ("nms", "multiclass_nms"),
