@@ -16,7 +16,21 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from launching import run_script
-from scripts import ALONE, EXACT, MODEL, MOVEMENTS, REDUCTIONS, TRAINING, VALUES
+from scripts import (
+    ALONE,
+    EXACT,
+    MODEL,
+    MOVEMENTS,
+    PRODUCTS,
+    REDUCTIONS,
+    ROWS,
+    SHARDS,
+    STATES_IN_PARTS,
+    STATES_OF_MODELS,
+    TABLES,
+    TRAINING,
+    VALUES,
+)
 
 from opwright_cuda.services import count_gpus
 from opwright_nccl.doctor import examine
@@ -83,11 +97,17 @@ def main() -> int:
             (f"reductions on {ranks}", VALUES + REDUCTIONS, ranks, None),
             (f"exact values on {ranks}", VALUES + EXACT, ranks, None),
             (f"movements on {ranks}", VALUES + MOVEMENTS, ranks, None),
+            (f"shards on {ranks}", VALUES + SHARDS, ranks, None),
+            (f"rows on {ranks}", VALUES + ROWS, ranks, None),
             (f"training on {ranks}", TRAINING, ranks, None),
             (f"model on {ranks}", MODEL, ranks, None),
+            (f"table on {ranks}", TABLES, ranks, None),
             (f"late rank of {ranks}", LATE, ranks, ranks - 1),
             (f"times on {ranks}", TIMES, ranks, None),
         ]
+    if n > 1:  # two numbers have one sum: bits of more processes depend on NCCL's order
+        work.append(("states in parts on 2", STATES_IN_PARTS + STATES_OF_MODELS, 2, None))
+        work.append(("products on 2", PRODUCTS, 2, None))
     summary = {}
     for name, script, ranks, wanted in work:
         summary[name] = check(name, script, ranks, ranks if wanted is None else wanted)

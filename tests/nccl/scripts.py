@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import layer_scripts
 import rank_scripts
 import shard_scripts
 
 TRAINING = 'DEVICE = "cuda"\n' + rank_scripts.TRAINING
 
 STATES_IN_PARTS = 'DEVICE = "cuda"\n' + shard_scripts.HEAD
-STATES_OF_ANY_SIZE = STATES_IN_PARTS + shard_scripts.SIZES.replace("130_001", "5001")
+STATES_OF_ANY_SIZE = (
+    STATES_IN_PARTS + shard_scripts.SIZES.replace("130_001", "5001") + 'print("good")\n'
+)
 
 STATES_OF_MODELS = """
 makers = {
@@ -33,7 +36,11 @@ assert {divided.scope.var(name).shape for name in moments} <= {(16,), (32,)}
 whole = dist.gather_state(divided.program, divided.scope)
 if r == 0:
     assert whole.find_var("fc_0_w_param_moment1").shape == (6, 7)
+print("good")
 """
+
+TABLES = 'DEVICE = "cuda"\n' + layer_scripts.HEAD + layer_scripts.TABLE
+PRODUCTS = 'DEVICE = "cuda"\n' + layer_scripts.HEAD + layer_scripts.GROUPS + layer_scripts.PRODUCTS
 
 VALUES = """
 import numpy as np
@@ -45,9 +52,9 @@ r, n = dist.rank(), dist.size()
 
 class Ops:
     def __getattr__(self, name):
-        def run(x, rows=None, like=None, **attrs):
-            feeds = {"x": x, "rows": rows, "like": like}
-            feeds = {slot: array for slot, array in feeds.items() if array is not None}
+        def run(x, **given):
+            feeds = {"x": x, **{k: v for k, v in given.items() if isinstance(v, np.ndarray)}}
+            attrs = {name: value for name, value in given.items() if name not in feeds}
             slots = {slot: slot for slot in feeds}
             network = ow.Network([ow.Operator(f"dist.{name}", out="out", **slots, **attrs)])
             call = network.compile(
@@ -135,6 +142,21 @@ if n == 4:  # two groups of one name
     assert dist.gather(b"%d" % r, "pairs") == [b"%d" % k for k in pair]
 print("good")
 """
+
+ROWS = (
+    """
+all_to_all = ops.all_to_all
+
+
+def exchange(x, send_counts, receive_counts, like=None):
+    more = {} if like is None else {"like": like}
+    given = {"send_counts": send_counts, "receive_counts": receive_counts, **more}
+    return ops.exchange_rows(x, **given)
+
+
+"""
+    + layer_scripts.EXCHANGE
+)
 
 SHARDS = """
 def parts_of(whole):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import ALONE, EXACT, MOVEMENTS, REDUCTIONS, SHARDS, VALUES
+from scripts import ALONE, EXACT, MOVEMENTS, REDUCTIONS, ROWS, SHARDS, VALUES
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
@@ -33,6 +33,12 @@ def test_shards_are_those_of_the_elements_in_the_order_of_memory(run, ranks: int
     done = run(VALUES + SHARDS, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
+
+
+def test_rows_go_where_they_are_counted(run) -> None:
+    done = run(VALUES + ROWS, 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("good") == 2
 
 
 def test_plans_that_wait_after_every_operator_give_the_same(run) -> None:

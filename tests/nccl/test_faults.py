@@ -226,6 +226,23 @@ print("good")
     assert done.stdout.count("good") == 2, done.stdout + done.stderr
 
 
+def test_ids_out_of_range_are_reported_and_the_others_go_on(run) -> None:
+    script = """
+network = ow.Network(
+    [ow.Operator("dist.route_rows", ids="ids", rows="r", places="p", counts="c", size=11)]
+)
+call = network.compile(feed=["ids"], fetch=["r", "c"], device="cuda", scope=ow.Scope())
+for _ in range(3):
+    call(ids=np.array([3, 4, 3]))
+assert network.placement().graph_refusal == "", network.placement()
+tell(call, ids=np.array([3, 11 if r else 4, -1 if r else 3]))
+print(call(ids=np.array([3, 4, 3]))[1].tolist())
+"""
+    done = run(HEAD + script, 2)
+    assert done.stdout.count("dist.route_rows: ids must be in [0, 11)") == 1, done.stdout
+    assert done.stdout.count("[1, 1]") == 2, done.stdout + done.stderr
+
+
 def test_values_on_the_host_have_no_kernel_of_nccl(run) -> None:
     done = run(HEAD + "tell(ow.ops.dist.all_reduce, X)\n", 2)
     assert done.stdout.count("[cpu, int64]: every kernel refused") == 2, done.stdout + done.stderr

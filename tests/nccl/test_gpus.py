@@ -8,7 +8,21 @@ from pathlib import Path
 
 import pytest
 from launching import run_script
-from scripts import ALONE, EXACT, MODEL, MOVEMENTS, REDUCTIONS, TRAINING, VALUES
+from scripts import (
+    ALONE,
+    EXACT,
+    MODEL,
+    MOVEMENTS,
+    PRODUCTS,
+    REDUCTIONS,
+    ROWS,
+    SHARDS,
+    STATES_IN_PARTS,
+    STATES_OF_MODELS,
+    TABLES,
+    TRAINING,
+    VALUES,
+)
 
 pytestmark = pytest.mark.cuda
 
@@ -36,12 +50,14 @@ def test_a_process_alone_connects_with_itself(tmp_path: Path) -> None:
 
 
 @two_gpus
-@pytest.mark.parametrize("script", [REDUCTIONS, EXACT, MOVEMENTS])
+@pytest.mark.parametrize("script", [REDUCTIONS, EXACT, MOVEMENTS, SHARDS, ROWS])
 def test_collectives_give_what_numpy_gives(tmp_path: Path, script: str) -> None:
     check(tmp_path, VALUES + script, 2)
 
 
 @two_gpus
-@pytest.mark.parametrize("script", [TRAINING, MODEL])
+@pytest.mark.parametrize(
+    "script", [TRAINING, MODEL, STATES_IN_PARTS + STATES_OF_MODELS, TABLES, PRODUCTS]
+)
 def test_trainings_give_what_one_process_gives(tmp_path: Path, script: str) -> None:
     check(tmp_path, script, 2)

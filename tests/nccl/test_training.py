@@ -12,9 +12,11 @@ from launching import EMULATED
 from scripts import (
     MODEL,
     NARROW,
+    PRODUCTS,
     STATES_IN_PARTS,
     STATES_OF_ANY_SIZE,
     STATES_OF_MODELS,
+    TABLES,
     TRAINING,
 )
 
@@ -49,11 +51,26 @@ def test_batch_norm_over_all_and_gradients_in_16_bits(run) -> None:
 
 @pytest.mark.parametrize(
     ("script", "ranks"),
-    [(STATES_OF_ANY_SIZE, 3), (STATES_IN_PARTS + STATES_OF_MODELS, 2)],
-    ids=["sizes", "models"],
+    [
+        (STATES_OF_ANY_SIZE, 4),
+        (STATES_IN_PARTS + STATES_OF_MODELS, 2),
+        (STATES_IN_PARTS + STATES_OF_MODELS, 4),
+    ],
+    ids=["sizes of 4", "models of 2", "models of 4"],
 )
 def test_states_in_parts_give_the_bits_of_whole_states(run, script: str, ranks: int) -> None:
-    done = run(script + '\nprint("good")\n', ranks)
+    done = run(script, ranks)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("good") == ranks
+
+
+@pytest.mark.parametrize(
+    ("script", "ranks"),
+    [(TABLES, 2), (TABLES, 4), (PRODUCTS, 4)],
+    ids=["table of 2", "table of 4", "products of 4"],
+)
+def test_divided_layers_are_trained_as_by_one_process(run, script: str, ranks: int) -> None:
+    done = run(script, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
 

@@ -10,6 +10,7 @@ import math
 
 from opwright.op import GradientContext, InferContext, OpMaker, no_gradient
 from opwright_dist.operators.description import DTYPES, add_group, find_group
+from opwright_dist.operators.row_bodies import exchange_rows_body, route_rows_body
 
 
 def _route_shape(ctx: InferContext) -> None:
@@ -43,7 +44,11 @@ ROUTE_ROWS = (
     .add_attr("padding_index", int, "the id that has no row; -1: none")
     .default(-1)
     .at_least(-1)
-    .build(infer_shape=_route_shape, gradient=no_gradient("ids are no numbers to be varied"))
+    .build(
+        infer_shape=_route_shape,
+        body=route_rows_body,
+        gradient=no_gradient("ids are no numbers to be varied"),
+    )
 )
 
 
@@ -92,4 +97,9 @@ EXCHANGE_ROWS = add_group(
     .as_shape_only()
     .add_output("out", "[length of like, or n times the number of processes, ...], dtype of x")
     .same_dtype_as("x")
-).build(infer_shape=_exchange_shape, gradient=_exchange_gradient, effect=True)
+).build(
+    infer_shape=_exchange_shape,
+    body=exchange_rows_body,
+    gradient=_exchange_gradient,
+    effect=True,
+)

@@ -19,7 +19,7 @@ from opwright_dist.operators.description import (
 
 LINE: Final = 16
 """A shard is a multiple of so many elements: whole cache lines, and never as short as a state of
-one number. The kernels of opwright-mpi divide in the same way."""
+one number. The kernels of opwright-mpi and opwright-nccl divide in the same way."""
 
 _UPDATES: Final = no_gradient("it is for gradients and parameters, behind the backward operators")
 
