@@ -1,0 +1,17 @@
+"""NVRTC compiles the kernels around NCCL's calls for GPUs, whether or not there is one."""
+
+from __future__ import annotations
+
+import pytest
+from emulated_nccl import list_expressions
+
+from opwright_cuda import Source
+from opwright_cuda.compile.nvrtc import Nvrtc
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_100"])
+def test_every_kernel_is_compiled_for_gpus(arch: str) -> None:
+    source = Source.of_package("opwright_nccl", "cu/collectives.cu")
+    expressions = list_expressions()
+    image = Nvrtc().compile(source, expressions, arch)
+    assert len(set(image.names)) == len(expressions)
