@@ -50,6 +50,88 @@ def test_a_divided_table_is_trained_as_by_one_process(run, ranks: int) -> None:
     assert done.stdout.count("good") == ranks
 
 
+def test_the_rest_of_a_model_with_a_divided_table_keeps_its_states_in_parts(run) -> None:
+    script = TABLE.replace('data_parallel="world"', "data_parallel=SHARDED").replace(
+        "check_placements()",
+        """
+whole = [op for op in main.global_block().ops if op.type == "dist.shard"]
+assert [op.input("x") for op in whole] == [("f_w_param",), ("f_b_param",)]
+assert scope.var("f_w_param_moment1").shape == (16,)
+assert scope.var("e_w_param_moment1").shape == scope.var("e_w_param").shape
+""",
+    )
+    sharded = "SHARDED = nn.DataParallel(shard_optimizer=True)\n"
+    done = run(HEAD + sharded + script, 4)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("good") == 4
+
+
+SAVED = """
+def build():
+    model = nn.Model(data_parallel=nn.DataParallel(shard_optimizer=n > 1))
+    with model.guard():
+        ids = nn.layers.data("ids", [None, 3], "int64")
+        vectors = dist.layers.embedding(ids, [11, 4], name="e", sparse=True)
+        loss = nn.layers.mean(nn.layers.fc(vectors, 2, name="f") ** 2)
+    model.minimize(loss, nn.optimizer.Adam(0.01))
+    return model
+
+
+folder = Path(__file__).parent / "checkpoints"
+model = build()
+data = {"ids": np.random.default_rng(1).integers(0, 11, (24, 3))}
+nn.train(model, data, epochs=epochs, batch_size=12, seed=2, progress=False, resume="latest",
+         callbacks=[nn.Checkpoint(folder)])
+model.save(folder.parent / "saved")
+again = build()
+assert again.resume(folder.parent / "saved")
+state, same = [state_of(each.program, each.scope) for each in (model, again)]
+for name, value in state.items():
+    np.testing.assert_array_equal(value, same[name], err_msg=name)
+if r == 0:
+    np.savez(Path(__file__).parent / f"{n}_{epochs}.npz", **state)
+print("good")
+"""
+
+
+def test_files_of_a_divided_table_and_states_in_parts_are_those_of_one_process(
+    run, tmp_path: Path
+) -> None:
+    def train(ranks: int, epochs: int) -> dict[str, np.ndarray]:
+        done = run(HEAD + f"epochs = {epochs}\n" + SAVED, ranks)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout.count("good") == ranks
+        return dict(np.load(tmp_path / f"{ranks}_{epochs}.npz"))
+
+    train(2, 1)
+    train(3, 2)
+    resumed = train(1, 3)
+    (tmp_path / "checkpoints").rename(tmp_path / "before")
+    for name, whole in train(1, 3).items():
+        np.testing.assert_allclose(resumed[name], whole, rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_states_of_what_another_group_divides_are_not_cut_again(run) -> None:
+    script = """
+def build():
+    x = nn.layers.data("x", [None, 8])
+    out = dist.layers.fc(x, 4, split="columns", gather=True, group="tensor", name="a")
+    loss = nn.layers.mean(out * out)
+    choice = nn.DataParallel("data", shard_optimizer=True)
+    nn.optimizer.SGD(0.1).minimize(loss, data_parallel=choice)
+    return [x], [loss]
+
+
+try:
+    make(build)
+except dist.DistError as error:
+    print(error)
+"""
+    done = run(HEAD + GROUPS + script, 4)
+    rule = "got 'a_w_param', of which each process of group 'tensor' has a part; leave shard_opt"
+    assert done.stdout.count(rule) == 4, done.stdout + done.stderr
+
+
 def test_rows_go_the_same_way_by_plain_collectives(run) -> None:
     done = run(WITHOUT_KERNELS + CALLS + EXCHANGE, 3)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -40,6 +40,9 @@ print("good")
 """
 
 TABLES = 'DEVICE = "cuda"\n' + layer_scripts.HEAD + layer_scripts.TABLE
+TABLES_AND_STATES_IN_PARTS = TABLES.replace(
+    'data_parallel="world"', "data_parallel=nn.DataParallel(shard_optimizer=True)"
+)
 PRODUCTS = 'DEVICE = "cuda"\n' + layer_scripts.HEAD + layer_scripts.GROUPS + layer_scripts.PRODUCTS
 
 VALUES = """

@@ -17,6 +17,7 @@ from scripts import (
     STATES_OF_ANY_SIZE,
     STATES_OF_MODELS,
     TABLES,
+    TABLES_AND_STATES_IN_PARTS,
     TRAINING,
 )
 
@@ -66,8 +67,8 @@ def test_states_in_parts_give_the_bits_of_whole_states(run, script: str, ranks: 
 
 @pytest.mark.parametrize(
     ("script", "ranks"),
-    [(TABLES, 2), (TABLES, 4), (PRODUCTS, 4)],
-    ids=["table of 2", "table of 4", "products of 4"],
+    [(TABLES, 2), (TABLES, 4), (TABLES_AND_STATES_IN_PARTS, 2), (PRODUCTS, 4)],
+    ids=["table of 2", "table of 4", "table and states in parts of 2", "products of 4"],
 )
 def test_divided_layers_are_trained_as_by_one_process(run, script: str, ranks: int) -> None:
     done = run(script, ranks)

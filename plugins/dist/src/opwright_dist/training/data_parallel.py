@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import opwright as ow
@@ -54,8 +54,8 @@ def data_parallel(
         al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, 2020). The
         optimizers of opwright-nn find that out by themselves; any other updates the variables of
         `find_shards`, names its states by `declare_states`, and `gather_parameters` comes behind
-        it. In a group of one there are no
-        parts, and the program is that of False.
+        it. A table of `layers.embedding` over the group has states of its parts alone already, and
+        stays what it is. In a group of one there are no parts, and the program is that of False.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def data_parallel(
         The group is unknown, or `unequal_rows` is ``"weight"`` and no variable says how many
         examples there are; or the group divides a layer, so that its processes have one batch, or
         processes of the group have different parts of a parameter that another group divides; or
-        `shard_optimizer` is true, and a parameter is divided already.
+        `shard_optimizer` is true, and another group divides a parameter.
     """
     current_world().group(group)
     if unequal_rows not in UNEQUAL_ROWS:
@@ -85,16 +85,14 @@ def data_parallel(
             "dimension of the input as None, or give the variable as rows"
         )
     divisions = find_divisions(pairs[0][1].block.program)
-    if shard_optimizer and divisions:
-        raise DistError(
-            "data_parallel: shard_optimizer=True needs whole parameters, got "
-            f"{next(iter(divisions))!r}, of which each process has a part already; leave it out"
-        )
     averaged = {
         gradient.name: gradient
         for parameter, gradient in pairs
         if _is_joined(parameter.name, divisions.get(parameter.name), group)
     }
+    whole = [parameter for parameter, gradient in pairs if gradient.name not in averaged]
+    if shard_optimizer:
+        _check_whole(whole, divisions, group)
     has_shards = shard_optimizer and current_world().group(group).size > 1
     op_type = "dist.reduce_shard" if has_shards else "dist.all_reduce"
     for _, gradient in reversed(pairs):  # the last layers' are there first
@@ -102,8 +100,20 @@ def data_parallel(
             continue
         averaged[gradient.name] = _append_mean(op_type, gradient, group, examples, unequal_rows)
     if has_shards:
-        append_shards([parameter for parameter, _ in pairs], group)
+        append_shards(whole, group)
     return [(parameter, averaged[gradient.name]) for parameter, gradient in pairs]
+
+
+def _check_whole(
+    parameters: Sequence[ow.Variable], divisions: Mapping[str, Division], group: str
+) -> None:
+    for parameter in parameters:
+        if parameter.name in divisions:
+            raise DistError(
+                "data_parallel: shard_optimizer=True needs parameters that are whole, or divided "
+                f"over group {group!r} as well, got {parameter.name!r}, of which each process of "
+                f"group {divisions[parameter.name].group!r} has a part; leave shard_optimizer out"
+            )
 
 
 def _is_joined(name: str, division: Division | None, group: str) -> bool:

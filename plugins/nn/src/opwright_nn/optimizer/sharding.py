@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import opwright as ow
 from opwright.errors import ProgramError
+from opwright_nn.parallel import find_divided
 
 Pair = tuple[ow.Variable, ow.Variable]
 
@@ -67,6 +68,7 @@ def find_shards(who: str, pairs: Iterable[Pair]) -> Shards:
         Some of the parameters are divided, and others are not, or by other groups.
     """
     names = [parameter.name for parameter, _ in pairs]
+    divided = find_divided(ow.default_main_program())  # whose states lie in parts already
     parts: dict[str, ow.Variable] = {}
     groups = set()
     block = ow.default_main_program().global_block()
@@ -74,7 +76,7 @@ def find_shards(who: str, pairs: Iterable[Pair]) -> Shards:
         if op.type == _SHARD and op.input("x")[0] in names:
             parts[op.input("x")[0]] = block.var(op.output("out")[0])
             groups.add(str(op.attrs["group"]))
-    whole = [name for name in names if parts and name not in parts]
+    whole = [name for name in names if parts and name not in parts and name not in divided]
     if whole or len(groups) > 1:
         problem = f"{whole[0]!r}, which is not" if whole else f"the groups {sorted(groups)}"
         raise ProgramError(
