@@ -277,5 +277,19 @@ for dtype in ("float16", "float32", "float64", "int32", "int64"):
             np.testing.assert_array_equal(call(x=x.astype(dtype))[0], x.astype(dtype))
         placement = network.placement()
         assert placement.graph_refusal == "" and "cuda/nccl" in placement.kernels, placement
+
+padded = np.zeros(32, np.float32)
+padded[:24] = x.reshape(-1)
+for name, feeds, wanted in (
+    ("shard", {"x": x}, padded),
+    ("reduce_shard", {"x": x}, padded),
+    ("unshard", {"x": padded, "like": x}, x),
+):
+    network = ow.Network([ow.Operator(f"dist.{name}", out="out", **{k: k for k in feeds})])
+    call = network.compile(feed=list(feeds), fetch=["out"], device="cuda", scope=ow.Scope())
+    for _ in range(3):
+        np.testing.assert_array_equal(call(**feeds)[0], wanted)
+    placement = network.placement()
+    assert placement.graph_refusal == "" and "cuda/nccl" in placement.kernels, placement
 print(dist.current_world().engine.describe(), "good")
 """
