@@ -71,7 +71,6 @@ def test_training_needs_less_memory_and_gives_the_same_bits(arenas: list[int]) -
         np.testing.assert_array_equal(a, b)
         np.testing.assert_array_equal(a, c)
     assert counts[1]["layer_norm"] > counts[0]["layer_norm"]
-    assert counts[2]["gelu"] > counts[0]["gelu"]
     assert all(types["fc"] == counts[0]["fc"] for types in counts)  # no product again
 
 

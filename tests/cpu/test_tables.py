@@ -94,6 +94,6 @@ def test_every_standard_operator_with_a_reference_kernel_has_one_in_cpp():
     assert sorted({name.partition("[")[0] for name in lacking}) == sorted(NUMPY_ALONE)
 
 
-@pytest.mark.parametrize("op_type", ["cpu.fc_sgd", "cpu.fc_input_grad"])
+@pytest.mark.parametrize("op_type", ["cpu.fc_sgd", "cpu.fc_input_grad", "cpu.gelu_fc"])
 def test_operators_of_passes_are_listed_nowhere(op_type):
     assert op_type not in ow.current_context().ops.types()

@@ -24,6 +24,11 @@ struct FcSgdAttrs {
   OPWRIGHT_ATTRIBUTES(weight_decay);
 };
 
+struct GeluFcAttrs {
+  std::string approximate;
+  OPWRIGHT_ATTRIBUTES(approximate);
+};
+
 struct SoftmaxCrossEntropyAttrs {
   double epsilon;
   int64_t ignore_index;

@@ -61,6 +61,28 @@ def conv2d_fused(draw: Draw) -> Drawn:
     return inputs, {**attrs, "activation": draw.choice(["", "relu", "sigmoid", "tanh"])}
 
 
+def _gelu_layer(draw: Draw) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
+    """Weights of whole vectors, and as many rows as the gradient takes; the shape of the output."""
+    inputs, outputs = 16 * draw.choice([1, 2, 5]), 16 * draw.choice([1, 3])
+    leading = draw.choice([(48,), (7, 9), (3, 1, 31)])
+    made = {"x": draw.floats((*leading, inputs)), "weight": draw.floats((inputs, outputs))}
+    return made, (*leading, outputs)
+
+
+def gelu_fc(draw: Draw) -> Drawn:
+    """With a bias or without."""
+    inputs, shape = _gelu_layer(draw)
+    if draw.choice([True, False]):
+        inputs["bias"] = draw.floats(shape[-1:])
+    return inputs, draw.attrs
+
+
+def gelu_fc_grad(draw: Draw) -> Drawn:
+    """A gradient of the output's shape."""
+    inputs, shape = _gelu_layer(draw)
+    return {**inputs, "out_grad": draw.floats(shape)}, draw.attrs
+
+
 def proposed(draw: Draw) -> Drawn:
     """The shapes that the slots' comments write are those that the operator takes."""
     inputs = draw.propose()
@@ -72,4 +94,6 @@ SAMPLES = {
     "cpu.fc_input_grad": fc_input_grad,
     "cpu.fc_sgd": proposed,
     "cpu.fold_batch_norm": fold_batch_norm,
+    "cpu.gelu_fc": gelu_fc,
+    "cpu.gelu_fc_grad": gelu_fc_grad,
 }

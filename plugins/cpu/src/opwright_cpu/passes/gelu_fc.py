@@ -1,0 +1,158 @@
+"""``fuse_gelu_fc``: what gelu returns is never stored where a fully connected layer is trained on it.
+
+The layer multiplies with blocks of rows that have gone through gelu, and so does the gradient of
+its weight, which needs them again. What goes back through gelu is made in the same sweep.
+"""
+
+from __future__ import annotations
+
+from opwright.rewriting import (
+    Graph,
+    LoweredOp,
+    Value,
+    input_of,
+    make_if_served,
+    output_of,
+    writer_of,
+)
+
+
+def fuse_gelu_fc(graph: Graph) -> None:
+    """Make ``cpu.gelu_fc_grad`` of what follows ``gelu_grad``, then ``cpu.gelu_fc``."""
+    trained = _fuse_gradients(graph)
+    if not trained:
+        return
+    _fuse_sums(graph)
+    edit = graph.edit()
+    for layer in graph.of_type("fc"):
+        gelu = writer_of(input_of(layer, "x"), "gelu")
+        if gelu is not None and gelu in trained and _is_plain(layer):
+            made = _make_layer(graph, gelu, layer)
+            if made is not None:
+                edit.fuse([gelu, layer], [made])
+    edit.apply()
+
+
+def _fuse_gradients(graph: Graph) -> set[LoweredOp]:
+    """Fuse the gradients; return the gelu operators that they belong to."""
+    edit = graph.edit()
+    trained = set()
+    for derivative in graph.of_type("gelu_grad"):
+        gelu = _same_gelu(graph, derivative)
+        to_input = writer_of(input_of(derivative, "out_grad"), "matmul")
+        if gelu is None or to_input is None or not _is_input_gradient(to_input):
+            continue
+        to_weight = _weight_gradient(graph, gelu, to_input)
+        if to_weight is None:
+            continue
+        made = _make_gradient(graph, to_weight, to_input, derivative)
+        if made is not None and edit.fuse([to_weight, to_input, derivative], [made]):
+            trained.add(gelu)
+    edit.apply()
+    return trained
+
+
+def _fuse_sums(graph: Graph) -> None:
+    """Let the fused gradients add up their rows, where an operator does that behind them."""
+    edit = graph.edit()
+    for fused in graph.of_type("cpu.gelu_fc_grad"):
+        total = _sum_of_rows(graph, fused)
+        if total is not None:
+            inputs = {slot: input_of(fused, slot) for slot in ("x", "weight", "out_grad")}
+            outputs = {slot: output_of(fused, slot) for slot in ("x_grad", "weight_grad")}
+            outputs["bias_grad"] = output_of(total, "out")
+            made = make_if_served(graph, fused.type, inputs, outputs, fused.attrs, fused)
+            if made is not None:
+                edit.fuse([fused, total], [made], at=fused)
+    edit.apply()
+
+
+def _own(value: Value | None) -> Value | None:
+    """Return the value that a view shows, or the value itself."""
+    return value if value is None else value.source or value
+
+
+def _is_plain(layer: LoweredOp) -> bool:
+    """Whether a layer has no activation behind it, and works on the last axis."""
+    return not layer.attrs["activation"] and layer.attrs["num_flatten_dims"] == _rank(layer) - 1
+
+
+def _rank(op: LoweredOp) -> int:
+    x = input_of(op, "x")
+    return 0 if x is None else len(x.meta.shape)
+
+
+def _same_gelu(graph: Graph, derivative: LoweredOp) -> LoweredOp | None:
+    """Return the operator whose gradient ``derivative`` is."""
+    x = input_of(derivative, "x")
+    if x is None:
+        return None
+    for reader in graph.uses().readers(x):
+        if reader.type == "gelu" and input_of(reader, "x") is x:
+            same = reader.attrs["approximate"] == derivative.attrs["approximate"]
+            return reader if same else None
+    return None
+
+
+def _is_input_gradient(product: LoweredOp) -> bool:
+    """Whether a product is ``grad @ weight^T``."""
+    y = input_of(product, "y")
+    if y is None or len(y.meta.shape) != 2 or _rank(product) < 2:
+        return False
+    return bool(product.attrs["transpose_y"]) and not product.attrs["transpose_x"]
+
+
+def _weight_gradient(graph: Graph, gelu: LoweredOp, to_input: LoweredOp) -> LoweredOp | None:
+    """Return the product ``gelu(x)^T @ grad`` of two matrices, with the grad of ``to_input``."""
+    activated, grad = output_of(gelu, "out"), _own(input_of(to_input, "x"))
+    if activated is None:
+        return None
+    for reader in graph.uses().readers(activated):
+        if reader.type != "matmul" or not reader.attrs["transpose_x"]:
+            continue
+        x, y = input_of(reader, "x"), input_of(reader, "y")
+        if x is None or y is None or _own(x) is not activated or _own(y) is not grad:
+            continue
+        is_matrix = len(x.meta.shape) == 2 and x.meta.shape[1] == activated.meta.shape[-1]
+        if is_matrix and len(y.meta.shape) == 2 and not reader.attrs["transpose_y"]:
+            return reader
+    return None
+
+
+def _sum_of_rows(graph: Graph, fused: LoweredOp) -> LoweredOp | None:
+    """Return the operator that adds up all rows of the gradient, if there is one."""
+    grad = output_of(fused, "x_grad")
+    for reader in () if grad is None else graph.uses().readers(grad):
+        total = output_of(reader, "out")
+        if reader.type != "sum_like" or total is None or _own(input_of(reader, "x")) is not grad:
+            continue
+        if total.meta.shape == grad.meta.shape[-1:]:  # type: ignore[union-attr]
+            return reader
+    return None
+
+
+def _make_gradient(
+    graph: Graph, to_weight: LoweredOp, to_input: LoweredOp, derivative: LoweredOp
+) -> LoweredOp | None:
+    inputs = {
+        "x": input_of(derivative, "x"),
+        "weight": input_of(to_input, "y"),
+        "out_grad": input_of(to_input, "x"),
+    }
+    outputs = {
+        "x_grad": output_of(derivative, "x_grad"),
+        "weight_grad": output_of(to_weight, "out"),
+    }
+    attrs = {"approximate": derivative.attrs["approximate"]}
+    return make_if_served(graph, "cpu.gelu_fc_grad", inputs, outputs, attrs, derivative)
+
+
+def _make_layer(graph: Graph, gelu: LoweredOp, layer: LoweredOp) -> LoweredOp | None:
+    inputs = {
+        "x": input_of(gelu, "x"),
+        "weight": input_of(layer, "weight"),
+        "bias": input_of(layer, "bias"),
+    }
+    outputs = {"out": output_of(layer, "out")}
+    attrs = {"approximate": gelu.attrs["approximate"]}
+    return make_if_served(graph, "cpu.gelu_fc", inputs, outputs, attrs, layer)
