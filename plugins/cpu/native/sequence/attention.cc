@@ -17,21 +17,23 @@ namespace {
 // Multiplications that a second thread needs to be worth waking it.
 constexpr int64_t kThreadWork = 64 * 1024;
 
-// Slots: q, k, v, mask; out, log_sum_exp. Items of 16 bits are widened where a block is worked on:
-// queries and sums for a block of queries, keys for a unit, values for a block of keys.
-template <typename Item>
-struct AttentionKernel {
+// Slots: those of `Slots`; out, log_sum_exp. Items of 16 bits are widened where a block is worked
+// on: queries and sums for a block of queries, keys for a unit, values for a block of keys.
+template <typename Item, typename Slots>
+struct AttentionKernelOf {
+  using Attrs = typename Slots::Attrs;
   static constexpr bool kIsHalf = !std::is_floating_point_v<Item>;
   using T = std::conditional_t<kIsHalf, float, Item>;
 
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
-  opwright::Status Prepare(opwright::PrepareContext& ctx, const AttentionAttrs& attrs) {
-    shape_ = MakeAttentionShape(ctx.input(0), ctx.input(1), ctx.input(2), attrs.causal);
-    scale_ = ScaleOf<T>(attrs, shape_.size);
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
+    shape_ = Slots::ShapeOf(ctx, attrs);
+    scale_ = ScaleOf<T>(attrs.scale, shape_.size);
     causal_ = attrs.causal;
-    if (ctx.has_input(3)) mask_ = MaskLayout(ctx.input(3), ctx.output(1));
-    if (kIsHalf && ctx.has_input(3) && !mask_.is_bool()) {
+    const bool has_mask = ctx.has_input(Slots::kMask);
+    if (has_mask) mask_ = MaskLayout(ctx.input(Slots::kMask), ctx.output(1));
+    if (kIsHalf && has_mask && !mask_.is_bool()) {
       return opwright::Status::Refused("adds no mask of 16-bit floats");
     }
     if (kIsHalf) half_ = HalfRowsOf(ctx.input(0).dtype());
@@ -41,13 +43,14 @@ struct AttentionKernel {
     threads_ = static_cast<int32_t>(std::max<int64_t>(1, std::min<int64_t>(most, ctx.n_threads())));
     thread_items_ = kWidened + (kIsHalf ? kQueryBlock * (shape_.size + shape_.columns) : 0) +
                     (kIsHalf ? kKeyBlock * std::max(shape_.size, shape_.columns) : 0) +
-                    shape_.size * shape_.keys;
+                    shape_.size * shape_.keys +
+                    (Slots::kIsPacked ? shape_.keys * shape_.columns : 0);
     ctx.SetWorkspace(static_cast<uint64_t>(threads_ * thread_items_) * sizeof(T));
     ctx.SetEstimate(static_cast<uint64_t>(100 + work / (32 * threads_)));
     return opwright::Status::Ok();
   }
 
-  opwright::Status Run(const opwright::RunContext& ctx, const AttentionAttrs&) const {
+  opwright::Status Run(const opwright::RunContext& ctx, const Attrs&) const {
     const int64_t n_blocks = shape_.n_blocks();
     Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
       const Part part = PartOf(shape_.units * n_blocks, 1, thread, n_threads);
@@ -67,21 +70,24 @@ struct AttentionKernel {
 
   // One thread: what it reads and writes, and its scratch memory.
   struct Worker {
-    const AttentionKernel* kernel;
+    const AttentionKernelOf* kernel;
     const opwright::RunContext& ctx;
     T* memory;
     int64_t transposed_unit = -1;
+    int64_t copied_unit = -1;  // whose values lie side by side in memory of the thread
 
-    // Items of an argument, widened into `to` where they have 16 bits.
-    const T* Load(uint32_t slot, int64_t offset, int64_t n, T* to) const {
-      const auto* items = static_cast<const Item*>(ctx.input(slot).raw()) + offset;
+    // Rows of an argument. Items of 16 bits are widened into `to`: only plain slots have them,
+    // whose rows follow each other.
+    Rows<const T> Load(uint32_t slot, const RowLayout& layout, int64_t unit, int64_t row,
+                       int64_t rows, T* to) const {
+      const auto* items = static_cast<const Item*>(ctx.input(slot).raw()) + layout.At(unit, row);
       if constexpr (kIsHalf) {
-        kernel->half_.widen(items, to, n);
-        return to;
+        kernel->half_.widen(items, to, rows * layout.row_stride);
+        return {to, layout.row_stride};
       } else {
-        static_cast<void>(n);
+        static_cast<void>(rows);
         static_cast<void>(to);
-        return items;
+        return {items, layout.row_stride};
       }
     }
     // Rows of queries, then sums of values, then a block of keys or values, then the keys of a
@@ -101,15 +107,16 @@ struct AttentionKernel {
       T *total = maximum + kQueryBlock, *factor = total + kQueryBlock;
       const int64_t rows = std::min(s.query_block, s.queries - query);
       const int64_t first = unit * s.queries + query;
-      Item* const items = static_cast<Item*>(ctx.output(0).raw()) + first * s.columns;
-      T* out = sums();
-      if constexpr (!kIsHalf) out = items;
-      const T* q = Load(0, first * s.size, rows * s.size, queries());
+      Item* const items = static_cast<Item*>(ctx.output(0).raw()) + s.out_rows.At(unit, query);
+      Rows<T> out{sums(), s.out_rows.row_stride};
+      if constexpr (!kIsHalf) out.data = items;
+      const Rows<const T> q = Load(Slots::kQ, s.q_rows, unit, query, rows, queries());
+      if (query + rows == s.queries) FetchUnit(unit + 1);
       std::fill(maximum, maximum + rows, -std::numeric_limits<T>::infinity());
       std::fill(total, total + rows, T(0));
       const int64_t keys = kernel->causal_ ? std::min(s.keys, query + rows) : s.keys;
-      const bool has_mask = ctx.has_input(3);
-      const opwright::InputTensor mask = ctx.input(has_mask ? 3 : 0);
+      const bool has_mask = ctx.has_input(Slots::kMask);
+      const opwright::InputTensor mask = ctx.input(has_mask ? Slots::kMask : Slots::kQ);
       const MaskBlock<T> of_unit = MaskOf<T>(kernel->mask_, has_mask ? &mask : nullptr, unit);
       for (int64_t key = 0; key < keys; key += kKeyBlock) {
         const int64_t n = std::min(kKeyBlock, keys - key);
@@ -121,45 +128,78 @@ struct AttentionKernel {
         AddValues(unit, rows, key, n, scores, out);
       }
       Finish(first, rows, keys, maximum, total, out);
-      if constexpr (kIsHalf) kernel->half_.narrow(out, items, rows * s.columns);
+      if constexpr (kIsHalf) kernel->half_.narrow(out.data, items, rows * s.columns);
+    }
+
+    // The first blocks of what a unit reads, while the one before is worked on.
+    void FetchUnit(int64_t unit) const {
+      const AttentionShape& s = kernel->shape_;
+      if (kIsHalf || unit >= s.units) return;
+      const auto fetch = [&](uint32_t slot, const RowLayout& layout, int64_t at, int64_t n,
+                             int64_t columns) {
+        const auto* items = static_cast<const T*>(ctx.input(slot).raw());
+        FetchRows(Rows<const T>{items + layout.At(at, 0), layout.row_stride}, n, columns);
+      };
+      const int64_t keys = std::min(s.keys, kQueryBlock);
+      fetch(Slots::kQ, s.q_rows, unit, std::min(s.queries, s.query_block), s.size);
+      fetch(Slots::kK, s.k_rows, unit / s.share, keys, s.size);
+      fetch(Slots::kV, s.v_rows, unit / s.share, keys, s.columns);
     }
 
     // scores = scale * q k^T.
-    void Score(int64_t unit, const T* q, int64_t rows, int64_t key, int64_t n, T* scores) {
+    void Score(int64_t unit, Rows<const T> q, int64_t rows, int64_t key, int64_t n, T* scores) {
       const AttentionShape& s = kernel->shape_;
-      const int64_t first = unit / s.share * s.keys;
+      const int64_t group = unit / s.share;
       if (s.queries <= kFewQueries) {
-        const T* k = Load(1, (first + key) * s.size, n * s.size, widened_keys());
+        const Rows<const T> k = Load(Slots::kK, s.k_rows, group, key, n, widened_keys());
         for (int64_t i = 0; i < rows; ++i) {
-          DotRows(k, q + i * s.size, 0, n, s.size, kernel->scale_, scores + i * s.ScoreStride());
+          const Rows<const T> query{q.data + i * q.stride, 0};
+          DotRows(k, query, n, s.size, kernel->scale_, scores + i * s.ScoreStride());
         }
         return;
       }
       T* transposed = transposed_keys();
-      if (transposed_unit != unit / s.share) {
+      if (transposed_unit != group) {
         for (int64_t begin = 0; begin < s.keys; begin += kKeyBlock) {
           const int64_t count = std::min(kKeyBlock, s.keys - begin);
-          const T* k = Load(1, (first + begin) * s.size, count * s.size, widened_keys());
-          TransposeRows(k, count, s.size, transposed + begin, s.keys);
+          const Rows<const T> k = Load(Slots::kK, s.k_rows, group, begin, count, widened_keys());
+          TransposeRows(k, count, s.size, Rows<T>{transposed + begin, s.keys});
         }
-        transposed_unit = unit / s.share;
+        transposed_unit = group;
       }
-      kernel->gemm_({rows, n, s.size, q, s.size, 1, transposed + key, s.keys, 1, scores,
+      kernel->gemm_({rows, n, s.size, q.data, q.stride, 1, transposed + key, s.keys, 1, scores,
                      s.ScoreStride(), kernel->scale_, T(0), memory});
     }
 
-    void AddValues(int64_t unit, int64_t rows, int64_t key, int64_t n, const T* weights, T* out) {
+    // Rows that lie far apart share few sets of the first cache: packed ones are copied for a unit.
+    Rows<const T> Values(int64_t group, int64_t key, int64_t n) {
       const AttentionShape& s = kernel->shape_;
-      const int64_t first = unit / s.share * s.keys + key;
-      const T* v = Load(2, first * s.columns, n * s.columns, widened_keys());
-      kernel->gemm_({rows, s.columns, n, weights, s.ScoreStride(), 1, v, s.columns, 1, out,
-                     s.columns, T(1), key == 0 ? T(0) : T(1), memory});
+      if constexpr (!Slots::kIsPacked) {
+        return Load(Slots::kV, s.v_rows, group, key, n, widened_keys());
+      }
+      const Rows<T> copy{transposed_keys() + s.size * s.keys, s.columns};
+      if (copied_unit != group) {
+        CopyRows(Load(Slots::kV, s.v_rows, group, 0, s.keys, nullptr), s.keys, s.columns, copy);
+        copied_unit = group;
+      }
+      return {copy.data + key * copy.stride, copy.stride};
     }
 
-    void Finish(int64_t first, int64_t rows, int64_t keys, const T* maximum, T* total, T* out) {
+    void AddValues(int64_t unit, int64_t rows, int64_t key, int64_t n, const T* weights,
+                   Rows<T> out) {
+      const AttentionShape& s = kernel->shape_;
+      const Rows<const T> v = Values(unit / s.share, key, n);
+      kernel->gemm_({rows, s.columns, n, weights, s.ScoreStride(), 1, v.data, v.stride, 1, out.data,
+                     out.stride, T(1), key == 0 ? T(0) : T(1), memory});
+    }
+
+    void Finish(int64_t first, int64_t rows, int64_t keys, const T* maximum, T* total,
+                Rows<T> out) {
       const int64_t columns = kernel->shape_.columns;
       T* log_sum_exp = ctx.output(1).template data<T>() + first;
-      if (keys == 0) std::fill(out, out + rows * columns, T(0));
+      for (int64_t i = 0; keys == 0 && i < rows; ++i) {
+        std::fill_n(out.data + i * out.stride, columns, T(0));
+      }
       for (int64_t i = 0; i < rows; ++i) {
         log_sum_exp[i] = maximum[i] + opwright::functors::Log(total[i]);
         total[i] = total[i] == T(0) ? T(0) : T(1) / total[i];  // 0: no key was seen
@@ -178,9 +218,16 @@ struct AttentionKernel {
   HalfRows half_;
 };
 
+template <typename Item>
+using AttentionKernel = AttentionKernelOf<Item, PlainSlots>;
+template <typename Item>
+using PackedAttentionKernel = AttentionKernelOf<Item, PackedSlots>;
+
 }  // namespace
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("scaled_dot_product_attention", "cpu", opwright_cpu::AttentionKernel,
                              float, double, OPWRIGHT_CPU_HALVES);
+OPWRIGHT_REGISTER_KERNEL_FOR("cpu.packed_attention", "cpu", opwright_cpu::PackedAttentionKernel,
+                             float, double);
 OPWRIGHT_CPU_REGISTER_WIDENED("scaled_dot_product_attention", opwright_cpu::AttentionKernel);

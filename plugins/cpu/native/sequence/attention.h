@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <opwright/sdk.hpp>
@@ -26,8 +27,22 @@ constexpr int64_t kFewKeys = 128;
 // Keys in whole vectors of any width.
 constexpr int64_t RoundUpKeys(int64_t keys) { return (keys + 15) / 16 * 16; }
 
-// q is [units, queries, size]; `share` neighbouring units have their keys [keys, size] and values
-// [keys, columns] in common.
+// Where the rows of an array lie that belong to a unit: one matrix after the other, or the heads of
+// a batch side by side.
+struct RowLayout {
+  int64_t heads = 1;
+  int64_t batch_stride = 0;
+  int64_t head_stride = 0;
+  int64_t row_stride = 0;
+  int64_t first = 0;
+
+  int64_t At(int64_t unit, int64_t row) const {
+    return first + unit / heads * batch_stride + unit % heads * head_stride + row * row_stride;
+  }
+};
+
+// A unit has queries [queries, size]; `share` neighbouring units have their keys [keys, size] and
+// values [keys, columns] in common.
 struct AttentionShape {
   int64_t units = 0;
   int64_t share = 1;
@@ -36,6 +51,7 @@ struct AttentionShape {
   int64_t size = 0;
   int64_t columns = 0;
   int64_t query_block = kQueryBlock;
+  RowLayout q_rows, k_rows, v_rows, out_rows;  // those of keys and values by groups of units
 
   // From one row of a block of scores to the next: whole vectors.
   int64_t ScoreStride() const { return std::min(kKeyBlock, RoundUpKeys(keys)); }
@@ -47,10 +63,31 @@ struct AttentionShape {
 AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta& k,
                                   const opwright::Meta& v, bool causal);
 
+// Of qkv [batch, time, 3 * heads * size]: the queries of all heads, the keys, then the values.
+AttentionShape MakePackedShape(const opwright::Meta& qkv, int64_t heads, bool causal);
+
+// Which inputs are what, for each of the two operators; the mask may be absent.
+struct PlainSlots {
+  using Attrs = AttentionAttrs;
+  static constexpr bool kIsPacked = false;
+  static constexpr uint32_t kQ = 0, kK = 1, kV = 2, kMask = 3;
+  static AttentionShape ShapeOf(const opwright::PrepareContext& ctx, const Attrs& attrs) {
+    return MakeAttentionShape(ctx.input(kQ), ctx.input(kK), ctx.input(kV), attrs.causal);
+  }
+};
+struct PackedSlots {
+  using Attrs = PackedAttentionAttrs;
+  static constexpr bool kIsPacked = true;
+  static constexpr uint32_t kQ = 0, kK = 0, kV = 0, kMask = 1;
+  static AttentionShape ShapeOf(const opwright::PrepareContext& ctx, const Attrs& attrs) {
+    return MakePackedShape(ctx.input(kQ), attrs.heads, attrs.causal);
+  }
+};
+
 template <typename T>
-T ScaleOf(const AttentionAttrs& attrs, int64_t size) {
+T ScaleOf(const std::optional<double>& scale, int64_t size) {
   const double standard = 1.0 / std::sqrt(static_cast<double>(std::max<int64_t>(size, 1)));
-  return static_cast<T>(attrs.scale.value_or(standard));
+  return static_cast<T>(scale.value_or(standard));
 }
 
 // How a mask broadcasts to the scores.
@@ -134,18 +171,45 @@ void WeightRows(const ScoreBlock<T>& block, const T* log_sum_exp);
 template <typename T>
 void ScoreGradRows(const ScoreBlock<T>& weights, const T* means, T scale, T* inner);
 
+// Rows that lie `stride` apart.
+template <typename T>
+struct Rows {
+  T* data;
+  int64_t stride;
+};
+
+// Fetches rows that are read soon: rows of few numbers, far apart, no processor fetches by itself.
+template <typename T>
+void FetchRows(Rows<const T> rows, int64_t n, int64_t columns) {
+  constexpr int64_t kLine = 64 / int64_t{sizeof(T)};
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < columns; j += kLine) {
+      __builtin_prefetch(rows.data + i * rows.stride + j, 0, 2);
+    }
+  }
+}
+
+template <typename T>
+void CopyRows(Rows<const T> from, int64_t n, int64_t columns, Rows<T> to) {
+  for (int64_t i = 0; i < n; ++i) {
+    const T* source = from.data + i * from.stride;
+    T* target = to.data + i * to.stride;
+#pragma omp simd
+    for (int64_t j = 0; j < columns; ++j) target[j] = source[j];  // a call would take longer
+  }
+}
+
 // Multiplies rows of `columns` numbers by the factors.
 template <typename T>
-void ScaleRows(const T* factor, int64_t rows, int64_t columns, T* x);
+void ScaleRows(const T* factor, int64_t rows, int64_t columns, Rows<T> x);
 
-// out[i] = scale * sum of the products of row i of x and of y, which lie y_stride apart.
+// out[i] = scale * sum of the products of row i of x and of y.
 template <typename T>
-void DotRows(const T* x, const T* y, int64_t y_stride, int64_t rows, int64_t columns, T scale,
-             T* out);
+void DotRows(Rows<const T> x, Rows<const T> y, int64_t rows, int64_t columns, T scale, T* out);
 
-// to[j, i] = from[i, j], of rows that lie `to_stride` apart.
+// to[j, i] = from[i, j].
 template <typename T>
-void TransposeRows(const T* from, int64_t rows, int64_t columns, T* to, int64_t to_stride);
+void TransposeRows(Rows<const T> from, int64_t rows, int64_t columns, Rows<T> to);
 
 }  // namespace opwright_cpu
 

@@ -9,29 +9,42 @@
 namespace opwright_cpu {
 namespace {
 
-// Slots: q, k, v, mask, out, log_sum_exp, out_grad; q_grad, k_grad, v_grad.
-template <typename T>
-struct AttentionGradKernel {
+// Rows of a head that lie far apart share few sets of the first cache: those of a unit of packed
+// ones are copied, and the gradients written, side by side in memory of the thread.
+//
+// Slots: those of `Slots`, then out, log_sum_exp and out_grad; the gradients of q, k and v.
+template <typename T, typename Slots>
+struct AttentionGradKernelOf {
+  using Attrs = typename Slots::Attrs;
+  static constexpr uint32_t kOut = Slots::kMask + 1;
+  static constexpr uint32_t kLogSumExp = kOut + 1;
+  static constexpr uint32_t kOutGrad = kOut + 2;
+
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
-  opwright::Status Prepare(opwright::PrepareContext& ctx, const AttentionAttrs& attrs) {
-    shape_ = MakeAttentionShape(ctx.input(0), ctx.input(1), ctx.input(2), attrs.causal);
-    scale_ = ScaleOf<T>(attrs, shape_.size);
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
+    shape_ = Slots::ShapeOf(ctx, attrs);
+    scale_ = ScaleOf<T>(attrs.scale, shape_.size);
     causal_ = attrs.causal;
-    if (ctx.has_input(3)) mask_ = MaskLayout(ctx.input(3), ctx.input(5));
+    if (ctx.has_input(Slots::kMask)) {
+      mask_ = MaskLayout(ctx.input(Slots::kMask), ctx.input(kLogSumExp));
+    }
     gemm_ = BestGemm<T>();
     const int64_t groups = shape_.units / std::max<int64_t>(shape_.share, 1);
     threads_ =
         static_cast<int32_t>(std::max<int64_t>(1, std::min<int64_t>(groups, ctx.n_threads())));
-    thread_items_ = kGemmScratch + 2 * kQueryBlock * kKeyBlock + shape_.share * shape_.queries +
-                    shape_.keys * (shape_.size + shape_.columns);
+    const int64_t key_items = shape_.keys * (shape_.size + shape_.columns);
+    const int64_t query_items = shape_.queries * (2 * shape_.size + shape_.columns);
+    thread_items_ =
+        kGemmScratch + 2 * kQueryBlock * kKeyBlock + shape_.share * shape_.queries + key_items;
+    if (Slots::kIsPacked) thread_items_ += key_items + shape_.keys * shape_.size + query_items;
     ctx.SetWorkspace(static_cast<uint64_t>(threads_ * thread_items_) * sizeof(T));
     const int64_t work = shape_.Multiplications();
     ctx.SetEstimate(static_cast<uint64_t>(100 + 5 * work / (64 * threads_)));
     return opwright::Status::Ok();
   }
 
-  opwright::Status Run(const opwright::RunContext& ctx, const AttentionAttrs&) const {
+  opwright::Status Run(const opwright::RunContext& ctx, const Attrs&) const {
     if (shape_.units == 0) return opwright::Status::Ok();
     Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
       const Part part = PartOf(shape_.units / shape_.share, 1, thread, n_threads);
@@ -45,17 +58,17 @@ struct AttentionGradKernel {
   // One thread: what it reads and writes, and its scratch memory.
   class Worker {
    public:
-    Worker(const AttentionGradKernel* kernel, const opwright::RunContext& ctx, T* memory)
+    Worker(const AttentionGradKernelOf* kernel, const opwright::RunContext& ctx, T* memory)
         : kernel_(kernel),
           s_(kernel->shape_),
-          q_(ctx.input(0).template data<T>()),
-          k_(ctx.input(1).template data<T>()),
-          v_(ctx.input(2).template data<T>()),
-          out_(ctx.input(4).template data<T>()),
-          log_sum_exp_(ctx.input(5).template data<T>()),
-          grad_(ctx.input(6).template data<T>()),
-          mask_(ctx.input(ctx.has_input(3) ? 3 : 0)),
-          has_mask_(ctx.has_input(3)),
+          q_(ctx.input(Slots::kQ).template data<T>()),
+          k_(ctx.input(Slots::kK).template data<T>()),
+          v_(ctx.input(Slots::kV).template data<T>()),
+          out_(ctx.input(kOut).template data<T>()),
+          log_sum_exp_(ctx.input(kLogSumExp).template data<T>()),
+          grad_(ctx.input(kOutGrad).template data<T>()),
+          mask_(ctx.input(ctx.has_input(Slots::kMask) ? Slots::kMask : Slots::kQ)),
+          has_mask_(ctx.has_input(Slots::kMask)),
           scratch_(memory),
           scores_(memory + kGemmScratch),
           inner_(scores_ + kQueryBlock * kKeyBlock),
@@ -63,31 +76,87 @@ struct AttentionGradKernel {
           keys_(means_ + s_.share * s_.queries),
           values_(keys_ + s_.keys * s_.size) {
       T** grads[] = {&q_grad_, &k_grad_, &v_grad_};
-      for (uint32_t slot = 0; slot < 3; ++slot) {
-        if (ctx.has_output(slot)) *grads[slot] = ctx.output(slot).template data<T>();
+      constexpr uint32_t kGradSlots[] = {Slots::kQ, Slots::kK, Slots::kV};
+      for (uint32_t i = 0; i < 3; ++i) {
+        if (ctx.has_output(kGradSlots[i])) {
+          *grads[i] = ctx.output(kGradSlots[i]).template data<T>();
+        }
       }
+      near_ = {s_.q_rows, s_.k_rows, s_.v_rows, s_.out_rows, q_,
+               k_,        grad_,     q_grad_,   k_grad_,     v_grad_};
+      if constexpr (Slots::kIsPacked) UseOwnMemory(values_ + s_.keys * s_.columns);
     }
 
     // One after the other the units that share keys and values, whose gradients are added up.
     void RunGroup(int64_t group) {
-      const int64_t rows = s_.share * s_.queries, first = group * rows;
-      TransposeRows(k_ + group * s_.keys * s_.size, s_.keys, s_.size, keys_, s_.keys);
-      TransposeRows(v_ + group * s_.keys * s_.columns, s_.keys, s_.columns, values_, s_.keys);
-      DotRows(out_ + first * s_.columns, grad_ + first * s_.columns, s_.columns, rows, s_.columns,
-              T(1), means_);
-      if (s_.keys == 0 && q_grad_ != nullptr) {
-        std::fill(q_grad_ + first * s_.size, q_grad_ + (first + rows) * s_.size, T(0));
+      TransposeRows(At(k_, s_.k_rows, group, 0), s_.keys, s_.size, Rows<T>{keys_, s_.keys});
+      TransposeRows(At(v_, s_.v_rows, group, 0), s_.keys, s_.columns, Rows<T>{values_, s_.keys});
+      for (int64_t shared = 0; shared < s_.share; ++shared) {
+        const int64_t unit = group * s_.share + shared;
+        DotRows(At(out_, s_.out_rows, unit, 0), At(grad_, s_.out_rows, unit, 0), s_.queries,
+                s_.columns, T(1), means_ + shared * s_.queries);
+        if (s_.keys == 0) FillZero(near_.q_grad, near_.q_rows, unit, 0, s_.queries, s_.size);
       }
+      FetchUnit(group + 1);
+      if constexpr (Slots::kIsPacked) Gather(group);
       for (int64_t key = 0; key < s_.keys; key += kKeyBlock) {
         const int64_t n = std::min(kKeyBlock, s_.keys - key);
         const int64_t seen = kernel_->causal_ ? std::clamp<int64_t>(s_.queries - key, 0, n) : n;
         for (int64_t shared = 0; shared < s_.share; ++shared) RunQueries(group, shared, key, seen);
         // Keys that no query sees.
-        FillZero(group * s_.keys + key + seen, n - seen);
+        FillKeys(group, key + seen, n - seen);
       }
+      if constexpr (Slots::kIsPacked) Scatter(group);
     }
 
    private:
+    // What blocks read and write: the tensors, or memory of the thread.
+    struct Near {
+      RowLayout q_rows, k_rows, v_rows, grad_rows;
+      const T *q, *k, *grad;
+      T *q_grad, *k_grad, *v_grad;
+    };
+
+    // All units lie in the same place, one after the other.
+    void UseOwnMemory(T* memory) {
+      T** const reads[] = {&own_q_, &own_k_, &own_grad_};
+      const int64_t q_items = s_.queries * s_.size, k_items = s_.keys * s_.size;
+      const int64_t read_items[] = {q_items, k_items, s_.queries * s_.columns};
+      for (int i = 0; i < 3; ++i, memory += read_items[i - 1]) *reads[i] = memory;
+      RowLayout of_size, of_columns;
+      of_size.row_stride = s_.size;
+      of_columns.row_stride = s_.columns;
+      near_ = {of_size, of_size,   of_columns, of_columns,       own_q_,
+               own_k_,  own_grad_, memory,     memory + q_items, memory + q_items + k_items};
+    }
+    void Gather(int64_t unit) const {
+      CopyRows(At(q_, s_.q_rows, unit, 0), s_.queries, s_.size, Rows<T>{own_q_, s_.size});
+      CopyRows(At(k_, s_.k_rows, unit, 0), s_.keys, s_.size, Rows<T>{own_k_, s_.size});
+      CopyRows(At(grad_, s_.out_rows, unit, 0), s_.queries, s_.columns,
+               Rows<T>{own_grad_, s_.columns});
+    }
+    void Scatter(int64_t unit) const {
+      CopyRows(Rows<const T>{near_.q_grad, s_.size}, s_.queries, s_.size,
+               At(q_grad_, s_.q_rows, unit, 0));
+      CopyRows(Rows<const T>{near_.k_grad, s_.size}, s_.keys, s_.size,
+               At(k_grad_, s_.k_rows, unit, 0));
+      CopyRows(Rows<const T>{near_.v_grad, s_.columns}, s_.keys, s_.columns,
+               At(v_grad_, s_.v_rows, unit, 0));
+    }
+
+    // The first rows of what a group reads, while the one before is worked on.
+    void FetchUnit(int64_t group) const {
+      const int64_t unit = group * s_.share;
+      if (unit >= s_.units) return;
+      const int64_t keys = std::min(s_.keys, kQueryBlock);
+      const int64_t queries = std::min(s_.queries, kQueryBlock);
+      FetchRows(At(k_, s_.k_rows, group, 0), keys, s_.size);
+      FetchRows(At(v_, s_.v_rows, group, 0), keys, s_.columns);
+      FetchRows(At(out_, s_.out_rows, unit, 0), queries, s_.columns);
+      FetchRows(At(grad_, s_.out_rows, unit, 0), queries, s_.columns);
+      FetchRows(At(q_, s_.q_rows, unit, 0), queries, s_.size);
+    }
+
     // The blocks of queries from the last one on, which sees all keys that any of them sees: it is
     // the first to write their gradients, or the gradients are 0 where there is no query.
     void RunQueries(int64_t group, int64_t shared, int64_t key, int64_t n) {
@@ -99,50 +168,66 @@ struct AttentionGradKernel {
         const bool is_first = shared == 0 && block == s_.n_blocks() - 1;
         RunBlock(group, shared, query, key, causal ? std::min(n, end - key) : n, is_first);
       }
-      if (s_.queries == 0) FillZero(group * s_.keys + key, n);
+      if (s_.queries == 0) FillKeys(group, key, n);
     }
 
-    void FillZero(int64_t row, int64_t n) {
-      if (k_grad_ != nullptr) std::fill_n(k_grad_ + row * s_.size, n * s_.size, T(0));
-      if (v_grad_ != nullptr) std::fill_n(v_grad_ + row * s_.columns, n * s_.columns, T(0));
+    static Rows<const T> At(const T* data, const RowLayout& layout, int64_t unit, int64_t row) {
+      return {data + layout.At(unit, row), layout.row_stride};
+    }
+    static Rows<T> At(T* data, const RowLayout& layout, int64_t unit, int64_t row) {
+      return {data + layout.At(unit, row), layout.row_stride};
+    }
+
+    static void FillZero(T* grad, const RowLayout& layout, int64_t unit, int64_t row, int64_t n,
+                         int64_t columns) {
+      if (grad == nullptr) return;
+      const Rows<T> rows = At(grad, layout, unit, row);
+      for (int64_t i = 0; i < n; ++i) std::fill_n(rows.data + i * rows.stride, columns, T(0));
+    }
+    void FillKeys(int64_t group, int64_t key, int64_t n) {
+      FillZero(near_.k_grad, near_.k_rows, group, key, n, s_.size);
+      FillZero(near_.v_grad, near_.v_rows, group, key, n, s_.columns);
     }
 
     void RunBlock(int64_t group, int64_t shared, int64_t query, int64_t key, int64_t n,
                   bool is_first) {
       const int64_t unit = group * s_.share + shared;
       const int64_t rows = std::min(s_.query_block, s_.queries - query);
-      const int64_t row = unit * s_.queries + query, key_row = group * s_.keys + key;
-      const T* q = q_ + row * s_.size;
-      const T* grad = grad_ + row * s_.columns;
+      const Rows<const T> q = At(near_.q, near_.q_rows, unit, query);
+      const Rows<const T> grad = At(near_.grad, near_.grad_rows, unit, query);
       const T scale = kernel_->scale_, kept = is_first ? T(0) : T(1);
       const int64_t stride = s_.ScoreStride();
-      Multiply({rows, n, s_.size, q, s_.size, 1, keys_ + key, s_.keys, 1, scores_, stride, scale,
-                T(0), scratch_});
+      Multiply({rows, n, s_.size, q.data, q.stride, 1, keys_ + key, s_.keys, 1, scores_, stride,
+                scale, T(0), scratch_});
       const MaskBlock<T> mask = MaskOf<T>(kernel_->mask_, has_mask_ ? &mask_ : nullptr, unit);
       const ScoreBlock<T> block{
           scores_, stride, query, rows, key, n, kernel_->causal_, mask.At(query, key)};
-      WeightRows(block, log_sum_exp_ + row);
+      WeightRows(block, log_sum_exp_ + unit * s_.queries + query);
       if (v_grad_ != nullptr) {
-        Multiply({n, s_.columns, rows, scores_, 1, stride, grad, s_.columns, 1,
-                  v_grad_ + key_row * s_.columns, s_.columns, T(1), kept, scratch_});
+        const Rows<T> to = At(near_.v_grad, near_.v_rows, group, key);
+        Multiply({n, s_.columns, rows, scores_, 1, stride, grad.data, grad.stride, 1, to.data,
+                  to.stride, T(1), kept, scratch_});
       }
       if (q_grad_ == nullptr && k_grad_ == nullptr) return;
-      Multiply({rows, n, s_.columns, grad, s_.columns, 1, values_ + key, s_.keys, 1, inner_, stride,
-                T(1), T(0), scratch_});
+      Multiply({rows, n, s_.columns, grad.data, grad.stride, 1, values_ + key, s_.keys, 1, inner_,
+                stride, T(1), T(0), scratch_});
       ScoreGradRows(block, means_ + shared * s_.queries + query, scale, inner_);
       if (q_grad_ != nullptr) {
-        Multiply({rows, s_.size, n, inner_, stride, 1, k_ + key_row * s_.size, s_.size, 1,
-                  q_grad_ + row * s_.size, s_.size, T(1), key == 0 ? T(0) : T(1), scratch_});
+        const Rows<const T> k = At(near_.k, near_.k_rows, group, key);
+        const Rows<T> to = At(near_.q_grad, near_.q_rows, unit, query);
+        Multiply({rows, s_.size, n, inner_, stride, 1, k.data, k.stride, 1, to.data, to.stride,
+                  T(1), key == 0 ? T(0) : T(1), scratch_});
       }
       if (k_grad_ != nullptr) {
-        Multiply({n, s_.size, rows, inner_, 1, stride, q, s_.size, 1, k_grad_ + key_row * s_.size,
-                  s_.size, T(1), kept, scratch_});
+        const Rows<T> to = At(near_.k_grad, near_.k_rows, group, key);
+        Multiply({n, s_.size, rows, inner_, 1, stride, q.data, q.stride, 1, to.data, to.stride,
+                  T(1), kept, scratch_});
       }
     }
 
     void Multiply(const GemmCall<T>& call) const { kernel_->gemm_(call); }
 
-    const AttentionGradKernel* kernel_;
+    const AttentionGradKernelOf* kernel_;
     const AttentionShape& s_;
     const T *q_, *k_, *v_, *out_, *log_sum_exp_, *grad_;
     opwright::InputTensor mask_;
@@ -150,6 +235,8 @@ struct AttentionGradKernel {
     T *q_grad_ = nullptr, *k_grad_ = nullptr, *v_grad_ = nullptr;
     T *scratch_, *scores_, *inner_, *means_;
     T *keys_, *values_;  // transposed
+    T *own_q_ = nullptr, *own_k_ = nullptr, *own_grad_ = nullptr;
+    Near near_{};
   };
 
   AttentionShape shape_;
@@ -161,10 +248,17 @@ struct AttentionGradKernel {
   GemmFn<T> gemm_ = nullptr;
 };
 
+template <typename T>
+using AttentionGradKernel = AttentionGradKernelOf<T, PlainSlots>;
+template <typename T>
+using PackedAttentionGradKernel = AttentionGradKernelOf<T, PackedSlots>;
+
 }  // namespace
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("scaled_dot_product_attention_grad", "cpu",
                              opwright_cpu::AttentionGradKernel, float, double);
+OPWRIGHT_REGISTER_KERNEL_FOR("cpu.packed_attention_grad", "cpu",
+                             opwright_cpu::PackedAttentionGradKernel, float, double);
 OPWRIGHT_CPU_REGISTER_WIDENED("scaled_dot_product_attention_grad",
                               opwright_cpu::AttentionGradKernel);

@@ -7,6 +7,17 @@
 
 namespace opwright_cpu {
 
+namespace {
+
+RowLayout OneAfterTheOther(int64_t rows, int64_t columns) {
+  RowLayout layout;
+  layout.batch_stride = rows * columns;
+  layout.row_stride = columns;
+  return layout;
+}
+
+}  // namespace
+
 AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta& k,
                                   const opwright::Meta& v, bool causal) {
   const std::vector<int64_t> dims = q.shape().dims();
@@ -20,6 +31,25 @@ AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta&
   shape.units = 1;
   for (size_t i = 0; i + 2 < rank; ++i) shape.units *= dims[i];
   if (rank > 2 && k.dim(-3) > 0) shape.share = dims[rank - 3] / k.dim(-3);
+  shape.q_rows = OneAfterTheOther(shape.queries, shape.size);
+  shape.k_rows = OneAfterTheOther(shape.keys, shape.size);
+  shape.v_rows = OneAfterTheOther(shape.keys, shape.columns);
+  shape.out_rows = OneAfterTheOther(shape.queries, shape.columns);
+  return shape;
+}
+
+AttentionShape MakePackedShape(const opwright::Meta& qkv, int64_t heads, bool causal) {
+  const int64_t time = qkv.dim(1), width = qkv.dim(2) / 3;
+  AttentionShape shape;
+  shape.units = qkv.dim(0) * heads;
+  shape.queries = shape.keys = time;
+  shape.size = shape.columns = width / heads;
+  if (causal && time <= kFewKeys) shape.query_block = kQueryBlock / 2;
+  shape.q_rows = {heads, time * 3 * width, shape.size, 3 * width, 0};
+  shape.k_rows = shape.v_rows = shape.q_rows;
+  shape.k_rows.first = width;
+  shape.v_rows.first = 2 * width;
+  shape.out_rows = {heads, time * width, shape.size, width, 0};
   return shape;
 }
 
@@ -142,43 +172,76 @@ OPWRIGHT_CPU_CLONES void ScoreGradRows(const ScoreBlock<T>& weights, const T* me
 }
 
 template <typename T>
-OPWRIGHT_CPU_CLONES void ScaleRows(const T* factor, int64_t rows, int64_t columns, T* x) {
-  for (int64_t row = 0; row < rows; ++row, x += columns) {
+OPWRIGHT_CPU_CLONES void ScaleRows(const T* factor, int64_t rows, int64_t columns, Rows<T> x) {
+  for (int64_t row = 0; row < rows; ++row) {
+    T* to = x.data + row * x.stride;
 #pragma omp simd
-    for (int64_t j = 0; j < columns; ++j) x[j] *= factor[row];
+    for (int64_t j = 0; j < columns; ++j) to[j] *= factor[row];
   }
 }
 
 template <typename T>
-OPWRIGHT_CPU_CLONES void DotRows(const T* x, const T* y, int64_t y_stride, int64_t rows,
-                                 int64_t columns, T scale, T* out) {
-  for (int64_t row = 0; row < rows; ++row, x += columns, y += y_stride) {
+OPWRIGHT_CPU_CLONES void DotRows(Rows<const T> x, Rows<const T> y, int64_t rows, int64_t columns,
+                                 T scale, T* out) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const T *left = x.data + row * x.stride, *right = y.data + row * y.stride;
     T sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < columns; ++j) sum += x[j] * y[j];
+    for (int64_t j = 0; j < columns; ++j) sum += left[j] * right[j];
     out[row] = sum * scale;
   }
 }
 
+namespace {
+
+// Four by four numbers by shuffles, which all processors have for vectors of this size.
 template <typename T>
-OPWRIGHT_CPU_CLONES void TransposeRows(const T* from, int64_t rows, int64_t columns, T* to,
+OPWRIGHT_CPU_INLINE void TransposeFour(const T* from, int64_t from_stride, T* to,
                                        int64_t to_stride) {
-  constexpr int64_t kBlock = 16;  // a line of the cache of each row
-  for (int64_t first = 0; first < rows; first += kBlock) {
-    const int64_t last = std::min(first + kBlock, rows);
-    for (int64_t j = 0; j < columns; ++j) {
-      for (int64_t i = first; i < last; ++i) to[j * to_stride + i] = from[i * columns + j];
+  // NOLINTNEXTLINE(modernize-use-using): GCC ignores attributes of dependent types there
+  typedef T Vector __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
+  using Mask = decltype(Vector{} < Vector{});
+  const Vector r0 = *reinterpret_cast<const Vector*>(from);
+  const Vector r1 = *reinterpret_cast<const Vector*>(from + from_stride);
+  const Vector r2 = *reinterpret_cast<const Vector*>(from + 2 * from_stride);
+  const Vector r3 = *reinterpret_cast<const Vector*>(from + 3 * from_stride);
+  const Vector low01 = __builtin_shuffle(r0, r1, Mask{0, 4, 1, 5});
+  const Vector high01 = __builtin_shuffle(r0, r1, Mask{2, 6, 3, 7});
+  const Vector low23 = __builtin_shuffle(r2, r3, Mask{0, 4, 1, 5});
+  const Vector high23 = __builtin_shuffle(r2, r3, Mask{2, 6, 3, 7});
+  *reinterpret_cast<Vector*>(to) = __builtin_shuffle(low01, low23, Mask{0, 1, 4, 5});
+  *reinterpret_cast<Vector*>(to + to_stride) = __builtin_shuffle(low01, low23, Mask{2, 3, 6, 7});
+  *reinterpret_cast<Vector*>(to + 2 * to_stride) =
+      __builtin_shuffle(high01, high23, Mask{0, 1, 4, 5});
+  *reinterpret_cast<Vector*>(to + 3 * to_stride) =
+      __builtin_shuffle(high01, high23, Mask{2, 3, 6, 7});
+}
+
+}  // namespace
+
+template <typename T>
+void TransposeRows(Rows<const T> from, int64_t rows, int64_t columns, Rows<T> to) {
+  const int64_t whole_rows = rows / 4 * 4, whole_columns = columns / 4 * 4;
+  for (int64_t i = 0; i < whole_rows; i += 4) {
+    const T* source = from.data + i * from.stride;
+    for (int64_t j = 0; j < whole_columns; j += 4) {
+      TransposeFour(source + j, from.stride, to.data + j * to.stride + i, to.stride);
+    }
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = i < whole_rows ? whole_columns : 0; j < columns; ++j) {
+      to.data[j * to.stride + i] = from.data[i * from.stride + j];
     }
   }
 }
 
-#define OPWRIGHT_CPU_INSTANTIATE(T)                                            \
-  template void ExponentiateRows(const ScoreBlock<T>&, T*, T*, T*);            \
-  template void WeightRows(const ScoreBlock<T>&, const T*);                    \
-  template void ScoreGradRows(const ScoreBlock<T>&, const T*, T, T*);          \
-  template void ScaleRows(const T*, int64_t, int64_t, T*);                     \
-  template void DotRows(const T*, const T*, int64_t, int64_t, int64_t, T, T*); \
-  template void TransposeRows(const T*, int64_t, int64_t, T*, int64_t);
+#define OPWRIGHT_CPU_INSTANTIATE(T)                                             \
+  template void ExponentiateRows(const ScoreBlock<T>&, T*, T*, T*);             \
+  template void WeightRows(const ScoreBlock<T>&, const T*);                     \
+  template void ScoreGradRows(const ScoreBlock<T>&, const T*, T, T*);           \
+  template void ScaleRows(const T*, int64_t, int64_t, Rows<T>);                 \
+  template void DotRows(Rows<const T>, Rows<const T>, int64_t, int64_t, T, T*); \
+  template void TransposeRows(Rows<const T>, int64_t, int64_t, Rows<T>);
 OPWRIGHT_CPU_INSTANTIATE(float)
 OPWRIGHT_CPU_INSTANTIATE(double)
 #undef OPWRIGHT_CPU_INSTANTIATE

@@ -16,6 +16,13 @@ struct AttentionAttrs {
   OPWRIGHT_ATTRIBUTES(causal, scale);
 };
 
+struct PackedAttentionAttrs {
+  int64_t heads;
+  bool causal;
+  std::optional<double> scale;
+  OPWRIGHT_ATTRIBUTES(heads, causal, scale);
+};
+
 struct EditDistanceAttrs {
   bool normalized;
   OPWRIGHT_ATTRIBUTES(normalized);

@@ -14,6 +14,7 @@ PREFERS = dict.fromkeys(("conv2d", "conv2d_grad", "cpu.conv2d_fused"), CHANNELS_
 PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("training", "fc_input_grad fc_sgd"),
     ("gelu_fc", "gelu_fc gelu_fc_grad"),
+    ("packed_attention", "packed_attention packed_attention_grad"),
     ("convolution", "conv2d_fused fold_batch_norm"),
 )
 """Module below ``plan_ops`` and the types, without ``cpu.``, that it defines in upper case."""
@@ -22,6 +23,7 @@ PASSES: tuple[tuple[str, str], ...] = (
     ("fuse", "fuse_fc_sgd"),
     ("fuse", "fuse_fc_input_grad"),
     ("fuse", "fuse_gelu_fc"),
+    ("fuse", "fuse_packed_attention"),
     ("fuse", "fuse_conv"),
     ("memory", "recompute"),
 )

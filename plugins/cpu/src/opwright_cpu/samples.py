@@ -83,6 +83,41 @@ def gelu_fc_grad(draw: Draw) -> Drawn:
     return {**inputs, "out_grad": draw.floats(shape)}, draw.attrs
 
 
+def packed_attention(draw: Draw) -> Drawn:
+    """Queries, keys and values of some heads, perhaps with a mask that leaves each its own key."""
+    batch, time = draw.other_length(), draw.other_length()
+    heads, size = draw.choice([1, 2, 3]), draw.choice([1, 4, 5, 16])
+    inputs = {"qkv": draw.floats((batch, time, 3 * heads * size))}
+    if draw.choice([True, False]):
+        inputs["mask"] = (draw.floats((batch, 1, time, time)) > 0) | np.eye(time, dtype=bool)
+    return inputs, {**draw.attrs, "heads": heads}
+
+
+def packed_attention_grad(draw: Draw) -> Drawn:
+    """What attention returned of these inputs, and any gradient of it."""
+    drawn = packed_attention(draw)
+    if drawn is None:
+        return None
+    inputs, attrs = drawn
+    (batch, time, columns), heads = inputs["qkv"].shape, attrs["heads"]
+    q, k, v = (
+        part.reshape(batch, time, heads, -1).transpose(0, 2, 1, 3).astype("float64")
+        for part in np.split(inputs["qkv"], 3, axis=2)
+    )
+    scale = attrs.get("scale")
+    size = columns // (3 * heads)
+    scores = q @ k.swapaxes(2, 3) * (size**-0.5 if scale is None else scale)
+    allowed = np.tril(np.ones((time, time), bool)) if attrs.get("causal") else True
+    scores = np.where(np.logical_and(inputs.get("mask", True), allowed), scores, -np.inf)
+    top = scores.max(axis=-1, keepdims=True, initial=-1e30)
+    powers = np.exp(scores - top)
+    total = powers.sum(axis=-1, keepdims=True)
+    out, dtype = (powers / total @ v).transpose(0, 2, 1, 3), inputs["qkv"].dtype
+    made = {"out": out, "log_sum_exp": (top + np.log(total))[..., 0]}
+    made["out_grad"] = draw.floats(out.shape)
+    return {**inputs, **{name: array.astype(dtype) for name, array in made.items()}}, attrs
+
+
 def proposed(draw: Draw) -> Drawn:
     """The shapes that the slots' comments write are those that the operator takes."""
     inputs = draw.propose()
@@ -96,4 +131,6 @@ SAMPLES = {
     "cpu.fold_batch_norm": fold_batch_norm,
     "cpu.gelu_fc": gelu_fc,
     "cpu.gelu_fc_grad": gelu_fc_grad,
+    "cpu.packed_attention": packed_attention,
+    "cpu.packed_attention_grad": packed_attention_grad,
 }

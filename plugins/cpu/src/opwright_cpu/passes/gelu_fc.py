@@ -1,4 +1,4 @@
-"""``fuse_gelu_fc``: what gelu returns is never stored where a fully connected layer is trained on it.
+"""``fuse_gelu_fc``: what gelu returns is never stored where a layer behind it is trained.
 
 The layer multiplies with blocks of rows that have gone through gelu, and so does the gradient of
 its weight, which needs them again. What goes back through gelu is made in the same sweep.

@@ -1,0 +1,157 @@
+"""``fuse_packed_attention``: heads are read where the layer before attention has written them.
+
+Attention wants its heads one after the other, layers write them side by side. What is split and
+transposed for it, and back again behind it and its gradient, is never copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from opwright.rewriting import (
+    Edit,
+    Graph,
+    LoweredOp,
+    Value,
+    input_of,
+    make_if_served,
+    output_of,
+    writer_of,
+)
+
+HEADS_APART = (0, 2, 1, 3)
+"""From [batch, time, heads, size] to [batch, heads, time, size], and back."""
+
+PARTS = ("q", "k", "v")
+
+
+def fuse_packed_attention(graph: Graph) -> None:
+    """Make ``cpu.packed_attention_grad``, then ``cpu.packed_attention``."""
+    if not graph.of_type("scaled_dot_product_attention"):
+        return
+    edit = graph.edit()
+    for gradient in graph.of_type("scaled_dot_product_attention_grad"):
+        _fuse_gradient(graph, edit, gradient)
+    edit.apply()
+    edit = graph.edit()
+    for attention in graph.of_type("scaled_dot_product_attention"):
+        _fuse_attention(graph, edit, attention)
+    edit.apply()
+
+
+def _fuse_attention(graph: Graph, edit: Edit, attention: LoweredOp) -> None:
+    before, out = _parts_of(attention), output_of(attention, "out")
+    behind = None if out is None else _transposed(graph, out)
+    if before is None or behind is None:
+        return
+    split, transposes = before
+    inputs = {"qkv": input_of(split, "x"), "mask": input_of(attention, "mask")}
+    outputs = {
+        "out": output_of(behind, "out"),
+        "log_sum_exp": output_of(attention, "log_sum_exp"),
+    }
+    made = _make(graph, "cpu.packed_attention", inputs, outputs, attention)
+    if made is not None:
+        edit.fuse([split, *transposes, attention, behind], [made])
+
+
+def _fuse_gradient(graph: Graph, edit: Edit, gradient: LoweredOp) -> None:
+    before, out = _parts_of(gradient), input_of(gradient, "out")
+    behind = None if out is None else _transposed(graph, out)
+    apart = writer_of(input_of(gradient, "out_grad"), "transpose")
+    joined = _joined_gradients(graph, gradient)
+    if before is None or behind is None or apart is None or joined is None:
+        return
+    if tuple(apart.attrs["axes"]) != HEADS_APART:
+        return
+    concat, transposes = joined
+    inputs = {
+        "qkv": input_of(before[0], "x"),
+        "mask": input_of(gradient, "mask"),
+        "out": output_of(behind, "out"),
+        "log_sum_exp": input_of(gradient, "log_sum_exp"),
+        "out_grad": input_of(apart, "x"),
+    }
+    outputs = {"qkv_grad": output_of(concat, "out")}
+    made = _make(graph, "cpu.packed_attention_grad", inputs, outputs, gradient)
+    if made is not None:
+        edit.fuse([apart, gradient, *transposes, concat], [made])
+
+
+Slots = Mapping[str, Value | None]
+
+
+def _make(
+    graph: Graph, op_type: str, inputs: Slots, outputs: Slots, like: LoweredOp
+) -> LoweredOp | None:
+    q = input_of(like, "q")
+    if q is None:
+        return None
+    attrs = {"heads": q.meta.shape[1], "causal": like.attrs["causal"]}
+    if like.attrs.get("scale") is not None:
+        attrs["scale"] = like.attrs["scale"]
+    return make_if_served(graph, op_type, inputs, outputs, attrs, like)
+
+
+def _own(value: Value | None) -> Value | None:
+    """Return the value that a view shows, or the value itself."""
+    return value if value is None else value.source or value
+
+
+def _parts_of(attention: LoweredOp) -> tuple[LoweredOp, list[LoweredOp]] | None:
+    """Return the operator that splits queries, keys and values, and those that transpose them."""
+    transposes, splits = [], set()
+    for place, slot in enumerate(PARTS):
+        transpose = writer_of(input_of(attention, slot), "transpose")
+        if transpose is None or tuple(transpose.attrs["axes"]) != HEADS_APART:
+            return None
+        part = input_of(transpose, "x")
+        split = writer_of(_own(part), "split")
+        if part is None or split is None or not _is_part(split, place, part):
+            return None
+        transposes.append(transpose)
+        splits.add(split)
+    return (splits.pop(), transposes) if len(splits) == 1 else None
+
+
+def _is_part(split: LoweredOp, place: int, part: Value) -> bool:
+    """Whether a value shows the heads of one of three equal parts of [batch, time, columns]."""
+    x, (parts,) = input_of(split, "x"), split.outputs
+    if x is None or len(x.meta.shape) != 3 or len(parts) != len(PARTS):
+        return False
+    if split.attrs["axis"] not in (2, -1) or parts[place] is not _own(part):
+        return False
+    batch, time, columns = x.meta.shape
+    shape = part.meta.shape
+    return len(shape) == 4 and shape[:2] == (batch, time) and 3 * shape[2] * shape[3] == columns
+
+
+def _transposed(graph: Graph, out: Value) -> LoweredOp | None:
+    """Return the operator that puts the heads of what attention returned side by side."""
+    for reader in graph.uses().readers(out):
+        if reader.type == "transpose" and tuple(reader.attrs["axes"]) == HEADS_APART:
+            return reader if input_of(reader, "x") is out else None
+    return None
+
+
+def _joined_gradients(
+    graph: Graph, gradient: LoweredOp
+) -> tuple[LoweredOp, list[LoweredOp]] | None:
+    """Return the operator that joins the three gradients, and those that transpose them."""
+    transposes: list[LoweredOp] = []
+    for slot in PARTS:
+        grad = output_of(gradient, f"{slot}_grad")
+        transpose = None if grad is None else _transposed(graph, grad)
+        if transpose is None:
+            return None
+        transposes.append(transpose)
+    wanted = [output_of(transpose, "out") for transpose in transposes]
+    if wanted[0] is None:
+        return None
+    for concat in graph.uses().readers(wanted[0]):
+        if concat.type != "concat" or concat.attrs["axis"] not in (2, -1):
+            continue
+        (joined,) = concat.inputs
+        if len(joined[0].meta.shape) == 3 and [_own(value) for value in joined] == wanted:
+            return concat, transposes
+    return None

@@ -1,0 +1,140 @@
+"""Attention reads its heads side by side with ``fuse_packed_attention``, and gives the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwright as ow
+import opwright_nn as nn
+from opwright_nn import layers
+
+PASSES = ["remove_identities", "fuse_packed_attention"]
+APART = [0, 2, 1, 3]
+
+
+class Step:
+    """A training step of one layer that attends to itself."""
+
+    def __init__(
+        self,
+        width: int = 24,
+        heads: int = 3,
+        *,
+        causal: bool = True,
+        masked: bool = False,
+        scale: float | None = None,
+        dtype: str = "float32",
+    ) -> None:
+        self.main, self.startup = ow.Program(), ow.Program()
+        self.width, self.dtype, self.masked = width, dtype, masked
+        with ow.program_guard(self.main, self.startup):
+            x = layers.data("x", shape=[None, None, width], dtype=dtype)
+            mask = layers.data("mask", shape=[None, 1, 1, None], dtype="bool") if masked else None
+            qkv = layers.fc(x, 3 * width, num_flatten_dims=2)
+            self.parts = ow.ops.split(qkv, axis=2, num=3)
+            q, k, v = (self._apart(part, heads) for part in self.parts)
+            attributes = {} if scale is None else {"scale": scale}
+            seen = ow.ops.scaled_dot_product_attention(
+                q, k=k, v=v, mask=mask, causal=causal, **attributes
+            )
+            seen = seen[0] if isinstance(seen, (list, tuple)) else seen
+            joined = ow.ops.reshape(ow.ops.transpose(seen, axes=APART), shape=[0, 0, width])
+            self.loss = layers.mean(ow.ops.square(layers.fc(joined, width, num_flatten_dims=2)))
+            nn.optimizer.SGD(0.5).minimize(self.loss)
+        self.network = ow.Network(self.main.global_block())
+
+    @staticmethod
+    def _apart(part: Any, heads: int) -> Any:
+        size = part.shape[2] // heads
+        return ow.ops.transpose(ow.ops.reshape(part, shape=[0, 0, heads, size]), axes=APART)
+
+    def run(
+        self, passes: list[str], batch: int, time: int, fetch: list[Any] | None = None
+    ) -> tuple[list[np.ndarray], Counter[str]]:
+        """Return fetches and parameters of three steps, and the kinds of operators."""
+        scope = ow.Scope()
+        ow.Network(self.startup.global_block()).run(scope)
+        rng = np.random.default_rng(time)
+        feed = {"x": rng.standard_normal((batch, time, self.width)).astype(self.dtype) * 3}
+        if self.masked:
+            feed["mask"] = rng.random((batch, 1, 1, time)) < 0.7
+        fetch = [self.loss, *(fetch or [])]
+        step = self.network.compile(feed=list(feed), fetch=fetch, scope=scope, passes=passes)
+        found = [np.array(array) for _ in range(3) for array in step(**feed)]
+        found += [scope.var(p.name).numpy() for p in self.main.parameters()]
+        return found, Counter(self.network.placement().types)
+
+
+def assert_same(
+    step: Step, batch: int, time: int, fetch: list[Any] | None = None, tolerance: float = 1e-4
+) -> Counter[str]:
+    fused, types = step.run(PASSES, batch, time, fetch)
+    plain, _ = step.run([], batch, time, fetch)
+    for got, wanted in zip(fused, plain, strict=True):
+        scale = float(np.abs(wanted).max(initial=0))
+        np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance / 50 * scale)
+    return types
+
+
+@pytest.fixture(params=[1, 2, 3])
+def n_threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = ow.get_num_threads()
+    ow.set_num_threads(request.param)
+    yield request.param
+    ow.set_num_threads(before)
+
+
+# Around blocks of queries and of keys, and vectors.
+@pytest.mark.parametrize("time", [2, 31, 64, 65, 130, 400])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_step_is_the_same_with_and_without_the_pass(time, causal, n_threads):
+    types = assert_same(Step(causal=causal), 2, time)
+    assert (types["cpu.packed_attention"], types["cpu.packed_attention_grad"]) == (1, 1)
+    assert types["transpose"] == types["split"] == types["concat"] == 0
+
+
+@pytest.mark.parametrize(
+    "options", [{"masked": True}, {"scale": 0.1}, {"dtype": "float64"}], ids=str
+)
+def test_a_mask_a_scale_and_float64_are_fused_too(options):
+    is_double = options.get("dtype") == "float64"
+    types = assert_same(Step(64, 2, **options), 3, 40, tolerance=1e-11 if is_double else 1e-4)
+    assert (types["cpu.packed_attention"], types["cpu.packed_attention_grad"]) == (1, 1)
+
+
+def test_one_row_has_nothing_to_be_transposed():
+    types = assert_same(Step(), 2, 1)
+    assert types["transpose"] == types["cpu.packed_attention"] == 0
+
+
+def test_an_empty_batch_is_fused_too():
+    types = Step().run(PASSES, 0, 5)[1]
+    assert types["cpu.packed_attention"] == 1
+
+
+def test_parts_that_are_fetched_are_still_made():
+    step = Step()
+    types = assert_same(step, 2, 20, [step.parts[1]])
+    assert (types["split"], types["cpu.packed_attention"]) == (1, 0)
+
+
+def test_parts_in_another_order_are_left_alone():
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        qkv = layers.data("qkv", shape=[2, 8, 24])
+        q, k, v = ow.ops.split(qkv, axis=2, num=3)
+        k, q, v = (Step._apart(part, 2) for part in (q, k, v))
+        seen = ow.ops.scaled_dot_product_attention(q, k=k, v=v)
+        seen = seen[0] if isinstance(seen, (list, tuple)) else seen
+        out = ow.ops.transpose(seen, axes=APART)
+    network = ow.Network(main.global_block())
+    feed = {"qkv": np.random.default_rng(0).standard_normal((2, 8, 24)).astype("float32")}
+    fused = network.compile(feed=["qkv"], fetch=[out], passes=PASSES)(**feed)[0]
+    assert Counter(network.placement().types)["cpu.packed_attention"] == 0
+    np.testing.assert_array_equal(
+        fused, network.compile(feed=["qkv"], fetch=[out], passes=[])(**feed)[0]
+    )
