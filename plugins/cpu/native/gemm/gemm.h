@@ -44,9 +44,12 @@ GemmFn<T> BestGemm();
 
 // Products with a b that lies in panels already: of `width` columns, or fewer in the last one, side
 // by side, so that b_row is n. n is a multiple of kPanelStep, alpha 1 and scratch not used.
+// `multiply` fetches the panel behind the one that it reads; `multiply_cached` is for one row, m 1,
+// and a b that lies in a cache: with so few sums to make fetching would take as long as they do.
 struct PanelGemm {
   int64_t width;
   GemmFn<float> multiply;
+  GemmFn<float> multiply_cached;
 };
 constexpr int64_t kPanelStep = 16;
 PanelGemm BestPanelGemm();

@@ -12,7 +12,7 @@ void GemmAvx2(const GemmCall<float>& call) { Gemm<float, 8, 6, 2>(call); }
 void GemmAvx2(const GemmCall<double>& call) { Gemm<double, 4, 6, 2>(call); }
 void GemmAvx2(const GemmCall<uint32_t>& call) { Gemm<uint32_t, 8, 6, 2>(call); }
 void GemmAvx2(const GemmCall<uint64_t>& call) { Gemm<uint64_t, 4, 6, 2>(call); }
-const PanelGemm kPanelGemmAvx2{16, &LaidPanel<float, 8, 6, 2>};
+const PanelGemm kPanelGemmAvx2{16, &LaidPanel<float, 8, 6, 2>, &CachedPanel<float, 8, 2>};
 void SumRunsAvx2(const RunSums& call) { SumRunsFrom<8, 6>(call, 0); }
 
 }  // namespace opwright_cpu

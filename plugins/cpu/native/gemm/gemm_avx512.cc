@@ -12,7 +12,7 @@ void GemmAvx512(const GemmCall<float>& call) { Gemm<float, 16, 8, 3>(call); }
 void GemmAvx512(const GemmCall<double>& call) { Gemm<double, 8, 8, 3>(call); }
 void GemmAvx512(const GemmCall<uint32_t>& call) { Gemm<uint32_t, 16, 8, 3>(call); }
 void GemmAvx512(const GemmCall<uint64_t>& call) { Gemm<uint64_t, 8, 8, 3>(call); }
-const PanelGemm kPanelGemmAvx512{64, &LaidPanel<float, 16, 6, 4>};
+const PanelGemm kPanelGemmAvx512{64, &LaidPanel<float, 16, 6, 4>, &CachedPanel<float, 16, 4>};
 void SumRunsAvx512(const RunSums& call) { SumRunsFrom<16, 7>(call, 0); }
 
 }  // namespace opwright_cpu

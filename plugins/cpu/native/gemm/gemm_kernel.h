@@ -88,6 +88,16 @@ void LaidPanel(const GemmCall<T>& call) {
   }
 }
 
+// The one row of a panel that lies in a cache.
+template <typename T, int kLanes, int kVectors>
+void CachedPanel(const GemmCall<T>& call) {
+  if (call.n == kLanes * kVectors) {
+    Tile<T, kLanes, 1, kVectors, false>(call, call.a, call.b, call.b_row, call.c, call.ldc);
+  } else if constexpr (kVectors > 1) {
+    CachedPanel<T, kLanes, kVectors - 1>(call);
+  }
+}
+
 // Writes the transposed of four by four numbers: column i of `from` becomes row i of `to`.
 template <typename T>
 OPWRIGHT_CPU_TILE void TransposeFour(const T* from, int64_t ld_from, T* to, int64_t ld_to) {

@@ -31,6 +31,10 @@ void PanelProduct::Make(const MatrixShape& shape, int32_t n_threads) {
   const int64_t by_rows = ((tiles + threads - 1) / threads * kRowStep + kReading) * size.n;
   by_rows_ = by_rows < by_columns;
   if (by_rows_) width_ = product_.width;
+  evens_ = n_threads_ == 1 && width_ > 2 * kPanelStep;
+  constexpr uint64_t kCachedBytes = 1
+                                    << 20;  // of a second cache: read for each row, it is in there
+  is_cached_ = size.m == 1 && packed_bytes() <= kCachedBytes;
 }
 
 // Of one thread.
@@ -56,8 +60,9 @@ uint64_t PanelProduct::packed_bytes() const {
 
 void PanelProduct::Pack(const float* y, void* packed) const {
   auto* to = static_cast<float*>(packed);
-  for (int64_t column = 0; column < size_.n; column += width_) {
-    const int64_t width = WidthOf(column), padded = WholeSteps(width);
+  for (int64_t column = 0, width; column < size_.n; column += width) {
+    width = WidthOf(column);
+    const int64_t padded = WholeSteps(width);
     for (int64_t p = 0; p < size_.k; ++p, to += padded) {
       const float* from = y + p * y_strides_[0] + column * y_strides_[1];
       for (int64_t j = 0; j < width; ++j) to[j] = from[j * y_strides_[1]];
@@ -77,10 +82,10 @@ void PanelProduct::Multiply(const float* x, const float* packed, int64_t row, in
   const int64_t ld = is_whole ? size_.n : padded;
   const float* panel = packed + column * size_.k;
   const int64_t depth = end - row > kRowStep ? kDepth : size_.k;
+  const GemmFn<float> multiply = is_cached_ ? product_.multiply_cached : product_.multiply;
   for (int64_t done = 0; done < size_.k; done += depth) {
-    product_.multiply({end - row, padded, std::min(depth, size_.k - done), x + row * x_row_ + done,
-                       x_row_, 1, panel + done * padded, padded, 1, to, ld, 1.0f,
-                       done == 0 ? 0.0f : 1.0f, nullptr});
+    multiply({end - row, padded, std::min(depth, size_.k - done), x + row * x_row_ + done, x_row_,
+              1, panel + done * padded, padded, 1, to, ld, 1.0f, done == 0 ? 0.0f : 1.0f, nullptr});
   }
   if (is_whole) return;
   for (int64_t i = 0; i < end - row; ++i) {

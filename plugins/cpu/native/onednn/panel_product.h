@@ -32,8 +32,8 @@ class PanelProduct {
           PartOf(by_rows_ ? size_.m : size_.n, by_rows_ ? kRowStep : width_, thread, n_threads);
       for (int64_t row = rows.begin; row < rows.end; row += kRowsAtOnce) {
         const int64_t end = row + kRowsAtOnce < rows.end ? row + kRowsAtOnce : rows.end;
-        for (int64_t column = columns.begin; column < columns.end; column += width_) {
-          const int64_t width = WidthOf(column);
+        for (int64_t column = columns.begin, width; column < columns.end; column += width) {
+          width = WidthOf(column);
           Multiply(x, static_cast<const float*>(packed), row, end, column, width, out);
           for (int64_t i = row; i < end; ++i) finish(i, column, width);
         }
@@ -45,9 +45,13 @@ class PanelProduct {
   static constexpr int64_t kRowStep = 6;       // rows of a tile
   static constexpr int64_t kRowsAtOnce = 126;  // that stay in the second cache beside a panel
 
+  // The last panel but one is narrower where the last would have a single vector, whose sums wait
+  // for each other.
   int64_t WidthOf(int64_t column) const {
     const int64_t left = size_.n - column;
-    return left < width_ ? left : width_;
+    if (left <= width_) return left;
+    const bool is_lone = evens_ && left <= width_ + kPanelStep;
+    return is_lone ? width_ - kPanelStep : width_;
   }
   int64_t MostColumns(int64_t width) const;
   int64_t FindWidth() const;
@@ -61,6 +65,8 @@ class PanelProduct {
   int64_t width_ = 0;  // of a panel, at most that of product_
   int32_t n_threads_ = 1;
   bool by_rows_ = false;
+  bool evens_ = false;      // threads share panels by whole widths only
+  bool is_cached_ = false;  // and has one row
 };
 
 }  // namespace opwright_cpu
