@@ -64,7 +64,7 @@ struct AttentionKernelOf {
 
  private:
   // Queries so few that to transpose the keys would take as long as to multiply with them.
-  static constexpr int64_t kFewQueries = 3;
+  static constexpr int64_t kFewest = 3;
   // Where, in a thread's memory, items that were widened begin, behind the scores.
   static constexpr int64_t kWidened = kGemmScratch + kQueryBlock * (kKeyBlock + 3);
 
@@ -138,7 +138,7 @@ struct AttentionKernelOf {
       const auto fetch = [&](uint32_t slot, const RowLayout& layout, int64_t at, int64_t n,
                              int64_t columns) {
         const auto* items = static_cast<const T*>(ctx.input(slot).raw());
-        FetchRows(Rows<const T>{items + layout.At(at, 0), layout.row_stride}, n, columns);
+        FetchRows<false>(Rows<const T>{items + layout.At(at, 0), layout.row_stride}, n, columns);
       };
       const int64_t keys = std::min(s.keys, kQueryBlock);
       fetch(Slots::kQ, s.q_rows, unit, std::min(s.queries, s.query_block), s.size);
@@ -150,7 +150,7 @@ struct AttentionKernelOf {
     void Score(int64_t unit, Rows<const T> q, int64_t rows, int64_t key, int64_t n, T* scores) {
       const AttentionShape& s = kernel->shape_;
       const int64_t group = unit / s.share;
-      if (s.queries <= kFewQueries) {
+      if (s.queries <= kFewest) {
         const Rows<const T> k = Load(Slots::kK, s.k_rows, group, key, n, widened_keys());
         for (int64_t i = 0; i < rows; ++i) {
           const Rows<const T> query{q.data + i * q.stride, 0};

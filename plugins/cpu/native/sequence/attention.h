@@ -20,9 +20,10 @@ namespace opwright_cpu {
 constexpr int64_t kQueryBlock = 64;
 constexpr int64_t kKeyBlock = 384;
 
-// Queries that see few keys are taken in blocks of half the rows: under a causal mask a block
-// multiplies with the keys that its last row sees, and half of these products are for nothing.
+// Queries that see few keys are taken in blocks of few rows: under a causal mask a block multiplies
+// with the keys that its last row sees, and half of what is beyond the diagonal is for nothing.
 constexpr int64_t kFewKeys = 128;
+constexpr int64_t kFewQueries = 16;
 
 // Keys in whole vectors of any width.
 constexpr int64_t RoundUpKeys(int64_t keys) { return (keys + 15) / 16 * 16; }
@@ -178,26 +179,20 @@ struct Rows {
   int64_t stride;
 };
 
-// Fetches rows that are read soon: rows of few numbers, far apart, no processor fetches by itself.
-template <typename T>
-void FetchRows(Rows<const T> rows, int64_t n, int64_t columns) {
+// Fetches rows that are read, or written, soon: rows of few numbers, far apart, no processor
+// fetches by itself.
+template <bool kToWrite, typename T>
+void FetchRows(Rows<T> rows, int64_t n, int64_t columns) {
   constexpr int64_t kLine = 64 / int64_t{sizeof(T)};
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = 0; j < columns; j += kLine) {
-      __builtin_prefetch(rows.data + i * rows.stride + j, 0, 2);
+      __builtin_prefetch(rows.data + i * rows.stride + j, kToWrite ? 1 : 0, 2);
     }
   }
 }
 
 template <typename T>
-void CopyRows(Rows<const T> from, int64_t n, int64_t columns, Rows<T> to) {
-  for (int64_t i = 0; i < n; ++i) {
-    const T* source = from.data + i * from.stride;
-    T* target = to.data + i * to.stride;
-#pragma omp simd
-    for (int64_t j = 0; j < columns; ++j) target[j] = source[j];  // a call would take longer
-  }
-}
+void CopyRows(Rows<const T> from, int64_t n, int64_t columns, Rows<T> to);
 
 // Multiplies rows of `columns` numbers by the factors.
 template <typename T>

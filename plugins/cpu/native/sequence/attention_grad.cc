@@ -130,6 +130,11 @@ struct AttentionGradKernelOf {
                own_k_,  own_grad_, memory,     memory + q_items, memory + q_items + k_items};
     }
     void Gather(int64_t unit) const {
+      const int64_t queries = std::min(s_.queries, kQueryBlock);
+      const int64_t keys = std::min(s_.keys, kQueryBlock);
+      FetchRows<true>(At(q_grad_, s_.q_rows, unit, 0), queries, s_.size);
+      FetchRows<true>(At(k_grad_, s_.k_rows, unit, 0), keys, s_.size);
+      FetchRows<true>(At(v_grad_, s_.v_rows, unit, 0), keys, s_.columns);
       CopyRows(At(q_, s_.q_rows, unit, 0), s_.queries, s_.size, Rows<T>{own_q_, s_.size});
       CopyRows(At(k_, s_.k_rows, unit, 0), s_.keys, s_.size, Rows<T>{own_k_, s_.size});
       CopyRows(At(grad_, s_.out_rows, unit, 0), s_.queries, s_.columns,
@@ -150,11 +155,11 @@ struct AttentionGradKernelOf {
       if (unit >= s_.units) return;
       const int64_t keys = std::min(s_.keys, kQueryBlock);
       const int64_t queries = std::min(s_.queries, kQueryBlock);
-      FetchRows(At(k_, s_.k_rows, group, 0), keys, s_.size);
-      FetchRows(At(v_, s_.v_rows, group, 0), keys, s_.columns);
-      FetchRows(At(out_, s_.out_rows, unit, 0), queries, s_.columns);
-      FetchRows(At(grad_, s_.out_rows, unit, 0), queries, s_.columns);
-      FetchRows(At(q_, s_.q_rows, unit, 0), queries, s_.size);
+      FetchRows<false>(At(k_, s_.k_rows, group, 0), keys, s_.size);
+      FetchRows<false>(At(v_, s_.v_rows, group, 0), keys, s_.columns);
+      FetchRows<false>(At(out_, s_.out_rows, unit, 0), queries, s_.columns);
+      FetchRows<false>(At(grad_, s_.out_rows, unit, 0), queries, s_.columns);
+      FetchRows<false>(At(q_, s_.q_rows, unit, 0), queries, s_.size);
     }
 
     // The blocks of queries from the last one on, which sees all keys that any of them sees: it is

@@ -27,7 +27,7 @@ AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta&
   shape.size = dims[rank - 1];
   shape.keys = k.dim(-2);
   shape.columns = v.dim(-1);
-  if (causal && shape.keys <= kFewKeys) shape.query_block = kQueryBlock / 2;
+  if (causal && shape.keys <= kFewKeys) shape.query_block = kFewQueries;
   shape.units = 1;
   for (size_t i = 0; i + 2 < rank; ++i) shape.units *= dims[i];
   if (rank > 2 && k.dim(-3) > 0) shape.share = dims[rank - 3] / k.dim(-3);
@@ -44,7 +44,7 @@ AttentionShape MakePackedShape(const opwright::Meta& qkv, int64_t heads, bool ca
   shape.units = qkv.dim(0) * heads;
   shape.queries = shape.keys = time;
   shape.size = shape.columns = width / heads;
-  if (causal && time <= kFewKeys) shape.query_block = kQueryBlock / 2;
+  if (causal && time <= kFewKeys) shape.query_block = kFewQueries;
   shape.q_rows = {heads, time * 3 * width, shape.size, 3 * width, 0};
   shape.k_rows = shape.v_rows = shape.q_rows;
   shape.k_rows.first = width;
@@ -105,13 +105,58 @@ OPWRIGHT_CPU_INLINE int64_t MaskRow(const ScoreBlock<T>& block, int64_t row, T* 
   return n;
 }
 
-// Masks the keys behind the n that a row sees, up to a multiple of the widest vector, and returns
-// where that ends: a loop up to there has no rest that would run key by key.
+// Rows are worked on in groups of as many keys as the widest vector has: whole ones, the keys
+// behind the n that a row sees being -inf. Nothing runs key by key, and no single keys are stored
+// that loads of vectors would wait for.
+constexpr int32_t kGroup = 16;
+
+// The sum, or the greatest, of a group, by halves: one after the other each would wait for the
+// last.
+template <typename T, typename Join>
+OPWRIGHT_CPU_INLINE T JoinGroup(const T* group, const Join& join) {
+  T halves[kGroup / 2];
+#pragma omp simd
+  for (int32_t i = 0; i < 8; ++i) halves[i] = join(group[i], group[i + 8]);
+  for (int32_t i = 0; i < 4; ++i) halves[i] = join(halves[i], halves[i + 4]);
+  return join(join(halves[0], halves[2]), join(halves[1], halves[3]));
+}
+
 template <typename T>
-OPWRIGHT_CPU_INLINE int64_t FillVector(int64_t n, T* scores) {
-  const int64_t end = RoundUpKeys(n);
-  for (int64_t j = n; j < end; ++j) scores[j] = -std::numeric_limits<T>::infinity();
-  return end;
+OPWRIGHT_CPU_INLINE T Greatest(const T* scores, int32_t n, T least) {
+  alignas(64) T greatest[kGroup];
+  for (int32_t i = 0; i < kGroup; ++i) greatest[i] = least;
+  for (int32_t j = 0; j < n; j += kGroup) {
+#pragma omp simd
+    for (int32_t i = 0; i < kGroup; ++i) {
+      const T score = scores[j + i];
+      const T seen = j + i < n ? score : least;
+      greatest[i] = seen > greatest[i] ? seen : greatest[i];
+    }
+  }
+  return JoinGroup(greatest, [](T x, T y) { return x > y ? x : y; });
+}
+
+// scores = exp(min(score - shift, 0)), and their sum.
+template <typename T>
+OPWRIGHT_CPU_INLINE T Exponentiate(T* scores, int32_t n, T shift) {
+  constexpr T kNever = -std::numeric_limits<T>::infinity();
+  alignas(64) T sums[kGroup] = {};
+  for (int32_t j = 0; j < n; j += kGroup) {
+#pragma omp simd
+    for (int32_t i = 0; i < kGroup; ++i) {
+      const T below = scores[j + i] - shift;
+      const T seen = j + i < n ? below : kNever;
+      const T power = opwright::functors::ExpNonPositive(seen > T(0) ? T(0) : seen);
+      scores[j + i] = power;
+      sums[i] += power;
+    }
+  }
+  return JoinGroup(sums, [](T x, T y) { return x + y; });
+}
+
+template <typename T>
+OPWRIGHT_CPU_INLINE void FillZero(int64_t begin, int64_t end, T* scores) {
+  for (int64_t j = begin; j < end; ++j) scores[j] = 0;
 }
 
 }  // namespace
@@ -122,40 +167,27 @@ OPWRIGHT_CPU_CLONES void ExponentiateRows(const ScoreBlock<T>& block, T* maximum
   constexpr T kNever = -std::numeric_limits<T>::infinity();
   for (int64_t row = 0; row < block.rows; ++row) {
     T* scores = block.scores + row * block.stride;
-    const int64_t n = FillVector(MaskRow(block, row, scores), scores);
-    T highest = kNever;
-#pragma omp simd reduction(max : highest)
-    for (int64_t j = 0; j < n; ++j) highest = scores[j] > highest ? scores[j] : highest;
-    highest = maximum[row] > highest ? maximum[row] : highest;
+    const auto n = static_cast<int32_t>(MaskRow(block, row, scores));
+    const T highest = Greatest(scores, n, maximum[row]);
     const T shift = highest == kNever ? T(0) : highest;  // nothing is seen yet
-    T sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < n; ++j) {
-      scores[j] = opwright::functors::ExpNonPositive(scores[j] - shift);
-      sum += scores[j];
-    }
-    for (int64_t j = n; j < block.n; ++j) scores[j] = 0;
-    factor[row] = opwright::functors::ExpNonPositive(maximum[row] - shift);
+    const T sum = Exponentiate(scores, n, shift);
+    FillZero(RoundUpKeys(n), block.n, scores);
+    const bool is_first = maximum[row] == kNever;
+    factor[row] = is_first ? T(0) : opwright::functors::ExpNonPositive(maximum[row] - shift);
     total[row] = total[row] * factor[row] + sum;
     maximum[row] = highest;
   }
 }
 
+// Scores that are added up in another order may lie above the shift, by much if they are huge.
 template <typename T>
 OPWRIGHT_CPU_CLONES void WeightRows(const ScoreBlock<T>& block, const T* log_sum_exp) {
   constexpr T kNever = -std::numeric_limits<T>::infinity();
   for (int64_t row = 0; row < block.rows; ++row) {
     T* scores = block.scores + row * block.stride;
-    const int64_t n = FillVector(MaskRow(block, row, scores), scores);
-    const T shift = log_sum_exp[row] == kNever ? T(0) : log_sum_exp[row];
-#pragma omp simd
-    for (int64_t j = 0; j < n; ++j) {
-      // Scores that are added up in another order may lie above the shift, by much if they are
-      // huge.
-      const T below = scores[j] - shift;
-      scores[j] = opwright::functors::ExpNonPositive(below > T(0) ? T(0) : below);
-    }
-    for (int64_t j = n; j < block.n; ++j) scores[j] = 0;
+    const auto n = static_cast<int32_t>(MaskRow(block, row, scores));
+    Exponentiate(scores, n, log_sum_exp[row] == kNever ? T(0) : log_sum_exp[row]);
+    FillZero(RoundUpKeys(n), block.n, scores);
   }
 }
 
@@ -168,6 +200,16 @@ OPWRIGHT_CPU_CLONES void ScoreGradRows(const ScoreBlock<T>& weights, const T* me
     const T mean = means[row];
 #pragma omp simd
     for (int64_t j = 0; j < weights.n; ++j) grad[j] = weight[j] * (grad[j] - mean) * scale;
+  }
+}
+
+template <typename T>
+OPWRIGHT_CPU_CLONES void CopyRows(Rows<const T> from, int64_t n, int64_t columns, Rows<T> to) {
+  for (int64_t i = 0; i < n; ++i) {
+    const T* __restrict source = from.data + i * from.stride;
+    T* __restrict target = to.data + i * to.stride;
+#pragma omp simd
+    for (int64_t j = 0; j < columns; ++j) target[j] = source[j];  // a call would take longer
   }
 }
 
@@ -239,6 +281,7 @@ void TransposeRows(Rows<const T> from, int64_t rows, int64_t columns, Rows<T> to
   template void ExponentiateRows(const ScoreBlock<T>&, T*, T*, T*);             \
   template void WeightRows(const ScoreBlock<T>&, const T*);                     \
   template void ScoreGradRows(const ScoreBlock<T>&, const T*, T, T*);           \
+  template void CopyRows(Rows<const T>, int64_t, int64_t, Rows<T>);             \
   template void ScaleRows(const T*, int64_t, int64_t, Rows<T>);                 \
   template void DotRows(Rows<const T>, Rows<const T>, int64_t, int64_t, T, T*); \
   template void TransposeRows(Rows<const T>, int64_t, int64_t, Rows<T>);
