@@ -110,48 +110,54 @@ OPWRIGHT_CPU_INLINE int64_t MaskRow(const ScoreBlock<T>& block, int64_t row, T* 
 // that loads of vectors would wait for.
 constexpr int32_t kGroup = 16;
 
-// The sum, or the greatest, of a group, by halves: one after the other each would wait for the
-// last.
-template <typename T, typename Join>
-OPWRIGHT_CPU_INLINE T JoinGroup(const T* group, const Join& join) {
+// By halves: one after the other each sum would wait for the last.
+template <typename T>
+OPWRIGHT_CPU_INLINE T SumOf(const T* group) {
   T halves[kGroup / 2];
 #pragma omp simd
-  for (int32_t i = 0; i < 8; ++i) halves[i] = join(group[i], group[i + 8]);
-  for (int32_t i = 0; i < 4; ++i) halves[i] = join(halves[i], halves[i + 4]);
-  return join(join(halves[0], halves[2]), join(halves[1], halves[3]));
+  for (int32_t i = 0; i < 8; ++i) halves[i] = group[i] + group[i + 8];
+  for (int32_t i = 0; i < 4; ++i) halves[i] += halves[i + 4];
+  return (halves[0] + halves[2]) + (halves[1] + halves[3]);
 }
 
 template <typename T>
 OPWRIGHT_CPU_INLINE T Greatest(const T* scores, int32_t n, T least) {
-  alignas(64) T greatest[kGroup];
-  for (int32_t i = 0; i < kGroup; ++i) greatest[i] = least;
-  for (int32_t j = 0; j < n; j += kGroup) {
-#pragma omp simd
-    for (int32_t i = 0; i < kGroup; ++i) {
-      const T score = scores[j + i];
-      const T seen = j + i < n ? score : least;
-      greatest[i] = seen > greatest[i] ? seen : greatest[i];
-    }
+  const int32_t whole = n / kGroup * kGroup;
+  T greatest = least;
+#pragma omp simd reduction(max : greatest)
+  for (int32_t j = 0; j < whole; ++j) greatest = scores[j] > greatest ? scores[j] : greatest;
+  if (whole == n) return greatest;
+#pragma omp simd reduction(max : greatest)
+  for (int32_t i = 0; i < kGroup; ++i) {
+    const T score = scores[whole + i];
+    const T seen = whole + i < n ? score : least;
+    greatest = seen > greatest ? seen : greatest;
   }
-  return JoinGroup(greatest, [](T x, T y) { return x > y ? x : y; });
+  return greatest;
 }
 
-// scores = exp(min(score - shift, 0)), and their sum.
+// scores = exp(min(score - shift, 0)) of one group, added to the sums; 0 from key n on.
+template <typename T>
+OPWRIGHT_CPU_INLINE void ExponentiateGroup(T* scores, int32_t n, T shift, T* sums) {
+  constexpr T kNever = -std::numeric_limits<T>::infinity();
+#pragma omp simd
+  for (int32_t i = 0; i < kGroup; ++i) {
+    const T below = scores[i] - shift;
+    const T seen = i < n ? below : kNever;
+    const T power = opwright::functors::ExpNonPositive(seen > T(0) ? T(0) : seen);
+    scores[i] = power;
+    sums[i] += power;
+  }
+}
+
+// Returns the sum.
 template <typename T>
 OPWRIGHT_CPU_INLINE T Exponentiate(T* scores, int32_t n, T shift) {
-  constexpr T kNever = -std::numeric_limits<T>::infinity();
   alignas(64) T sums[kGroup] = {};
-  for (int32_t j = 0; j < n; j += kGroup) {
-#pragma omp simd
-    for (int32_t i = 0; i < kGroup; ++i) {
-      const T below = scores[j + i] - shift;
-      const T seen = j + i < n ? below : kNever;
-      const T power = opwright::functors::ExpNonPositive(seen > T(0) ? T(0) : seen);
-      scores[j + i] = power;
-      sums[i] += power;
-    }
-  }
-  return JoinGroup(sums, [](T x, T y) { return x + y; });
+  int32_t j = 0;
+  for (; j + kGroup <= n; j += kGroup) ExponentiateGroup(scores + j, kGroup, shift, sums);
+  if (j < n) ExponentiateGroup(scores + j, n - j, shift, sums);
+  return SumOf(sums);
 }
 
 template <typename T>
