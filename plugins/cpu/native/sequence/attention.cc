@@ -43,8 +43,7 @@ struct AttentionKernelOf {
     threads_ = static_cast<int32_t>(std::max<int64_t>(1, std::min<int64_t>(most, ctx.n_threads())));
     thread_items_ = kWidened + (kIsHalf ? kQueryBlock * (shape_.size + shape_.columns) : 0) +
                     (kIsHalf ? kKeyBlock * std::max(shape_.size, shape_.columns) : 0) +
-                    shape_.size * shape_.keys +
-                    (Slots::kIsPacked ? shape_.keys * shape_.columns : 0);
+                    shape_.size * shape_.keys;
     ctx.SetWorkspace(static_cast<uint64_t>(threads_ * thread_items_) * sizeof(T));
     ctx.SetEstimate(static_cast<uint64_t>(100 + work / (32 * threads_)));
     return opwright::Status::Ok();
@@ -74,7 +73,6 @@ struct AttentionKernelOf {
     const opwright::RunContext& ctx;
     T* memory;
     int64_t transposed_unit = -1;
-    int64_t copied_unit = -1;  // whose values lie side by side in memory of the thread
 
     // Rows of an argument. Items of 16 bits are widened into `to`: only plain slots have them,
     // whose rows follow each other.
@@ -111,7 +109,6 @@ struct AttentionKernelOf {
       Rows<T> out{sums(), s.out_rows.row_stride};
       if constexpr (!kIsHalf) out.data = items;
       const Rows<const T> q = Load(Slots::kQ, s.q_rows, unit, query, rows, queries());
-      if (query + rows == s.queries) FetchUnit(unit + 1);
       std::fill(maximum, maximum + rows, -std::numeric_limits<T>::infinity());
       std::fill(total, total + rows, T(0));
       const int64_t keys = kernel->causal_ ? std::min(s.keys, query + rows) : s.keys;
@@ -129,21 +126,6 @@ struct AttentionKernelOf {
       }
       Finish(first, rows, keys, maximum, total, out);
       if constexpr (kIsHalf) kernel->half_.narrow(out.data, items, rows * s.columns);
-    }
-
-    // The first blocks of what a unit reads, while the one before is worked on.
-    void FetchUnit(int64_t unit) const {
-      const AttentionShape& s = kernel->shape_;
-      if (kIsHalf || unit >= s.units) return;
-      const auto fetch = [&](uint32_t slot, const RowLayout& layout, int64_t at, int64_t n,
-                             int64_t columns) {
-        const auto* items = static_cast<const T*>(ctx.input(slot).raw());
-        FetchRows<false>(Rows<const T>{items + layout.At(at, 0), layout.row_stride}, n, columns);
-      };
-      const int64_t keys = std::min(s.keys, kQueryBlock);
-      fetch(Slots::kQ, s.q_rows, unit, std::min(s.queries, s.query_block), s.size);
-      fetch(Slots::kK, s.k_rows, unit / s.share, keys, s.size);
-      fetch(Slots::kV, s.v_rows, unit / s.share, keys, s.columns);
     }
 
     // scores = scale * q k^T.
@@ -171,24 +153,10 @@ struct AttentionKernelOf {
                      s.ScoreStride(), kernel->scale_, T(0), memory});
     }
 
-    // Rows that lie far apart share few sets of the first cache: packed ones are copied for a unit.
-    Rows<const T> Values(int64_t group, int64_t key, int64_t n) {
-      const AttentionShape& s = kernel->shape_;
-      if constexpr (!Slots::kIsPacked) {
-        return Load(Slots::kV, s.v_rows, group, key, n, widened_keys());
-      }
-      const Rows<T> copy{transposed_keys() + s.size * s.keys, s.columns};
-      if (copied_unit != group) {
-        CopyRows(Load(Slots::kV, s.v_rows, group, 0, s.keys, nullptr), s.keys, s.columns, copy);
-        copied_unit = group;
-      }
-      return {copy.data + key * copy.stride, copy.stride};
-    }
-
     void AddValues(int64_t unit, int64_t rows, int64_t key, int64_t n, const T* weights,
                    Rows<T> out) {
       const AttentionShape& s = kernel->shape_;
-      const Rows<const T> v = Values(unit / s.share, key, n);
+      const Rows<const T> v = Load(Slots::kV, s.v_rows, unit / s.share, key, n, widened_keys());
       kernel->gemm_({rows, s.columns, n, weights, s.ScoreStride(), 1, v.data, v.stride, 1, out.data,
                      out.stride, T(1), key == 0 ? T(0) : T(1), memory});
     }

@@ -70,7 +70,6 @@ AttentionShape MakePackedShape(const opwright::Meta& qkv, int64_t heads, bool ca
 // Which inputs are what, for each of the two operators; the mask may be absent.
 struct PlainSlots {
   using Attrs = AttentionAttrs;
-  static constexpr bool kIsPacked = false;
   static constexpr uint32_t kQ = 0, kK = 1, kV = 2, kMask = 3;
   static AttentionShape ShapeOf(const opwright::PrepareContext& ctx, const Attrs& attrs) {
     return MakeAttentionShape(ctx.input(kQ), ctx.input(kK), ctx.input(kV), attrs.causal);
@@ -78,7 +77,6 @@ struct PlainSlots {
 };
 struct PackedSlots {
   using Attrs = PackedAttentionAttrs;
-  static constexpr bool kIsPacked = true;
   static constexpr uint32_t kQ = 0, kK = 0, kV = 0, kMask = 1;
   static AttentionShape ShapeOf(const opwright::PrepareContext& ctx, const Attrs& attrs) {
     return MakePackedShape(ctx.input(kQ), attrs.heads, attrs.causal);
@@ -178,21 +176,6 @@ struct Rows {
   T* data;
   int64_t stride;
 };
-
-// Fetches rows that are read, or written, soon: rows of few numbers, far apart, no processor
-// fetches by itself.
-template <bool kToWrite, typename T>
-void FetchRows(Rows<T> rows, int64_t n, int64_t columns) {
-  constexpr int64_t kLine = 64 / int64_t{sizeof(T)};
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t j = 0; j < columns; j += kLine) {
-      __builtin_prefetch(rows.data + i * rows.stride + j, kToWrite ? 1 : 0, 2);
-    }
-  }
-}
-
-template <typename T>
-void CopyRows(Rows<const T> from, int64_t n, int64_t columns, Rows<T> to);
 
 // Multiplies rows of `columns` numbers by the factors.
 template <typename T>

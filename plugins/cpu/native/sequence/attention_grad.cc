@@ -33,11 +33,8 @@ struct AttentionGradKernelOf {
     const int64_t groups = shape_.units / std::max<int64_t>(shape_.share, 1);
     threads_ =
         static_cast<int32_t>(std::max<int64_t>(1, std::min<int64_t>(groups, ctx.n_threads())));
-    const int64_t key_items = shape_.keys * (shape_.size + shape_.columns);
-    const int64_t query_items = shape_.queries * (2 * shape_.size + shape_.columns);
-    thread_items_ =
-        kGemmScratch + 2 * kQueryBlock * kKeyBlock + shape_.share * shape_.queries + key_items;
-    if (Slots::kIsPacked) thread_items_ += key_items + shape_.keys * shape_.size + query_items;
+    thread_items_ = kGemmScratch + 2 * kQueryBlock * kKeyBlock + shape_.share * shape_.queries +
+                    shape_.keys * (shape_.size + shape_.columns);
     ctx.SetWorkspace(static_cast<uint64_t>(threads_ * thread_items_) * sizeof(T));
     const int64_t work = shape_.Multiplications();
     ctx.SetEstimate(static_cast<uint64_t>(100 + 5 * work / (64 * threads_)));
@@ -82,9 +79,6 @@ struct AttentionGradKernelOf {
           *grads[i] = ctx.output(kGradSlots[i]).template data<T>();
         }
       }
-      near_ = {s_.q_rows, s_.k_rows, s_.v_rows, s_.out_rows, q_,
-               k_,        grad_,     q_grad_,   k_grad_,     v_grad_};
-      if constexpr (Slots::kIsPacked) UseOwnMemory(values_ + s_.keys * s_.columns);
     }
 
     // One after the other the units that share keys and values, whose gradients are added up.
@@ -95,10 +89,8 @@ struct AttentionGradKernelOf {
         const int64_t unit = group * s_.share + shared;
         DotRows(At(out_, s_.out_rows, unit, 0), At(grad_, s_.out_rows, unit, 0), s_.queries,
                 s_.columns, T(1), means_ + shared * s_.queries);
-        if (s_.keys == 0) FillZero(near_.q_grad, near_.q_rows, unit, 0, s_.queries, s_.size);
+        if (s_.keys == 0) FillZero(q_grad_, s_.q_rows, unit, 0, s_.queries, s_.size);
       }
-      FetchUnit(group + 1);
-      if constexpr (Slots::kIsPacked) Gather(group);
       for (int64_t key = 0; key < s_.keys; key += kKeyBlock) {
         const int64_t n = std::min(kKeyBlock, s_.keys - key);
         const int64_t seen = kernel_->causal_ ? std::clamp<int64_t>(s_.queries - key, 0, n) : n;
@@ -106,62 +98,9 @@ struct AttentionGradKernelOf {
         // Keys that no query sees.
         FillKeys(group, key + seen, n - seen);
       }
-      if constexpr (Slots::kIsPacked) Scatter(group);
     }
 
    private:
-    // What blocks read and write: the tensors, or memory of the thread.
-    struct Near {
-      RowLayout q_rows, k_rows, v_rows, grad_rows;
-      const T *q, *k, *grad;
-      T *q_grad, *k_grad, *v_grad;
-    };
-
-    // All units lie in the same place, one after the other.
-    void UseOwnMemory(T* memory) {
-      T** const reads[] = {&own_q_, &own_k_, &own_grad_};
-      const int64_t q_items = s_.queries * s_.size, k_items = s_.keys * s_.size;
-      const int64_t read_items[] = {q_items, k_items, s_.queries * s_.columns};
-      for (int i = 0; i < 3; ++i, memory += read_items[i - 1]) *reads[i] = memory;
-      RowLayout of_size, of_columns;
-      of_size.row_stride = s_.size;
-      of_columns.row_stride = s_.columns;
-      near_ = {of_size, of_size,   of_columns, of_columns,       own_q_,
-               own_k_,  own_grad_, memory,     memory + q_items, memory + q_items + k_items};
-    }
-    void Gather(int64_t unit) const {
-      const int64_t queries = std::min(s_.queries, kQueryBlock);
-      const int64_t keys = std::min(s_.keys, kQueryBlock);
-      FetchRows<true>(At(q_grad_, s_.q_rows, unit, 0), queries, s_.size);
-      FetchRows<true>(At(k_grad_, s_.k_rows, unit, 0), keys, s_.size);
-      FetchRows<true>(At(v_grad_, s_.v_rows, unit, 0), keys, s_.columns);
-      CopyRows(At(q_, s_.q_rows, unit, 0), s_.queries, s_.size, Rows<T>{own_q_, s_.size});
-      CopyRows(At(k_, s_.k_rows, unit, 0), s_.keys, s_.size, Rows<T>{own_k_, s_.size});
-      CopyRows(At(grad_, s_.out_rows, unit, 0), s_.queries, s_.columns,
-               Rows<T>{own_grad_, s_.columns});
-    }
-    void Scatter(int64_t unit) const {
-      CopyRows(Rows<const T>{near_.q_grad, s_.size}, s_.queries, s_.size,
-               At(q_grad_, s_.q_rows, unit, 0));
-      CopyRows(Rows<const T>{near_.k_grad, s_.size}, s_.keys, s_.size,
-               At(k_grad_, s_.k_rows, unit, 0));
-      CopyRows(Rows<const T>{near_.v_grad, s_.columns}, s_.keys, s_.columns,
-               At(v_grad_, s_.v_rows, unit, 0));
-    }
-
-    // The first rows of what a group reads, while the one before is worked on.
-    void FetchUnit(int64_t group) const {
-      const int64_t unit = group * s_.share;
-      if (unit >= s_.units) return;
-      const int64_t keys = std::min(s_.keys, kQueryBlock);
-      const int64_t queries = std::min(s_.queries, kQueryBlock);
-      FetchRows<false>(At(k_, s_.k_rows, group, 0), keys, s_.size);
-      FetchRows<false>(At(v_, s_.v_rows, group, 0), keys, s_.columns);
-      FetchRows<false>(At(out_, s_.out_rows, unit, 0), queries, s_.columns);
-      FetchRows<false>(At(grad_, s_.out_rows, unit, 0), queries, s_.columns);
-      FetchRows<false>(At(q_, s_.q_rows, unit, 0), queries, s_.size);
-    }
-
     // The blocks of queries from the last one on, which sees all keys that any of them sees: it is
     // the first to write their gradients, or the gradients are 0 where there is no query.
     void RunQueries(int64_t group, int64_t shared, int64_t key, int64_t n) {
@@ -190,16 +129,16 @@ struct AttentionGradKernelOf {
       for (int64_t i = 0; i < n; ++i) std::fill_n(rows.data + i * rows.stride, columns, T(0));
     }
     void FillKeys(int64_t group, int64_t key, int64_t n) {
-      FillZero(near_.k_grad, near_.k_rows, group, key, n, s_.size);
-      FillZero(near_.v_grad, near_.v_rows, group, key, n, s_.columns);
+      FillZero(k_grad_, s_.k_rows, group, key, n, s_.size);
+      FillZero(v_grad_, s_.v_rows, group, key, n, s_.columns);
     }
 
     void RunBlock(int64_t group, int64_t shared, int64_t query, int64_t key, int64_t n,
                   bool is_first) {
       const int64_t unit = group * s_.share + shared;
       const int64_t rows = std::min(s_.query_block, s_.queries - query);
-      const Rows<const T> q = At(near_.q, near_.q_rows, unit, query);
-      const Rows<const T> grad = At(near_.grad, near_.grad_rows, unit, query);
+      const Rows<const T> q = At(q_, s_.q_rows, unit, query);
+      const Rows<const T> grad = At(grad_, s_.out_rows, unit, query);
       const T scale = kernel_->scale_, kept = is_first ? T(0) : T(1);
       const int64_t stride = s_.ScoreStride();
       Multiply({rows, n, s_.size, q.data, q.stride, 1, keys_ + key, s_.keys, 1, scores_, stride,
@@ -209,7 +148,7 @@ struct AttentionGradKernelOf {
           scores_, stride, query, rows, key, n, kernel_->causal_, mask.At(query, key)};
       WeightRows(block, log_sum_exp_ + unit * s_.queries + query);
       if (v_grad_ != nullptr) {
-        const Rows<T> to = At(near_.v_grad, near_.v_rows, group, key);
+        const Rows<T> to = At(v_grad_, s_.v_rows, group, key);
         Multiply({n, s_.columns, rows, scores_, 1, stride, grad.data, grad.stride, 1, to.data,
                   to.stride, T(1), kept, scratch_});
       }
@@ -218,13 +157,13 @@ struct AttentionGradKernelOf {
                 stride, T(1), T(0), scratch_});
       ScoreGradRows(block, means_ + shared * s_.queries + query, scale, inner_);
       if (q_grad_ != nullptr) {
-        const Rows<const T> k = At(near_.k, near_.k_rows, group, key);
-        const Rows<T> to = At(near_.q_grad, near_.q_rows, unit, query);
+        const Rows<const T> k = At(k_, s_.k_rows, group, key);
+        const Rows<T> to = At(q_grad_, s_.q_rows, unit, query);
         Multiply({rows, s_.size, n, inner_, stride, 1, k.data, k.stride, 1, to.data, to.stride,
                   T(1), key == 0 ? T(0) : T(1), scratch_});
       }
       if (k_grad_ != nullptr) {
-        const Rows<T> to = At(near_.k_grad, near_.k_rows, group, key);
+        const Rows<T> to = At(k_grad_, s_.k_rows, group, key);
         Multiply({n, s_.size, rows, inner_, 1, stride, q.data, q.stride, 1, to.data, to.stride,
                   T(1), kept, scratch_});
       }
@@ -240,8 +179,6 @@ struct AttentionGradKernelOf {
     T *q_grad_ = nullptr, *k_grad_ = nullptr, *v_grad_ = nullptr;
     T *scratch_, *scores_, *inner_, *means_;
     T *keys_, *values_;  // transposed
-    T *own_q_ = nullptr, *own_k_ = nullptr, *own_grad_ = nullptr;
-    Near near_{};
   };
 
   AttentionShape shape_;

@@ -210,16 +210,6 @@ OPWRIGHT_CPU_CLONES void ScoreGradRows(const ScoreBlock<T>& weights, const T* me
 }
 
 template <typename T>
-OPWRIGHT_CPU_CLONES void CopyRows(Rows<const T> from, int64_t n, int64_t columns, Rows<T> to) {
-  for (int64_t i = 0; i < n; ++i) {
-    const T* __restrict source = from.data + i * from.stride;
-    T* __restrict target = to.data + i * to.stride;
-#pragma omp simd
-    for (int64_t j = 0; j < columns; ++j) target[j] = source[j];  // a call would take longer
-  }
-}
-
-template <typename T>
 OPWRIGHT_CPU_CLONES void ScaleRows(const T* factor, int64_t rows, int64_t columns, Rows<T> x) {
   for (int64_t row = 0; row < rows; ++row) {
     T* to = x.data + row * x.stride;
@@ -287,7 +277,6 @@ void TransposeRows(Rows<const T> from, int64_t rows, int64_t columns, Rows<T> to
   template void ExponentiateRows(const ScoreBlock<T>&, T*, T*, T*);             \
   template void WeightRows(const ScoreBlock<T>&, const T*);                     \
   template void ScoreGradRows(const ScoreBlock<T>&, const T*, T, T*);           \
-  template void CopyRows(Rows<const T>, int64_t, int64_t, Rows<T>);             \
   template void ScaleRows(const T*, int64_t, int64_t, Rows<T>);                 \
   template void DotRows(Rows<const T>, Rows<const T>, int64_t, int64_t, T, T*); \
   template void TransposeRows(Rows<const T>, int64_t, int64_t, Rows<T>);
