@@ -15,9 +15,10 @@ import opwright as ow
 from opwright.errors import MissingRequirementError, OpwrightError
 from opwright.op import dtype_to_numpy
 from opwright_cuda import native
+from opwright_cuda.kernels import matmul
 from opwright_cuda.launch import LaunchPlan
 from opwright_cuda.options import TUNE
-from opwright_cuda.products import blas, describe_product, find_refusal, tell_blas_path
+from opwright_cuda.products import blas, count_parts, describe_product, find_refusal, tell_blas_path
 from opwright_cuda.products.blas import Epilogue, product_numbers, workspace_limit
 
 RNG = np.random.default_rng(5)
@@ -326,3 +327,22 @@ def test_no_room_to_try_algorithms_out_is_told_with_the_way_out(gpu: Any) -> Non
     finally:
         gpu.set("blas_algorithms", 1)
         gpu.set("memory_bytes", 1 << 34)
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize(
+    ("m", "n", "k", "parts"), [(5, 7, 1024, 8), (64, 3, 1536, 8), (1, 1, 2048, 16)]
+)
+def test_the_sums_of_parts_are_those_of_the_whole(
+    monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, parts: int
+) -> None:
+    # The emulated GPU is too small to stand idle.
+    monkeypatch.setattr(matmul, "count_parts", lambda p, _, tf32: count_parts(p, 132, tf32))
+    x, y, expected = operands(((), ()), (m, n, k), (True, False), "float32")
+    with recorded("cublaslt") as told:
+        np.testing.assert_array_equal(multiply(x, y, (True, False)), expected)
+        y[k // 3, 0] = np.inf
+        x[k // 3] = 1
+        np.testing.assert_array_equal(multiply(x, y, (True, False))[:, 0], np.full(m, np.inf))
+    assert {numbers.batch for numbers in told if not isinstance(numbers, str)} == {parts}
+    assert any(str(kernel).startswith("reduce_") for kernel in told)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from opwright.kernel import PrepareContext
+from opwright_cuda.dtypes import CTYPES, ITEM_BYTES
+from opwright_cuda.kernels.elementwise import Operand
+from opwright_cuda.kernels.reduction import launch_reduction, total_of
 from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
 from opwright_cuda.launch.indexing import MAX_RANK
 from opwright_cuda.products import (
@@ -13,6 +16,8 @@ from opwright_cuda.products import (
     add_own_product,
     add_product,
     add_small_product,
+    count_parts,
+    cut_product,
     describe_product,
     find_refusal,
     find_small_refusal,
@@ -40,7 +45,22 @@ def _fill_in_blas(ctx: PrepareContext, plan: LaunchPlan) -> None:
     if product.k == 0:
         plan.fill(plan.output("out"), bytes_of(ctx.outputs["out"][0]))
         return
-    add_product(plan, product, _operands(plan))
+    parts = count_parts(product, plan.gpu.multiprocessors, plan.allows_tf32)
+    if parts > 1:
+        _add_parts(plan, product, parts)
+    else:
+        add_product(plan, product, _operands(plan))
+
+
+def _add_parts(plan: LaunchPlan, product: Product, parts: int) -> None:
+    """Multiply parts of the sums at the same time, and add them up."""
+    operands, dtype = _operands(plan), product.dtype
+    m, n = product.m, product.n
+    sums = plan.workspace(parts * m * n * ITEM_BYTES[dtype])
+    add_product(plan, cut_product(product, parts), operands._replace(out=sums))
+    read = Operand(sums, (parts, m * n), CTYPES[dtype])
+    made = Operand(operands.out, (m * n,), CTYPES[dtype])
+    launch_reduction(plan, total_of(dtype), read, [0], made)
 
 
 def _fill_in_small(ctx: PrepareContext, plan: LaunchPlan) -> None:
