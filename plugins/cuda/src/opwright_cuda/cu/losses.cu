@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   const int64_t stored = line.is_there ? labels.Read(line.line) : 0;
   int64_t id = -1;
   C of_class = C(0);
-  const Powers<C> powers = ReadPowers<true>(line, x, [&] {
+  const Powers<C> powers = ReadPowers<kPowers>(line, x, [&] {
     if (line.is_there) id = labels.IdOf(stored);
     if (id >= 0) of_class = Load(x[line.At(id)]);  // nobody has written there so far
   });
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   const int64_t stored = line.is_there ? labels.Read(line.line) : 0;
   int64_t id = -1;
   C of_class = C(0);
-  const Powers<C> powers = ReadTotal(line, x, [&] {
+  const Powers<C> powers = ReadPowers<kNothing>(line, x, [&] {
     if (!line.IsFirst()) return;
     id = labels.IdOf(stored);
     if (id >= 0) of_class = Load(x[line.At(id)]);
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
     soft_loss_lines(T* out, T* softmax, const T* x, const T* label, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
-  const Powers<C> powers = ReadPowers<false>(line, x);
+  const Powers<C> powers = ReadPowers<kShifted>(line, x);
   const C share = C(1) / powers.total;
   const C log_total = functors::Log(powers.total);
   C loss = C(0);
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   const int64_t stored = line.is_there ? labels.Read(line.line) : 0;
   int64_t id = -1;
   C of_class = C(0);
-  const Powers<C> powers = ReadPowers<true>(line, x, [&] {
+  const Powers<C> powers = ReadPowers<kPowers>(line, x, [&] {
     if (line.is_there) id = labels.IdOf(stored);
     if (id >= 0) of_class = Load(x[line.At(id)]);  // nobody has written there so far
   });

@@ -9,7 +9,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
     softmax_lines(T* out, const T* x, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
-  const Powers<C> powers = ReadPowers<true>(line, x);
+  const Powers<C> powers = ReadPowers<kPowers>(line, x);
   const C share = C(1) / powers.total;
   const auto apply = [&](int64_t, C kept, C again) {
     return PowerOf<Line>(kept, again, powers.top) * share;
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
     log_softmax_lines(T* out, const T* x, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
-  const Powers<C> powers = ReadPowers<false>(line, x);
+  const Powers<C> powers = ReadPowers<kShifted>(line, x);
   const C log_total = functors::Log(powers.total);
   const auto apply = [&](int64_t, C kept, C again) {
     return ShiftedOf<Line>(kept, again, powers.top) - log_total;

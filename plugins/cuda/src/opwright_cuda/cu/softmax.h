@@ -49,9 +49,26 @@ struct PowersOf {
   }
 };
 
-// Reads a line once, and calls meanwhile() as soon as all its reads are on their way. Where the
-// line is kept, x - top is left of each element, or e**(x - top).
-template <bool keeps_powers, typename Line, typename T, typename Function>
+// A power that is added to 1: of one that is far from 1 fewer digits count. Within 2 ulp, and 1.2
+// more for each unit below 0; 0 where it would be denormal.
+OW_INLINE float AddedPower(float x) {
+#if defined(__CUDACC_RTC__)
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * 1.44269504f));
+  return power;
+#else
+  return functors::Exp(x);
+#endif
+}
+OW_INLINE double AddedPower(double x) { return functors::Exp(x); }
+
+// What ReadPowers leaves of each element x of a line that is kept: e**(x - top), or x - top. Where
+// nothing is wanted it takes a third of the instructions, of which there are more than memory has
+// time for.
+enum Left { kPowers, kShifted, kNothing };
+
+// Reads a line once, and calls meanwhile() as soon as all its reads are on their way.
+template <Left left, typename Line, typename T, typename Function>
 OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x, Function meanwhile) {
   using C = Compute<T>;
   if constexpr (Line::kKeeps) {
@@ -67,10 +84,10 @@ OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x, Function meanwhi
     top = line.Reduce(top, MaxOf<C>());
     C total = C(0);
     ForEach(line, [&](int64_t, C& kept) {
-      kept -= top;
-      const C power = functors::Exp(kept);
+      const C shifted = kept - top;
+      const C power = left == kNothing ? AddedPower(shifted) : functors::Exp(shifted);
       total += power;
-      if (keeps_powers) kept = power;
+      if (left != kNothing) kept = left == kPowers ? power : shifted;
     });
     return {top, line.Reduce(total, SumOf<C>())};
   } else {
@@ -80,43 +97,9 @@ OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x, Function meanwhi
     return line.Reduce(powers, PowersOf<C>());
   }
 }
-template <bool keeps_powers, typename Line, typename T>
+template <Left left, typename Line, typename T>
 OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x) {
-  return ReadPowers<keeps_powers>(line, x, [] {});
-}
-
-// A power that is added to 1: of one that is far from 1 fewer digits count. Within 2 ulp, and 1.2
-// more for each unit below 0; 0 where it would be denormal.
-OW_INLINE float AddedPower(float x) {
-#if defined(__CUDACC_RTC__)
-  float power;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * 1.44269504f));
-  return power;
-#else
-  return functors::Exp(x);
-#endif
-}
-OW_INLINE double AddedPower(double x) { return functors::Exp(x); }
-
-// The same as ReadPowers where nothing else is wanted: a third of the instructions, of which there
-// are more than memory has time for.
-template <typename Line, typename T, typename Function>
-OW_INLINE Powers<Compute<T>> ReadTotal(Line& line, const T* x, Function meanwhile) {
-  using C = Compute<T>;
-  if constexpr (!Line::kKeeps) return ReadPowers<false>(line, x, meanwhile);
-  C top = Lowest<C>();
-  ForEach(
-      line,
-      [&](int64_t, C& kept, C value) {
-        kept = value;
-        top = LargerOf(top, kept);
-      },
-      x);
-  meanwhile();
-  top = line.Reduce(top, MaxOf<C>());
-  C total = C(0);
-  ForEach(line, [&](int64_t, C& kept) { total += AddedPower(kept - top); });
-  return {top, line.Reduce(total, SumOf<C>())};
+  return ReadPowers<left>(line, x, [] {});
 }
 
 // What ReadPowers has left, or the same made again of a value that is read again.
