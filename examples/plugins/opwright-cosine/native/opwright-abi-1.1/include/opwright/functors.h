@@ -90,6 +90,21 @@ OPWRIGHT_FUNCTOR T SoftplusGrad(T out, T out_grad) {
   return -(Expm1(-out) * out_grad);
 }
 
+// sigmoid(x), and what is left to 1, which `1 - sigmoid(x)` would leave few digits of: times x it
+// is most of a slope far out.
+template <typename T>
+struct Gate {
+  T open;
+  T rest;
+};
+template <typename T>
+OPWRIGHT_FUNCTOR Gate<T> MakeGate(T x) {
+  const T power = ExpNonPositive(x < T(0) ? x : -x);
+  const T most = T(1) / (T(1) + power);
+  const T least = power * most;
+  return {x < T(0) ? least : most, x < T(0) ? most : least};
+}
+
 // The gates of these are 0 or 1 far out, where x is bounded: 0 times infinity would be NaN.
 template <typename T>
 OPWRIGHT_FUNCTOR T Silu(T x) {
@@ -97,9 +112,9 @@ OPWRIGHT_FUNCTOR T Silu(T x) {
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T SiluGrad(T x, T out_grad) {
-  const T gate = Sigmoid(x);
-  const T slope = ((T(1) - gate) * x + T(1)) * gate;
-  return (x * x < T(1000000) ? slope : gate) * out_grad;  // beyond, the gate is the slope
+  const Gate<T> gate = MakeGate(x);
+  const T slope = (gate.rest * x + T(1)) * gate.open;
+  return (x * x < T(1000000) ? slope : gate.open) * out_grad;  // beyond, the gate is the slope
 }
 
 template <typename T>
@@ -123,27 +138,22 @@ OPWRIGHT_FUNCTOR T GeluGrad(T x, T out_grad) {
 // (1 + tanh(z)) / 2 = sigmoid(2 z) with 2 z = slope x + cubic x**3; beyond 22 the gate is 0 or 1 in
 // every type, and the cube might overflow.
 template <typename T>
-struct GeluTanhTerms {
-  T bounded;
-  T gate;
-};
-template <typename T>
-OPWRIGHT_FUNCTOR GeluTanhTerms<T> MakeGeluTanhTerms(T x) {
-  const T bounded = detail::Clamp(x, T(-22), T(22));
+OPWRIGHT_FUNCTOR T TwiceGeluTanhArgument(T bounded) {
   const T cubic = T(1.5957691216057308 * 0.044715);
-  return {bounded, Sigmoid((bounded * bounded * cubic + T(1.5957691216057308)) * bounded)};
+  return (bounded * bounded * cubic + T(1.5957691216057308)) * bounded;
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T GeluTanh(T x) {
-  return MakeGeluTanhTerms(x).gate * (x < T(-22) ? T(-22) : x);
+  const T bounded = detail::Clamp(x, T(-22), T(22));
+  return Sigmoid(TwiceGeluTanhArgument(bounded)) * (x < T(-22) ? T(-22) : x);
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T GeluTanhGrad(T x, T out_grad) {
-  const GeluTanhTerms<T> terms = MakeGeluTanhTerms(x);
-  const T square = terms.bounded * terms.bounded;
+  const T bounded = detail::Clamp(x, T(-22), T(22));
+  const Gate<T> gate = MakeGate(TwiceGeluTanhArgument(bounded));
   const T cubic = T(3 * 1.5957691216057308 * 0.044715);
-  const T slope = (square * cubic + T(1.5957691216057308)) * terms.gate * (T(1) - terms.gate);
-  return (terms.gate + slope * terms.bounded) * out_grad;
+  const T slope = (bounded * bounded * cubic + T(1.5957691216057308)) * gate.open * gate.rest;
+  return (gate.open + slope * bounded) * out_grad;
 }
 
 template <typename T>

@@ -156,9 +156,9 @@ OPWRIGHT_FUNCTOR T Swish(T x, T beta) {
 template <typename T>
 OPWRIGHT_FUNCTOR T SwishGrad(T x, T out_grad, T beta) {
   const T z = x * beta;
-  const T gate = Sigmoid(z);
-  const T slope = ((T(1) - gate) * z + T(1)) * gate;
-  return (z * z < T(1000000) ? slope : gate) * out_grad;  // beyond, the gate is the slope
+  const Gate<T> gate = MakeGate(z);
+  const T slope = (gate.rest * z + T(1)) * gate.open;
+  return (z * z < T(1000000) ? slope : gate.open) * out_grad;  // beyond, the gate is the slope
 }
 
 template <typename T>
