@@ -44,7 +44,7 @@ CHUNK = 30
 PARTS = 6
 """Architectures in each of the two releases."""
 FILES = {path.name for path in Path(opwright_cuda.__file__).with_name("cu").glob("*.cu")}
-PLAN_SOURCES = {"bias_activation_grad.cu"}
+PLAN_SOURCES = {"bias_activation_grad.cu", "layer_grads.cu"}
 """For operators that passes put into plans: they are compiled where tests of passes ran before."""
 
 

@@ -51,8 +51,8 @@ __global__ void __launch_bounds__(kMostLineThreads)
 }
 
 template <typename Line, typename T>
-__global__ void __launch_bounds__(kMostLineThreads)
-    soft_loss_lines(T* out, T* softmax, const T* x, const T* label, Lines lines, int32_t width) {
+__global__ void soft_loss_lines(T* out, T* softmax, const T* x, const T* label, Lines lines,
+                                int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   const Powers<C> powers = ReadPowers<kShifted>(line, x);
@@ -70,9 +70,8 @@ __global__ void __launch_bounds__(kMostLineThreads)
 }
 
 template <typename Line, typename T>
-__global__ void __launch_bounds__(kMostLineThreads)
-    class_loss_grad_lines(T* x_grad, const T* softmax, Labels labels, const T* out_grad,
-                          Lines lines, int32_t width) {
+__global__ void class_loss_grad_lines(T* x_grad, const T* softmax, Labels labels, const T* out_grad,
+                                      Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   if (!line.is_there) return;
@@ -130,9 +129,8 @@ __global__ void cross_entropy_ids(T* out, const T* x, Labels labels, int64_t n,
 }
 
 template <typename Line, typename T>
-__global__ void __launch_bounds__(kMostLineThreads)
-    cross_entropy_soft_lines(T* out, const T* x, const T* label, Compute<T> epsilon, Lines lines,
-                             int32_t width) {
+__global__ void cross_entropy_soft_lines(T* out, const T* x, const T* label, Compute<T> epsilon,
+                                         Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   C total = C(0);
@@ -150,9 +148,9 @@ OW_INLINE C SlopeOf(C x, C weight, C out_grad, C epsilon) {
 }
 
 template <typename Line, typename T>
-__global__ void __launch_bounds__(kMostLineThreads)
-    cross_entropy_ids_grad_lines(T* x_grad, const T* x, Labels labels, const T* out_grad,
-                                 Compute<T> epsilon, Lines lines, int32_t width) {
+__global__ void cross_entropy_ids_grad_lines(T* x_grad, const T* x, Labels labels,
+                                             const T* out_grad, Compute<T> epsilon, Lines lines,
+                                             int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   if (!line.is_there) return;
@@ -164,10 +162,9 @@ __global__ void __launch_bounds__(kMostLineThreads)
 
 // Either gradient may be null.
 template <typename Line, typename T>
-__global__ void __launch_bounds__(kMostLineThreads)
-    cross_entropy_soft_grad_lines(T* x_grad, T* label_grad, const T* x, const T* label,
-                                  const T* out_grad, Compute<T> epsilon, Lines lines,
-                                  int32_t width) {
+__global__ void cross_entropy_soft_grad_lines(T* x_grad, T* label_grad, const T* x, const T* label,
+                                              const T* out_grad, Compute<T> epsilon, Lines lines,
+                                              int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   if (!line.is_there) return;
@@ -184,9 +181,8 @@ __global__ void __launch_bounds__(kMostLineThreads)
 // Whether fewer than k classes rank before the label: better ones, and equal ones that come
 // earlier. NaN ranks before every number, and a label whose own score is NaN is never right.
 template <typename Line, typename T>
-__global__ void __launch_bounds__(kMostLineThreads)
-    is_right_lines(bool* is_right, const T* x, Labels labels, int64_t k, Lines lines,
-                   int32_t width) {
+__global__ void is_right_lines(bool* is_right, const T* x, Labels labels, int64_t k, Lines lines,
+                               int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   const int64_t id = line.is_there ? labels.At(line.line) : -1;
