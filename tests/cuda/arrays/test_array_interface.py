@@ -228,7 +228,7 @@ def test_a_network_on_the_host_names_the_device() -> None:
 
 def test_the_second_gpu_is_known_by_the_address(gpu: Any) -> None:
     if gpu is None:
-        pytest.skip("the emulator has as many GPUs as it is told")
+        pytest.skip("only the emulator's number of GPUs can be set")
     gpu.set("devices", 2)
     try:
         x = Placed(X, "cuda:1")

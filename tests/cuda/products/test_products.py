@@ -312,7 +312,7 @@ def test_algorithms_are_tried_out_where_that_is_asked_for(
 @pytest.mark.cuda_kernels
 def test_no_room_to_try_algorithms_out_is_told_with_the_way_out(gpu: Any) -> None:
     if gpu is None:
-        pytest.skip("the emulator has as much memory as it is told")
+        pytest.skip("only the emulator's memory can be set")
     x, y, _ = operands(((), ()), (33, 17, 29), TRANSPOSES[0], "float16")
     gpu.set("blas_algorithms", 3)
     gpu.set("memory_bytes", 1)

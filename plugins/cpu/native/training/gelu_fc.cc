@@ -5,8 +5,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
-#include "gemm/gemm.h"
-#include "training/attributes.h"
+#include "training/gelu_layer.h"
 #include "training/gelu_rows.h"
 #include "training/partition.h"
 
@@ -30,18 +29,13 @@ struct GeluFcKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
   Status Prepare(opwright::PrepareContext& ctx, const GeluFcAttrs& attrs) {
-    const opwright::Meta weight = ctx.input(1);
-    k_ = weight.dim(0);
-    n_ = weight.dim(1);
-    OPWRIGHT_RETURN_IF_ERROR(CheckGeluLayer(k_, n_));
-    m_ = ctx.output(0).numel() / n_;
-    tanh_ = attrs.approximate == "tanh";
-    product_ = BestPanelGemm();
-    const int64_t most = std::min((m_ + kRows - 1) / kRows, m_ * n_ * k_ / kLeastWork);
+    OPWRIGHT_RETURN_IF_ERROR(layer_.Describe(ctx.input(1), ctx.output(0), attrs));
+    const int64_t most =
+        std::min((layer_.m + kRows - 1) / kRows, layer_.m * layer_.n * layer_.k / kLeastWork);
     threads_ = static_cast<int32_t>(std::clamp<int64_t>(most, 1, ctx.n_threads()));
     ctx.SetWorkspace(static_cast<uint64_t>(threads_ * BlockFloats()) * sizeof(float));
-    ctx.SetEstimate(EstimateProduct(m_, n_, k_, sizeof(float), threads_) +
-                    static_cast<uint64_t>(m_ * k_ / (2 * threads_)));
+    ctx.SetEstimate(EstimateProduct(layer_.m, layer_.n, layer_.k, sizeof(float), threads_) +
+                    static_cast<uint64_t>(layer_.m * layer_.k / (2 * threads_)));
     return Status::Ok();
   }
 
@@ -49,17 +43,18 @@ struct GeluFcKernel {
     const float* x = ctx.input(0).data<float>();
     const float* bias = ctx.has_input(2) ? ctx.input(2).data<float>() : nullptr;
     Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
-      const Part part = PartOf(m_, kRowStep, thread, n_threads);
+      const Part part = PartOf(layer_.m, kRowStep, thread, n_threads);
       float* activated = ctx.workspace<float>() + thread * BlockFloats();
       for (int64_t row = part.begin; row < part.end; row += kRows) {
         const int64_t rows = std::min(kRows, part.end - row);
-        float* out = ctx.output(0).data<float>() + row * n_;
-        for (int64_t term = 0; term < k_; term += kTerms) {
-          const int64_t terms = std::min(kTerms, k_ - term);
-          ActivateRows({x + row * k_ + term, k_, rows, terms, activated}, tanh_);
-          Multiply(activated, rows, ctx.input(1).data<float>() + term * n_, terms, term == 0, out);
+        float* out = ctx.output(0).data<float>() + row * layer_.n;
+        for (int64_t term = 0; term < layer_.k; term += kTerms) {
+          const int64_t terms = std::min(kTerms, layer_.k - term);
+          ActivateRows({x + row * layer_.k + term, layer_.k, rows, terms, activated}, layer_.tanh);
+          Multiply(activated, rows, ctx.input(1).data<float>() + term * layer_.n, terms, term == 0,
+                   out);
         }
-        if (bias != nullptr) AddToRows(bias, rows, n_, out);
+        if (bias != nullptr) AddToRows(bias, rows, layer_.n, out);
       }
     });
     return Status::Ok();
@@ -70,23 +65,19 @@ struct GeluFcKernel {
   static constexpr int64_t kRows = 126;   // at once: with kTerms a quarter of the second cache
   static constexpr int64_t kTerms = 512;
 
-  int64_t BlockFloats() const { return kRows * std::min(kTerms, k_); }
+  int64_t BlockFloats() const { return kRows * std::min(kTerms, layer_.k); }
 
   void Multiply(const float* activated, int64_t rows, const float* w, int64_t terms, bool is_first,
                 float* out) const {
-    for (int64_t column = 0; column < n_; column += product_.width) {
-      const int64_t width = std::min(product_.width, n_ - column);
-      product_.multiply({rows, width, terms, activated, terms, 1, w + column, n_, 1, out + column,
-                         n_, 1.0f, is_first ? 0.0f : 1.0f, nullptr});
+    for (int64_t column = 0; column < layer_.n; column += layer_.product.width) {
+      const int64_t width = std::min(layer_.product.width, layer_.n - column);
+      layer_.product.multiply({rows, width, terms, activated, terms, 1, w + column, layer_.n, 1,
+                               out + column, layer_.n, 1.0f, is_first ? 0.0f : 1.0f, nullptr});
     }
   }
 
-  int64_t m_ = 0;
-  int64_t n_ = 0;
-  int64_t k_ = 0;
+  GeluLayer layer_;
   int32_t threads_ = 1;
-  bool tanh_ = false;
-  PanelGemm product_{};
 };
 
 }  // namespace

@@ -5,8 +5,7 @@
 #include <type_traits>
 
 #include "common/parallel.h"
-#include "gemm/gemm.h"
-#include "training/attributes.h"
+#include "training/gelu_layer.h"
 #include "training/gelu_rows.h"
 #include "training/partition.h"
 
@@ -24,25 +23,21 @@ struct GeluFcGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
   Status Prepare(opwright::PrepareContext& ctx, const GeluFcAttrs& attrs) {
-    const opwright::Meta weight = ctx.input(1);
-    k_ = weight.dim(0);
-    n_ = weight.dim(1);
-    OPWRIGHT_RETURN_IF_ERROR(CheckGeluLayer(k_, n_));
-    m_ = ctx.input(2).numel() / n_;
-    if (m_ < kFewest) return Status::Refused("is for at least ", kFewest, " rows, got ", m_);
-    tanh_ = attrs.approximate == "tanh";
-    product_ = BestPanelGemm();
-    threads_ = ThreadsFor(m_, n_, k_, ctx.n_threads());
-    ctx.SetWorkspace(static_cast<uint64_t>(threads_ * kColumns * (n_ + kRows)) * sizeof(float));
-    ctx.SetEstimate(2 * EstimateProduct(m_, n_, k_, sizeof(float), threads_) +
-                    static_cast<uint64_t>(m_ * k_ / threads_));
+    OPWRIGHT_RETURN_IF_ERROR(layer_.Describe(ctx.input(1), ctx.input(2), attrs));
+    if (layer_.m < kFewest)
+      return Status::Refused("is for at least ", kFewest, " rows, got ", layer_.m);
+    threads_ = ThreadsFor(layer_.m, layer_.n, layer_.k, ctx.n_threads());
+    ctx.SetWorkspace(static_cast<uint64_t>(threads_ * kColumns * (layer_.n + kRows)) *
+                     sizeof(float));
+    ctx.SetEstimate(2 * EstimateProduct(layer_.m, layer_.n, layer_.k, sizeof(float), threads_) +
+                    static_cast<uint64_t>(layer_.m * layer_.k / threads_));
     return Status::Ok();
   }
 
   Status Run(const opwright::RunContext& ctx, const GeluFcAttrs&) const {
     Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
-      const Part part = OwnedRows(k_, thread, n_threads);
-      float* memory = ctx.workspace<float>() + thread * kColumns * (n_ + kRows);
+      const Part part = OwnedRows(layer_.k, thread, n_threads);
+      float* memory = ctx.workspace<float>() + thread * kColumns * (layer_.n + kRows);
       for (int64_t column = part.begin; column < part.end; column += kColumns) {
         RunColumns(ctx, column, std::min(kColumns, part.end - column), memory);
       }
@@ -59,33 +54,33 @@ struct GeluFcGradKernel {
   void RunColumns(const opwright::RunContext& ctx, int64_t column, int64_t width,
                   float* memory) const {
     float* transposed = memory;
-    float* activated = memory + kColumns * n_;
-    Transpose(ctx.input(1).data<float>() + column * n_, width, transposed);
+    float* activated = memory + kColumns * layer_.n;
+    Transpose(ctx.input(1).data<float>() + column * layer_.n, width, transposed);
     float* sums = ctx.has_output(2) ? ctx.output(2).data<float>() + column : nullptr;
     if (sums != nullptr) std::fill_n(sums, width, 0.0f);
-    float* weight_grad = ctx.output(1).data<float>() + column * n_;
-    for (int64_t row = 0; row < m_; row += kRows) {
-      const int64_t rows = std::min(kRows, m_ - row);
-      const float* grad = ctx.input(2).data<float>() + row * n_;
-      float* x_grad = ctx.output(0).data<float>() + row * k_ + column;
-      Multiply(
-          {rows, width, n_, grad, n_, 1, transposed, width, 1, x_grad, k_, 1.0f, 0.0f, nullptr});
+    float* weight_grad = ctx.output(1).data<float>() + column * layer_.n;
+    for (int64_t row = 0; row < layer_.m; row += kRows) {
+      const int64_t rows = std::min(kRows, layer_.m - row);
+      const float* grad = ctx.input(2).data<float>() + row * layer_.n;
+      float* x_grad = ctx.output(0).data<float>() + row * layer_.k + column;
+      Multiply({rows, width, layer_.n, grad, layer_.n, 1, transposed, width, 1, x_grad, layer_.k,
+                1.0f, 0.0f, nullptr});
       ActivateAndDeriveRows(
-          {ctx.input(0).data<float>() + row * k_ + column, k_, rows, width, activated}, tanh_,
-          x_grad, sums);
-      Multiply({width, n_, rows, activated, 1, width, grad, n_, 1, weight_grad, n_, 1.0f,
-                row == 0 ? 0.0f : 1.0f, nullptr});
+          {ctx.input(0).data<float>() + row * layer_.k + column, layer_.k, rows, width, activated},
+          layer_.tanh, x_grad, sums);
+      Multiply({width, layer_.n, rows, activated, 1, width, grad, layer_.n, 1, weight_grad,
+                layer_.n, 1.0f, row == 0 ? 0.0f : 1.0f, nullptr});
     }
   }
 
   // Panel by panel.
   void Multiply(const GemmCall<float>& all) const {
     GemmCall<float> call = all;
-    for (int64_t column = 0; column < all.n; column += product_.width) {
-      call.n = std::min(product_.width, all.n - column);
+    for (int64_t column = 0; column < all.n; column += layer_.product.width) {
+      call.n = std::min(layer_.product.width, all.n - column);
       call.b = all.b + column;
       call.c = all.c + column;
-      product_.multiply(call);
+      layer_.product.multiply(call);
     }
   }
 
@@ -93,18 +88,14 @@ struct GeluFcGradKernel {
   void Transpose(const float* w, int64_t rows, float* to) const {
     constexpr int64_t kBlock = 16;
     for (int64_t first = 0; first < rows; first += kBlock) {
-      for (int64_t j = 0; j < n_; ++j) {
-        for (int64_t i = first; i < first + kBlock; ++i) to[j * rows + i] = w[i * n_ + j];
+      for (int64_t j = 0; j < layer_.n; ++j) {
+        for (int64_t i = first; i < first + kBlock; ++i) to[j * rows + i] = w[i * layer_.n + j];
       }
     }
   }
 
-  int64_t m_ = 0;
-  int64_t n_ = 0;
-  int64_t k_ = 0;
+  GeluLayer layer_;
   int32_t threads_ = 1;
-  bool tanh_ = false;
-  PanelGemm product_{};
 };
 
 }  // namespace

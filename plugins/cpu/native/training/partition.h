@@ -34,17 +34,6 @@ inline int32_t ThreadsFor(int64_t m, int64_t n, int64_t k, int32_t n_threads) {
   return static_cast<int32_t>(std::clamp<int64_t>(most, 1, n_threads));
 }
 
-// Whether the kernels of a layer behind gelu take a weight [k, n]: whole vectors, and so few
-// numbers that their products need no packed operands.
-inline opwright::Status CheckGeluLayer(int64_t k, int64_t n) {
-  constexpr int64_t kVector = 16;
-  if (k > 0 && n > 0 && k % kVector == 0 && n % kVector == 0 && k * n <= kMostWeights) {
-    return opwright::Status::Ok();
-  }
-  return opwright::Status::Refused("is for weights of whole vectors of ", kVector,
-                                   " numbers and at most ", kMostWeights, ", got ", k, " x ", n);
-}
-
 inline Part OwnedRows(int64_t k, int32_t thread, int32_t n_threads) {
   return PartOf(k, kOwnedRows, thread, n_threads);
 }

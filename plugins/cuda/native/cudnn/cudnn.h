@@ -23,7 +23,7 @@ namespace opwright_cuda {
 //   engines are tried out: 1 takes the first that will do, number of tensors; of each: whether it
 //   is virtual (a float32 that is never stored), the place of its pointer in the constants, 4
 //   extents and 4 strides in the order n, channels, height, width; number of operations; of each:
-//   what it is, the tensors x, second operand (weight), result, and for a convolution strides,
+//   its kind, the tensors x, second operand (weight), result, and for a convolution strides,
 //   paddings before, paddings behind, dilations: a number for the height and one for the width.
 struct OperationGraphSpec {
   static constexpr size_t kRank = 4;

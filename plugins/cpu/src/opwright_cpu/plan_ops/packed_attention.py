@@ -47,7 +47,20 @@ def _gradient_shape(ctx: InferContext) -> None:
     ctx.set_output("qkv_grad", ctx.input("qkv").shape)
 
 
-PACKED_ATTENTION = (
+def _with_attributes(maker: OpMaker) -> OpMaker:
+    """Add the attributes that the operator and its gradient have."""
+    return (
+        maker.add_attr("heads", int, "how many share the last axis")
+        .default(1)
+        .at_least(1)
+        .add_attr("causal", bool, "whether a query sees only the keys up to its own place")
+        .default(False)
+        .add_attr("scale", float, "factor of the products; 1 / sqrt(size) where it is absent")
+        .dispatch_on("qkv")
+    )
+
+
+PACKED_ATTENTION = _with_attributes(
     OpMaker("cpu.packed_attention")
     .add_comment(
         "scaled_dot_product_attention of queries, keys and values that lie side by side, each of "
@@ -62,17 +75,9 @@ PACKED_ATTENTION = (
     .same_dtype_as("qkv")
     .add_output("log_sum_exp", "[batch, heads, time]")
     .same_dtype_as("qkv")
-    .add_attr("heads", int, "how many share the last axis")
-    .default(1)
-    .at_least(1)
-    .add_attr("causal", bool, "whether a query sees only the keys up to its own place")
-    .default(False)
-    .add_attr("scale", float, "factor of the products; 1 / sqrt(size) where it is absent")
-    .dispatch_on("qkv")
-    .build(infer_shape=_attention_shape, plan_only=True)
-)
+).build(infer_shape=_attention_shape, plan_only=True)
 
-PACKED_ATTENTION_GRAD = (
+PACKED_ATTENTION_GRAD = _with_attributes(
     OpMaker("cpu.packed_attention_grad")
     .add_comment("Gradient of cpu.packed_attention: of the queries, keys and values, side by side.")
     .add_input("qkv", "float [batch, time, 3 * heads * size]")
@@ -88,12 +93,4 @@ PACKED_ATTENTION_GRAD = (
     .same_dtype_as("qkv")
     .add_output("qkv_grad", "[batch, time, 3 * heads * size]")
     .same_dtype_as("qkv")
-    .add_attr("heads", int, "how many share the last axis")
-    .default(1)
-    .at_least(1)
-    .add_attr("causal", bool, "whether a query sees only the keys up to its own place")
-    .default(False)
-    .add_attr("scale", float, "factor of the products; 1 / sqrt(size) where it is absent")
-    .dispatch_on("qkv")
-    .build(infer_shape=_gradient_shape, plan_only=True)
-)
+).build(infer_shape=_gradient_shape, plan_only=True)

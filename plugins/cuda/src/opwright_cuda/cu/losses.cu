@@ -6,10 +6,28 @@ using namespace opwright_cuda;
 
 // ---- softmax_with_cross_entropy -----------------------------------------------------------------
 
-// The loss of a line, by its class and the sum of its powers.
+// A line's class, -1 where it is to be ignored, the score of that class, and the powers of all.
 template <typename C>
-OW_INLINE C LossOf(int64_t id, C of_class, Powers<C> powers) {
-  return id < 0 ? C(0) : functors::Log(powers.total) - (of_class - powers.top);
+struct Scores {
+  int64_t id;
+  C of_class;
+  Powers<C> powers;
+
+  OW_INLINE C Loss() const {
+    return id < 0 ? C(0) : functors::Log(powers.total) - (of_class - powers.top);
+  }
+};
+
+// Reads a line once, and its label meanwhile. What the kernel writes may lie on x: it writes later.
+template <Left left, typename Line, typename T>
+OW_INLINE Scores<Compute<T>> ReadScores(Line& line, const T* x, const Labels& labels) {
+  const int64_t stored = line.is_there ? labels.Read(line.line) : 0;
+  Scores<Compute<T>> scores{-1, Compute<T>(0), {}};
+  scores.powers = ReadPowers<left>(line, x, [&] {
+    if (line.is_there) scores.id = labels.IdOf(stored);
+    if (scores.id >= 0) scores.of_class = Load(x[line.At(scores.id)]);
+  });
+  return scores;
 }
 
 // `softmax` may lie on x.
@@ -18,17 +36,11 @@ __global__ void __launch_bounds__(kMostLineThreads)
     class_loss_lines(T* out, T* softmax, const T* x, Labels labels, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
-  const int64_t stored = line.is_there ? labels.Read(line.line) : 0;
-  int64_t id = -1;
-  C of_class = C(0);
-  const Powers<C> powers = ReadPowers<kPowers>(line, x, [&] {
-    if (line.is_there) id = labels.IdOf(stored);
-    if (id >= 0) of_class = Load(x[line.At(id)]);  // nobody has written there so far
-  });
-  const C share = C(1) / powers.total;
-  if (line.IsFirst()) out[line.line] = Store<T>(LossOf(id, of_class, powers));
+  const Scores<C> scores = ReadScores<kPowers>(line, x, labels);
+  const C share = C(1) / scores.powers.total;
+  if (line.IsFirst()) out[line.line] = Store<T>(scores.Loss());
   const auto apply = [&](int64_t, C kept, C again) {
-    return PowerOf<Line>(kept, again, powers.top) * share;
+    return PowerOf<Line>(kept, again, scores.powers.top) * share;
   };
   Transform(line, softmax, apply, Again<T>{x});
 }
@@ -39,15 +51,8 @@ __global__ void __launch_bounds__(kMostLineThreads)
     class_loss_alone_lines(T* out, const T* x, Labels labels, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
-  const int64_t stored = line.is_there ? labels.Read(line.line) : 0;
-  int64_t id = -1;
-  C of_class = C(0);
-  const Powers<C> powers = ReadPowers<kNothing>(line, x, [&] {
-    if (!line.IsFirst()) return;
-    id = labels.IdOf(stored);
-    if (id >= 0) of_class = Load(x[line.At(id)]);
-  });
-  if (line.IsFirst()) out[line.line] = Store<T>(LossOf(id, of_class, powers));
+  const Scores<C> scores = ReadScores<kNothing>(line, x, labels);
+  if (line.IsFirst()) out[line.line] = Store<T>(scores.Loss());
 }
 
 template <typename Line, typename T>
@@ -91,20 +96,15 @@ __global__ void __launch_bounds__(kMostLineThreads)
                               Compute<T> slope, Compute<T> epsilon, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
-  const int64_t stored = line.is_there ? labels.Read(line.line) : 0;
-  int64_t id = -1;
-  C of_class = C(0);
-  const Powers<C> powers = ReadPowers<kPowers>(line, x, [&] {
-    if (line.is_there) id = labels.IdOf(stored);
-    if (id >= 0) of_class = Load(x[line.At(id)]);  // nobody has written there so far
-  });
+  const Scores<C> scores = ReadScores<kPowers>(line, x, labels);
+  const Powers<C> powers = scores.powers;
+  const int64_t id = scores.id;
   const C share = C(1) / powers.total;
-  const C shifted = of_class - powers.top;
-  const bool underflows = epsilon > C(0) && functors::Exp(shifted) / powers.total < epsilon;
+  const C probability_of_class = functors::Exp(scores.of_class - powers.top) / powers.total;
+  const bool underflows = epsilon > C(0) && id >= 0 && probability_of_class < epsilon;
   const C factor = id < 0 || underflows ? C(0) : slope;
   if (line.IsFirst() && out != nullptr) {
-    const C loss = underflows ? -functors::Log(epsilon) : functors::Log(powers.total) - shifted;
-    out[line.line] = Store<T>(id < 0 ? C(0) : loss);
+    out[line.line] = Store<T>(underflows ? -functors::Log(epsilon) : scores.Loss());
   }
   const auto apply = [&](int64_t i, C kept, C again) {
     const C probability = PowerOf<Line>(kept, again, powers.top) * share;

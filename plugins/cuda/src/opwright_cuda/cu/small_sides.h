@@ -30,7 +30,7 @@ struct SmallSide {
 };
 
 // Reads the rows of one thread, a few steps after the other. A row that is not there is the last
-// one once more: nobody stores its sums, and no read has to wait for a comparison.
+// one once more: its sums are not stored, and no read has to wait for a comparison.
 template <typename Side, int stride>
 class SmallReader {
  public:

@@ -1,4 +1,4 @@
-"""The end of a script, which an engine must hear of: the other processes wait, or are told."""
+"""The end of a script, which an engine must hear of: the other processes wait, or learn why."""
 
 from __future__ import annotations
 

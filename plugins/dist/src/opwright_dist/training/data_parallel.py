@@ -55,7 +55,7 @@ def data_parallel(
         optimizers of opwright-nn find that out by themselves; any other updates the variables of
         `find_shards`, names its states by `declare_states`, and `gather_parameters` comes behind
         it. A table of `layers.embedding` over the group has states of its parts alone already, and
-        stays what it is. In a group of one there are no parts, and the program is that of False.
+        is not changed. In a group of one there are no parts, and the program is that of False.
 
     Returns
     -------

@@ -1,0 +1,40 @@
+// What the kernels of a fully connected layer behind gelu know of it before they run.
+#ifndef OPWRIGHT_CPU_TRAINING_GELU_LAYER_H_
+#define OPWRIGHT_CPU_TRAINING_GELU_LAYER_H_
+
+#include "gemm/gemm.h"
+#include "training/attributes.h"
+#include "training/partition.h"
+
+namespace opwright_cpu {
+
+// Of x [m, k] and a weight [k, n].
+struct GeluLayer {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  bool tanh = false;  // gelu's approximation
+  PanelGemm product{};
+
+  // Of the weight, and of what has as many elements as the layer's output. Refuses a weight whose
+  // rows are no whole vectors, or whose products would need packed operands.
+  opwright::Status Describe(const opwright::Meta& weight, const opwright::Meta& out,
+                            const GeluFcAttrs& attrs) {
+    constexpr int64_t kVector = 16;
+    k = weight.dim(0);
+    n = weight.dim(1);
+    if (k <= 0 || n <= 0 || k % kVector != 0 || n % kVector != 0 || k * n > kMostWeights) {
+      return opwright::Status::Refused("is for weights of whole vectors of ", kVector,
+                                       " numbers and at most ", kMostWeights, ", got ", k, " x ",
+                                       n);
+    }
+    m = out.numel() / n;
+    tanh = attrs.approximate == "tanh";
+    product = BestPanelGemm();
+    return opwright::Status::Ok();
+  }
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_TRAINING_GELU_LAYER_H_
