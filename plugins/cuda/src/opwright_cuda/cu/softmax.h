@@ -19,36 +19,6 @@ OW_INLINE float LargerOf(float x, float y) {
 }
 OW_INLINE double LargerOf(double x, double y) { return functors::Maximum(x, y); }
 
-// The largest element so far, and the sum of e**(x - top). NaN and infinity make the sum NaN.
-template <typename T>
-struct Powers {
-  T top;
-  T total;
-
-  // Where all are minus infinity, nothing counts: later ones may be larger.
-  static OW_INLINE T PowerOf(T x, T top) {
-    return top == Lowest<T>() ? T(0) : functors::Exp(x - top);
-  }
-  OW_INLINE void Add(T x) {
-    if (x <= top) {
-      total += PowerOf(x, top);
-      return;
-    }
-    const T now = functors::Maximum(top, x);
-    total = total * PowerOf(top, now) + PowerOf(x, now);
-    top = now;
-  }
-};
-template <typename T>
-struct PowersOf {
-  static OW_INLINE Powers<T> Identity() { return {Lowest<T>(), T(0)}; }
-  OW_INLINE Powers<T> operator()(Powers<T> x, Powers<T> y) const {
-    const T top = functors::Maximum(x.top, y.top);
-    return {top,
-            x.total * Powers<T>::PowerOf(x.top, top) + y.total * Powers<T>::PowerOf(y.top, top)};
-  }
-};
-
 // A power that is added to 1: of one that is far from 1 fewer digits count. Within 2 ulp, and 1.2
 // more for each unit below 0; 0 where it would be denormal.
 OW_INLINE float AddedPower(float x) {
@@ -66,6 +36,48 @@ OW_INLINE double AddedPower(double x) { return functors::Exp(x); }
 // nothing is wanted it takes a third of the instructions, of which there are more than memory has
 // time for.
 enum Left { kPowers, kShifted, kNothing };
+
+// The power of a difference that is not positive; 1 at 0.
+template <Left left, typename T>
+OW_INLINE T PowerFor(T shifted) {
+  return left == kNothing ? AddedPower(shifted) : functors::Exp(shifted);
+}
+
+// The largest element so far, and the sum of e**(x - top). NaN and infinity make the sum NaN.
+template <typename T>
+struct Powers {
+  T top;
+  T total;
+
+  // Where all are minus infinity, nothing counts: later ones may be larger.
+  OW_INLINE T Shift() const { return top == Lowest<T>() ? T(0) : top; }
+  template <Left left, typename Stored, int n>
+  OW_INLINE void Add(const Vector<Stored, n>& block) {
+    T x[n];
+    T largest = Lowest<T>();
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      x[k] = Load(block.at[k]);
+      largest = LargerOf(largest, x[k]);
+    }
+    const T before = top;
+    top = LargerOf(top, largest);
+    const T shift = Shift();
+    total *= PowerFor<left>(before - shift);  // without a branch, which would keep reads apart
+#pragma unroll
+    for (int k = 0; k < n; ++k) total += PowerFor<left>(x[k] - shift);
+  }
+};
+template <typename T>
+struct PowersOf {
+  static OW_INLINE Powers<T> Identity() { return {Lowest<T>(), T(0)}; }
+  OW_INLINE Powers<T> operator()(Powers<T> x, Powers<T> y) const {
+    const Powers<T> both{functors::Maximum(x.top, y.top), T(0)};
+    const T shift = both.Shift();
+    return {both.top,
+            x.total * functors::Exp(x.top - shift) + y.total * functors::Exp(y.top - shift)};
+  }
+};
 
 // Reads a line once, and calls meanwhile() as soon as all its reads are on their way.
 template <Left left, typename Line, typename T, typename Function>
@@ -85,14 +97,16 @@ OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x, Function meanwhi
     C total = C(0);
     ForEach(line, [&](int64_t, C& kept) {
       const C shifted = kept - top;
-      const C power = left == kNothing ? AddedPower(shifted) : functors::Exp(shifted);
+      const C power = PowerFor<left>(shifted);
       total += power;
       if (left != kNothing) kept = left == kPowers ? power : shifted;
     });
     return {top, line.Reduce(total, SumOf<C>())};
   } else {
     Powers<C> powers = PowersOf<C>::Identity();
-    ForEach(line, [&](int64_t, C&, C value) { powers.Add(value); }, x);
+    line.EachBlock([&](auto width, int64_t i, C*) {
+      powers.template Add<left>(ReadBlock<decltype(width)::value>(line, x, i));
+    });
     meanwhile();
     return line.Reduce(powers, PowersOf<C>());
   }

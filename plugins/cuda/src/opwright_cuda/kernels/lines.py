@@ -21,6 +21,8 @@ ENOUGH_BLOCKS: Final = 1024
 """So many keep any GPU busy; a fixed number, so that sums do not depend on the GPU."""
 FEW_ELEMENTS: Final = 2**19
 """With two each they keep no more threads busy than a GPU has at once."""
+MANY_LINES: Final = 2**15
+"""With a warp each they keep any GPU busy, several times over."""
 MOST_KEPT_BYTES: Final = 128
 """That a thread keeps in registers."""
 
@@ -214,7 +216,25 @@ def _kept_line(team: str, kept: str, items: int, vector: int) -> str:
     return f"KeptLine<{team}, {kept}, {items}, {min(vector, items)}>"
 
 
-def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1, keeps_most: bool = False) -> Team:
+def _type_to_keep(dtype: str, n_arrays: int) -> str:
+    """Return what is kept of elements that belong together."""
+    ctype = compute_type(dtype)
+    return ctype if n_arrays == 1 else f"Pair<{ctype}>"
+
+
+def _lanes_to_keep(lines: Lines, dtype: str, n_arrays: int) -> Team | None:
+    """Return teams of a warp or less that keep their lines, None where those are too long."""
+    kept, length = _type_to_keep(dtype, n_arrays), lines.length
+    vector = _vector_of(lines, "LaneTeam", ITEM_BYTES[dtype])
+    most = MOST_KEPT_BYTES // (n_arrays * compute_bytes(dtype))
+    for items in (8, most) if lines.n_lines * length > FEW_ELEMENTS else (2, 8, most):
+        if length <= items * WARP:
+            lanes = WARP if items > 8 else power_of_two(quotient_up(length, items))
+            return lanes_of(lines, lanes, _kept_line("LaneTeam", kept, items, vector))
+    return None
+
+
+def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
     """Return the teams that go over every line several times and keep it where there is room.
 
     Parameters
@@ -225,34 +245,51 @@ def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1, keeps_most: bool =
         Of the elements.
     n_arrays : int
         How many arrays they read: of one they keep an element, of two a pair of them.
-    keeps_most : bool
-        Whether few threads share a line, each of which keeps all that it has room for: what they do
-        once for a line costs more than what they do with an element, and they write nothing.
     """
-    ctype = compute_type(dtype)
-    kept = ctype if n_arrays == 1 else f"Pair<{ctype}>"
+    kept = _type_to_keep(dtype, n_arrays)
     if lines.inner > 1:
         return tiles_of(lines, f"StreamedLine<TileTeam, {kept}, 1>")
+    lanes = _lanes_to_keep(lines, dtype, n_arrays)
+    if lanes is not None:
+        return lanes
     length = lines.length
     vector = _vector_of(lines, "LaneTeam", ITEM_BYTES[dtype])
     most = MOST_KEPT_BYTES // (n_arrays * compute_bytes(dtype))
-    for items in (8, most) if lines.n_lines * length > FEW_ELEMENTS else (2, 8, most):
-        if length <= items * WARP:
-            lanes = WARP if items > 8 else power_of_two(quotient_up(length, items))
-            return lanes_of(lines, lanes, _kept_line("LaneTeam", kept, items, vector))
     # So many are too many for the registers of so many threads where they are wide, or do not come
     # in whole vectors.
     is_whole = vector * ITEM_BYTES[dtype] == VECTOR_BYTES
     longest = [(512, most)] if is_whole and compute_bytes(dtype) == 4 else []
-    shortest = [(64, most), (128, most), (256, most)] if longest and keeps_most else []
     usual = [(128, most // 2), (256, most // 2), (512, most // 2)]
-    for threads, items in (*shortest, *usual, *longest):
+    for threads, items in (*usual, *longest):
         if length <= threads * items:
             ctype = _kept_line("BlockTeam", kept, items, vector)
             return Team(ctype, lines, threads, lines.outer, threads)
     vector = _vector_of(lines, "BlockTeam", ITEM_BYTES[dtype])
     ctype = f"StreamedLine<BlockTeam, {kept}, {vector}>"
     return Team(ctype, lines, 512, lines.outer, 512)
+
+
+def team_to_sum(lines: Lines, dtype: str) -> Team:
+    """Return the teams that need every line once and write only what they found in it.
+
+    A line that lanes can keep is kept. Longer ones pass by: a block that kept one would read
+    nothing while its threads wait for each other.
+
+    Parameters
+    ----------
+    lines : Lines
+        What they work on.
+    dtype : str
+        Of the elements.
+    """
+    if lines.inner > 1:
+        return tiles_of(lines, f"StreamedLine<TileTeam, {compute_type(dtype)}, 1>")
+    lanes = _lanes_to_keep(lines, dtype, n_arrays=1)
+    if lanes is not None:
+        return lanes
+    if lines.n_lines >= MANY_LINES:
+        return _streamed(lanes_of(lines, WARP), dtype)
+    return _streamed(Team("BlockTeam", lines, THREADS, lines.outer, THREADS), dtype)
 
 
 def columns_of(lines: Lines, vector: int, may_split: bool = True) -> Team:

@@ -16,7 +16,7 @@ from opwright_cuda.kernels.elementwise import (
     launch_elementwise,
     operand,
 )
-from opwright_cuda.kernels.lines import Team, lines_along, streamed, team_to_keep
+from opwright_cuda.kernels.lines import Team, lines_along, streamed, team_to_keep, team_to_sum
 from opwright_cuda.kernels.reduction import scalar
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct
 from opwright_cuda.source import own_source
@@ -61,7 +61,7 @@ def _fill_in_softmax_loss(ctx: PrepareContext, plan: LaunchPlan) -> None:
     if ctx.outputs["softmax"]:
         _launch(plan, team, "class_loss_lines", x, [*outputs, labels])
         return
-    team = team_to_keep(lines, x.dtype, keeps_most=True)
+    team = team_to_sum(lines, x.dtype)
     arguments = [plan.output("out"), plan.input("logits"), labels]
     _launch(plan, team, "class_loss_alone_lines", x, arguments)
 
