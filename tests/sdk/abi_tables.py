@@ -9,6 +9,7 @@ OK, ERROR, REFUSED, OUT_OF_MEMORY, UNSUPPORTED = 0, 1, 2, 3, 4
 LOG_ERROR = 40
 CAPTURABLE, NONDETERMINISTIC, STRIDED = 1, 2, 4
 PACKABLE = 1
+UNREAD = 8
 
 _pointer = c.c_void_p
 _u32, _u64, _i32, _i64 = c.c_uint32, c.c_uint64, c.c_int32, c.c_int64

@@ -14,6 +14,7 @@ from abi_tables import (
     PACKABLE,
     REFUSED,
     STRIDED,
+    UNREAD,
 )
 from plugin_host import FailedError, Library, Step
 
@@ -159,6 +160,12 @@ def test_each_instance_has_its_own_state(features):
     np.testing.assert_array_equal(out, X + 3 + 101)
     first.close()
     second.close()
+
+
+def test_a_kernel_learns_that_nothing_reads_an_output(features):
+    step, _ = staged(features, flags=[0, UNREAD])
+    assert step.frame.estimate_ns == 12
+    step.close()
 
 
 def test_run_sees_the_packed_copy(features):

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from opwright._runtime_kernels import ARG_DYNAMIC as ARG_DYNAMIC
 from opwright._runtime_kernels import ARG_PACKABLE as ARG_PACKABLE
 from opwright._runtime_kernels import ARG_SHAPE_ONLY as ARG_SHAPE_ONLY
+from opwright._runtime_kernels import ARG_UNREAD as ARG_UNREAD
 from opwright._runtime_kernels import KERNEL_BLOCKS as KERNEL_BLOCKS
 from opwright._runtime_kernels import KERNEL_BY_THREADS as KERNEL_BY_THREADS
 from opwright._runtime_kernels import KERNEL_CAPTURABLE as KERNEL_CAPTURABLE

@@ -13,6 +13,7 @@ from opwright._runtime import Device
 ARG_PACKABLE: Final = 1
 ARG_SHAPE_ONLY: Final = 2
 ARG_DYNAMIC: Final = 4
+ARG_UNREAD: Final = 8
 KERNEL_CAPTURABLE: Final = 1
 KERNEL_NONDETERMINISTIC: Final = 2
 KERNEL_STRIDED: Final = 4

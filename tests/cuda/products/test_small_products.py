@@ -161,20 +161,6 @@ def test_a_small_layer_keeps_what_is_not_a_number() -> None:
     assert np.isnan(out).any(axis=1).tolist() == [False, True, False, False]
 
 
-@pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The kernels that plans launch."""
-    names: list[str] = []
-    launch = small.LaunchPlan.launch
-
-    def record(plan: Any, source: Any, expression: str, *rest: Any) -> None:
-        names.append(expression)
-        launch(plan, source, expression, *rest)
-
-    monkeypatch.setattr(small.LaunchPlan, "launch", record)
-    return names
-
-
 def test_a_product_is_small_by_its_work_and_the_size_of_the_gpu() -> None:
     edge = product_of(64, 64, WORK // 64 * 2)  # of 128 multiprocessors
     assert find_small_refusal(edge, 128) is None

@@ -153,6 +153,11 @@ class PrepareContext {
     return Meta(args_[args_.OutputIndex(slot, index)]);
   }
 
+  // Whether nothing reads the output, which is there for a gradient: it need not be written.
+  bool unread(uint32_t slot, uint32_t index = 0) const {
+    return (prepare_->arg_flags[args_.OutputIndex(slot, index)] & OW_ARG_UNREAD) != 0;
+  }
+
   // Scratch memory for run, aligned to 64 bytes; what it holds is not kept from run to run.
   void SetWorkspace(uint64_t bytes) { prepare_->workspace_bytes = bytes; }
   // How long one run takes with n_threads() threads.

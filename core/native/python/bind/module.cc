@@ -29,6 +29,7 @@ PYBIND11_MODULE(_runtime, module) {
   add("ARG_PACKABLE", OW_ARG_PACKABLE);
   add("ARG_SHAPE_ONLY", OW_ARG_SHAPE_ONLY);
   add("ARG_DYNAMIC", OW_ARG_DYNAMIC);
+  add("ARG_UNREAD", OW_ARG_UNREAD);
   add("CHECK_TENSORS", opwright::kCheckTensors);
   add("CHECK_ALL", opwright::kCheckAll);
   module.attr("ABI_VERSION") = py::make_tuple(OW_ABI_MAJOR, OW_ABI_MINOR);

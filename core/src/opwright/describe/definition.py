@@ -57,6 +57,8 @@ class OpDefinition:
         Positions of each output slot that works in place, and of the input slot it overwrites.
     any_shape_only : bool
         Whether of some input only the shape is read.
+    any_intermediate : bool
+        Whether some output is there for the gradient only.
     """
 
     proto: OpProto
@@ -77,6 +79,7 @@ class OpDefinition:
     attr_names: frozenset[str] = field(init=False)
     alias_slots: tuple[tuple[int, int], ...] = field(init=False)
     any_shape_only: bool = field(init=False)
+    any_intermediate: bool = field(init=False)
     _input_rules: tuple[DtypeRule, ...] = field(init=False)
     _output_sources: tuple[DtypeSource, ...] = field(init=False)
 
@@ -86,6 +89,7 @@ class OpDefinition:
         self.input_index = {slot.name: i for i, slot in enumerate(proto.inputs)}
         self.output_index = {slot.name: i for i, slot in enumerate(proto.outputs)}
         self.any_shape_only = any(slot.shape_only for slot in proto.inputs)
+        self.any_intermediate = any(slot.intermediate for slot in proto.outputs)
         self.alias_slots = tuple(
             (i, self.input_index[slot.aliases])
             for i, slot in enumerate(proto.outputs)

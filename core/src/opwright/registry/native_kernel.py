@@ -44,6 +44,7 @@ class NativeKernel:
         attrs: Mapping[str, Any],
         *,
         packable: Sequence[int] = (),
+        unread: Sequence[int] = (),
         n_threads: int = 1,
         device: _runtime.Device | None = None,
         deterministic: bool = False,
@@ -51,10 +52,11 @@ class NativeKernel:
     ) -> _runtime.Prepared:
         """Make the kernel ready for attributes that are given, and for metas, slot by slot.
 
-        `packable` are the flat arguments that the plan reads from the scope and never writes. With
-        `deterministic`, `n_threads` is the same on every machine, so that bits are. The types of
-        attributes are those of the OpProto, with `typed_by_value` those of the values. RefusedError
-        has the kernel's reason; KernelError where prepare fails otherwise.
+        `packable` are the flat arguments that the plan reads from the scope and never writes,
+        `unread` those that nothing reads. With `deterministic`, `n_threads` is the same on every
+        machine, so that bits are. The types of attributes are those of the OpProto, with
+        `typed_by_value` those of the values. RefusedError has the kernel's reason; KernelError
+        where prepare fails otherwise.
         """
         if typed_by_value:
             typed = [(name, _type_number(name, value), value) for name, value in attrs.items()]
@@ -67,7 +69,7 @@ class NativeKernel:
             coded_metas(inputs),
             coded_metas(outputs),
             n_threads,
-            arg_flags=list(_arg_flags(proto, inputs, outputs, packable)),
+            arg_flags=list(_arg_flags(proto, inputs, outputs, packable, unread)),
             device=device,
             keep_alive=self.library,
             deterministic=deterministic,
@@ -123,6 +125,7 @@ def _arg_flags(
     inputs: Sequence[Sequence[Meta]],
     outputs: Sequence[Sequence[Meta]],
     packable: Sequence[int],
+    unread: Sequence[int],
 ) -> Iterator[int]:
     flat = 0
     for slot, metas in zip(proto.inputs, inputs, strict=True):
@@ -134,4 +137,6 @@ def _arg_flags(
             flat += 1
     for metas in outputs:
         for meta in metas:
-            yield _runtime.ARG_DYNAMIC if -1 in meta.shape else 0
+            dynamic = _runtime.ARG_DYNAMIC if -1 in meta.shape else 0
+            yield dynamic | (_runtime.ARG_UNREAD if flat in unread else 0)
+            flat += 1

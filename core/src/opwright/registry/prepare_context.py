@@ -86,6 +86,9 @@ class PrepareContext:
     deterministic : bool
         Whether every run must give the same bits: then `n_threads` is the same on every machine,
         and nothing that is measured may decide.
+    unread : frozenset of str
+        Output slots that nothing reads, for they are there for a gradient alone: the kernel need
+        not write them, though they have memory.
     options : dict
         The value of every option that a plugin declares, by name: ``"acme.fast_exp"``.
     workspace_bytes : int
@@ -108,6 +111,7 @@ class PrepareContext:
         "options",
         "outputs",
         "packs",
+        "unread",
         "workspace_bytes",
     )
 
@@ -134,6 +138,7 @@ class PrepareContext:
         self.packs: dict[str, Callable[[Any], object]] = {}
         self.deferred: list[tuple[Complete, Any]] | None = None
         self.deterministic = False
+        self.unread: frozenset[str] = frozenset()
 
     def refuse(self, reason: str) -> NoReturn:
         """Decline this operator, so that the next candidate is tried: always raise `Refuse`."""

@@ -40,6 +40,7 @@ class Choice(NamedTuple):
     # share memory.
     reuse: tuple[tuple[int, int], ...]
     refusals: Refusals  # better kernels, and why they cannot be used
+    unread: tuple[int, ...]  # the flat outputs that it need not write
 
 
 class Signature:
@@ -55,7 +56,7 @@ class Signature:
         The attributes as a key.
     choices : dict to Choice
         By device, where the choice depends on nothing but the signature; by device, number of
-        threads and packable arguments, where the kernel or one before it has a ``prepare``.
+        threads and `Arguments`, where the kernel or one before it has a ``prepare``.
     """
 
     __slots__ = (
@@ -104,7 +105,13 @@ class Signature:
             self._moved_bytes = read + sum(map(sum, self.sizes))
         return self._moved_bytes
 
-    def choose(self, entry: KernelEntry, prepared: Prepared, refusals: Refusals) -> Choice:
+    def choose(
+        self,
+        entry: KernelEntry,
+        prepared: Prepared,
+        refusals: Refusals,
+        unread: tuple[int, ...],
+    ) -> Choice:
         """Return the choice of a kernel, with those of its ``may_reuse`` that fit these metas."""
         pairs = []
         for out_name, in_name in entry.may_reuse:
@@ -112,7 +119,7 @@ class Signature:
             in_slot = self.definition.input_index[in_name]
             if _fit(self.outputs[out_slot], self.inputs[in_slot]):
                 pairs.append((out_slot, in_slot))
-        return Choice(entry, prepared, tuple(pairs), refusals)
+        return Choice(entry, prepared, tuple(pairs), refusals, unread)
 
 
 def _fit(outputs: tuple[Meta, ...], inputs: tuple[Meta, ...]) -> bool:

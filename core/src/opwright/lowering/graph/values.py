@@ -153,6 +153,7 @@ class LoweredOp:
         "reuse",
         "signature",
         "type",
+        "unread",
         "workspace",
     )
 
@@ -174,6 +175,7 @@ class LoweredOp:
         self.entry: KernelEntry | None = None
         self.prepared: Any = None
         self.reuse: tuple[tuple[int, int], ...] = ()
+        self.unread: tuple[int, ...] = ()  # flat numbers of arguments
         self.signature: Signature | None = None
         self.refusals: tuple[tuple[KernelEntry, str], ...] = ()
         self.children: tuple[Child, ...] = ()
@@ -189,6 +191,13 @@ class LoweredOp:
     def output(self, slot: str | None) -> tuple[Value, ...]:
         """Return the values of an output slot; none for no slot."""
         return () if slot is None else self.outputs[self.definition.output_index[slot]]
+
+    def unwritten(self) -> list[Value]:
+        """Return the outputs that its kernel need not write, for nothing reads them."""
+        if not self.unread:
+            return []
+        arguments = [value for values in (*self.inputs, *self.outputs) for value in values]
+        return [arguments[flat] for flat in self.unread]
 
     @property
     def is_copy(self) -> bool:

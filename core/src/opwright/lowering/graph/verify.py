@@ -48,6 +48,8 @@ def find_violation(graph: Graph, lasting: Contents) -> str | None:
         for values in op.outputs:
             for value in values:
                 contents[value.buffer] = value
+        for value in op.unwritten():
+            contents.pop(value.buffer, None)
     return _final_fault(graph, contents, lasting)
 
 
@@ -82,5 +84,5 @@ def _shows(value: Value, current: Value | None) -> bool:
 
 def _blame(current: Value | None) -> str:
     if current is None:
-        return "which no operator writes before that"
+        return "which no operator writes for certain before that"
     return f"whose memory holds {current!r} by then"

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opwright.errors import KernelError
+from opwright.lowering.kernels.arguments import Arguments
 from opwright.lowering.kernels.prepare import prepare_kernel
 from opwright.registry.prepare_context import Complete, Refuse
 
@@ -29,7 +30,7 @@ class Unfinished(NamedTuple):
     entry: KernelEntry
     key: tuple[Any, ...]  # in the context's prepared kernels
     device: str
-    packable: tuple[int, ...]
+    arguments: Arguments
     target: Target
     deferred: tuple[tuple[Complete, Any], ...]  # functions with their arguments
 
@@ -61,11 +62,11 @@ def finish_kernels(graph: Graph) -> None:
 
 
 def _prepare_again(op: LoweredOp, kernel: Unfinished) -> Prepared:
-    entry, key, device, packable, target, _ = kernel
+    entry, key, device, arguments, target, _ = kernel
     cache = target.context.prepared
     prepared = cache.get(key)  # another thread may have been faster
     if prepared is None:
-        prepared = prepare_kernel(entry, op, device, packable, target)
+        prepared = prepare_kernel(entry, op, device, arguments, target)
         remember(cache, key, prepared)
     before = op.prepared.workspace_bytes
     if isinstance(prepared, Refuse) or prepared.workspace_bytes != before:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
@@ -22,6 +22,7 @@ from opwright.registry.prepare_context import (
 )
 
 if TYPE_CHECKING:
+    from opwright.lowering.kernels.arguments import Arguments
     from opwright.lowering.request import Target
     from opwright.registry.python_layout import PythonLayout
 
@@ -30,26 +31,26 @@ def prepare_kernel(
     entry: KernelEntry,
     op: LoweredOp,
     device: str,
-    packable: tuple[int, ...],
+    arguments: Arguments,
     target: Target,
     deferred: list[tuple[Complete, Any]] | None = None,
 ) -> _runtime.Prepared | Refuse:
     """Prepare a kernel for an operator's attributes and metas, or return its refusal.
 
-    `device` is the device type of the operator; `packable` are the flat arguments that the plan
-    reads from the scope and never writes. The kernel adds to `deferred` what it defers to the end
-    of lowering, and the result then only describes the kernel; without it nothing can be deferred.
-    OpwrightError if prepare fails without refusing.
+    `device` is the device type of the operator. The kernel adds to `deferred` what it defers to the
+    end of lowering, and the result then only describes the kernel; without it nothing can be
+    deferred. OpwrightError if prepare fails without refusing.
     """
     if device == HOST_DEVICE and entry.package.plugin in Settings.from_environment().isolated:
         prepare_isolated = load_tool("prepare_isolated")
         options = target.options or ()
-        return prepare_isolated(entry, op, packable, options, target.deterministic)  # type: ignore[no-any-return]
+        given = (arguments.packable, options, target.deterministic)
+        return prepare_isolated(entry, op, *given)  # type: ignore[no-any-return]
     if entry.is_native:
-        return _prepare_native(entry, op, device, packable, target)
+        return _prepare_native(entry, op, device, arguments, target)
     if entry.layout is not None:
         return _prepare_function(entry, entry.layout, op, device, target)
-    return _prepare_class(entry, op, device, packable, target, deferred)
+    return _prepare_class(entry, op, device, arguments, target, deferred)
 
 
 def opened_device(device: str, target: Target) -> _runtime.Device | None:
@@ -89,7 +90,9 @@ def _prepare_function(
     )
 
 
-def _make_context(op: LoweredOp, device: str, target: Target) -> PrepareContext:
+def _make_context(
+    op: LoweredOp, device: str, unread: tuple[int, ...], target: Target
+) -> PrepareContext:
     """Return what a Python kernel sees of an operator in its ``prepare``."""
     proto = op.definition.proto
     metas = signature_of(op)
@@ -101,18 +104,29 @@ def _make_context(op: LoweredOp, device: str, target: Target) -> PrepareContext:
         op.type, inputs, outputs, _attributes(op), device, target.n_threads, number, options
     )
     ctx.deterministic = target.deterministic
+    ctx.unread = frozenset(_slots_of(op, unread))
     return ctx
+
+
+def _slots_of(op: LoweredOp, unread: tuple[int, ...]) -> Iterator[str]:
+    """Yield the output slots whose flat arguments are all among those given."""
+    flat = sum(map(len, op.inputs))
+    for slot, values in zip(op.definition.proto.outputs, op.outputs, strict=True):
+        numbers = range(flat, flat + len(values))
+        if values and unread and all(number in unread for number in numbers):
+            yield slot.name
+        flat += len(values)
 
 
 def _prepare_class(
     entry: KernelEntry,
     op: LoweredOp,
     device: str,
-    packable: tuple[int, ...],
+    arguments: Arguments,
     target: Target,
     deferred: list[tuple[Complete, Any]] | None,
 ) -> _runtime.Prepared | Refuse:
-    ctx = _make_context(op, device, target)
+    ctx = _make_context(op, device, arguments.unread, target)
     ctx.deferred = deferred
     try:
         ready = entry.load().prepare(ctx)
@@ -129,7 +143,7 @@ def _prepare_class(
         return Refuse(refusal.reason)
     except Exception as error:
         raise _failed(entry, op, error, "call ctx.refuse(reason) to decline") from error
-    packs = {flat: pack for flat, pack in _packs(op, ctx).items() if flat in packable}
+    packs = {flat: pack for flat, pack in _packs(op, ctx).items() if flat in arguments.packable}
     return _runtime.prepare_python(
         ready,
         layout.positional,
@@ -159,7 +173,7 @@ def _prepare_call(
 
 
 def _prepare_native(
-    entry: KernelEntry, op: LoweredOp, device: str, packable: tuple[int, ...], target: Target
+    entry: KernelEntry, op: LoweredOp, device: str, arguments: Arguments, target: Target
 ) -> _runtime.Prepared | Refuse:
     signature = signature_of(op)
     try:
@@ -167,7 +181,8 @@ def _prepare_native(
             op.definition.proto,
             (signature.inputs, signature.outputs),
             op.attrs,
-            packable=packable,
+            packable=arguments.packable,
+            unread=arguments.unread,
             n_threads=target.n_threads,
             device=opened_device(device, target),
             deterministic=target.deterministic,

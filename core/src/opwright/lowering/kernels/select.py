@@ -21,12 +21,17 @@ from opwright.lowering.graph.signature import Choice, Signature
 from opwright.lowering.graph.values import (
     Buffer,
     LoweredOp,
-    Role,
     Value,
     copy_op,
     new_value,
 )
 from opwright.lowering.kernels import estimate
+from opwright.lowering.kernels.arguments import (
+    Arguments,
+    arguments_of,
+    find_packable,
+    find_unread,
+)
 from opwright.lowering.kernels.finish import Unfinished, remember
 from opwright.lowering.kernels.prepare import opened_device, prepare_kernel
 from opwright.lowering.kernels.quarantine import find_load_failure
@@ -52,9 +57,11 @@ def select_kernels(graph: Graph) -> None:
     falls_back = False
     unserved = []
     for op in graph.ops:
-        if not _needs_kernel(op) or op.entry is not None or find_kernel(op, graph):
+        if not _needs_kernel(op) or _is_settled(op, graph):
             continue
-        if graph.target.fallback and _may_fall_back(op, graph) and _find(op, HOST_DEVICE, graph):
+        if _find(op, graph.device, graph, arguments_of(op, graph)):
+            continue
+        if graph.target.fallback and _may_fall_back(op, graph) and _find_on_host(op, graph):
             op.device = HOST_DEVICE
             falls_back = True
             continue
@@ -66,6 +73,11 @@ def select_kernels(graph: Graph) -> None:
         _use_one_thread_if_short(graph)
     if falls_back:
         _add_copies(graph)
+
+
+def _is_settled(op: LoweredOp, graph: Graph) -> bool:
+    """Whether a kernel was chosen before, and knows all that there is to know now."""
+    return op.entry is not None and op.unread == find_unread(op, graph)
 
 
 def _describe_unserved(op: LoweredOp, graph: Graph) -> str:
@@ -85,7 +97,7 @@ def _not_found(op: LoweredOp, graph: Graph) -> KernelNotFoundError:
     pinned = context.pins.get(op.type)
     refusals = op.refusals  # of the device alone: the next line may add to them
     could_fall_back = target.fallback is None and target.takes_fallback
-    helps = could_fall_back and _may_fall_back(op, graph) and _find(op, HOST_DEVICE, graph)
+    helps = could_fall_back and _may_fall_back(op, graph) and _find_on_host(op, graph)
     error = context.kernels.not_found(op.type, graph.device, dtype, refusals, pinned)
     way_out = f'\n  to run it on the host: give fallback="{HOST_DEVICE}"' if helps else ""
     if any(reason == NOT_DETERMINISTIC for _, reason in refusals):
@@ -114,7 +126,7 @@ def _use_one_thread_if_short(graph: Graph) -> None:
         if choice is None:
             if HOST_DEVICE in signature_of(op).choices:
                 continue  # its kernel does not depend on the number of threads
-            choice = _choose_for(op, HOST_DEVICE, graph, single)
+            choice = _choose_for(op, HOST_DEVICE, graph, single, arguments_of(op, graph))
             if choice is None:
                 return
             choices[key] = choice
@@ -130,12 +142,18 @@ def _may_fall_back(op: LoweredOp, graph: Graph) -> bool:
 
 
 def find_kernel(op: LoweredOp, graph: Graph) -> bool:
-    """Choose the best kernel of the plan's device for ``op``; return whether there is one."""
-    return _find(op, graph.device, graph)
+    """Choose the best kernel of the plan's device for ``op``; return whether there is one.
+
+    In a graph that may yet change: what will be read is not known.
+    """
+    return _find(op, graph.device, graph, Arguments(find_packable(op, graph)))
 
 
 def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph) -> bool:
-    """Choose the best kernel for ``op`` if that prefers its attribute; return whether it does."""
+    """Choose the best kernel for ``op`` if that prefers its attribute; return whether it does.
+
+    In a graph that may yet change, as `find_kernel`.
+    """
     signature = signature_of(op)
     candidates = graph.target.candidates(op.type, graph.device, signature.dtype)
     suited = [i for i, entry in enumerate(candidates) if entry.suits(op.attrs, name)]
@@ -143,7 +161,9 @@ def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph) -> bool:
         return False
     choice = signature.choices.get(graph.device)
     if choice is None:  # candidates after the last one that prefers it need not be tried
-        choice = _choose_for(op, graph.device, graph, graph.target, candidates[: suited[-1] + 1])
+        arguments = Arguments(find_packable(op, graph))
+        best = candidates[: suited[-1] + 1]
+        choice = _choose_for(op, graph.device, graph, graph.target, arguments, best)
     if choice is None or not choice.entry.suits(op.attrs, name):
         return False
     _set_kernel(op, choice)
@@ -155,10 +175,14 @@ def estimate_ns(op: LoweredOp, device: str) -> int:
     return estimate.estimate_ns(op, device)
 
 
-def _find(op: LoweredOp, device: str, graph: Graph) -> bool:
+def _find_on_host(op: LoweredOp, graph: Graph) -> bool:
+    return _find(op, HOST_DEVICE, graph, arguments_of(op, graph))
+
+
+def _find(op: LoweredOp, device: str, graph: Graph, arguments: Arguments) -> bool:
     choice = signature_of(op).choices.get(device)
     if choice is None:
-        choice = _choose_for(op, device, graph, graph.target)
+        choice = _choose_for(op, device, graph, graph.target, arguments)
     if choice is None:
         return False
     _set_kernel(op, choice)
@@ -166,7 +190,7 @@ def _find(op: LoweredOp, device: str, graph: Graph) -> bool:
 
 
 def _set_kernel(op: LoweredOp, choice: Choice) -> None:
-    op.entry, op.prepared, op.reuse, refusals = choice
+    op.entry, op.prepared, op.reuse, refusals, op.unread = choice
     if refusals:
         op.refusals = (*op.refusals, *refusals)
     size_bytes = op.prepared.workspace_bytes
@@ -178,19 +202,20 @@ def _choose_for(
     device: str,
     graph: Graph,
     target: Target,
+    arguments: Arguments,
     candidates: Sequence[KernelEntry] | None = None,
 ) -> Choice | None:
-    """Return the choice for these threads and packable arguments, shared by equal operators.
+    """Return the choice for these threads and arguments, shared by equal operators.
 
     `candidates`, if given, are the only kernels to try.
     """
-    signature, packable = signature_of(op), _packable(op, graph)
-    key = (device, target.n_threads, packable)
+    signature = signature_of(op)
+    key = (device, target.n_threads, arguments)
     choice = signature.choices.get(key)
     if choice is None:
         if candidates is None:
             candidates = target.candidates(op.type, device, signature.dtype)
-        search = _Search(op, signature, device, packable, graph, target)
+        search = _Search(op, signature, device, arguments, graph, target)
         choice, depends = _choose(search, candidates)
         if choice is not None:
             target.choices.add_kernel(choice.entry, target.context)
@@ -204,7 +229,7 @@ class _Search(NamedTuple):
     op: LoweredOp
     signature: Signature
     device: str
-    packable: tuple[int, ...]
+    arguments: Arguments
     graph: Graph
     target: Target
 
@@ -234,7 +259,8 @@ def _choose(search: _Search, candidates: Sequence[KernelEntry]) -> tuple[Choice 
         if shortage is not None:
             text = f"{shortage}; {entry.library!r} serves this plan instead"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
-        return search.signature.choose(entry, prepared, tuple(refusals)), depends
+        unread = search.arguments.unread if entry.takes_prepare else ()
+        return search.signature.choose(entry, prepared, tuple(refusals), unread), depends
     if shortage is not None:
         raise shortage
     search.op.refusals = (*search.op.refusals, *refusals)
@@ -251,14 +277,14 @@ def _find_exclusion(entry: KernelEntry, target: Target) -> str | None:
 
 def _key_of(entry: KernelEntry, search: _Search) -> tuple[Any, ...]:
     """Return everything that the prepared kernel depends on."""
-    _, signature, device, packable, _, target = search
+    _, signature, device, arguments, _, target = search
     key: tuple[Any, ...] = (entry, signature.attrs_key)  # a function is prepared for any shape
     if entry.takes_prepare:
         metas = (signature.inputs, signature.outputs)
         # It may have something of one device, such as a module that was loaded there.
         opened = opened_device(device, target)
         count = (target.n_threads, target.deterministic)
-        return (*key, *metas, opened, packable, count, target.options)
+        return (*key, *metas, opened, arguments, count, target.options)
     if device != HOST_DEVICE:
         return (*key, opened_device(device, target))
     return key
@@ -266,39 +292,21 @@ def _key_of(entry: KernelEntry, search: _Search) -> tuple[Any, ...]:
 
 def _prepare(entry: KernelEntry, search: _Search) -> Prepared | Refuse:
     """Return a prepared kernel or its refusal; both are cached, a lack of memory is not."""
-    op, _, device, packable, graph, target = search
+    op, _, device, arguments, graph, target = search
     key = _key_of(entry, search)
     cached: Prepared | Refuse | None = target.context.prepared.get(key)
     if cached is not None:
         return cached
     begin = time.perf_counter()
     deferred: list[Any] = []
-    prepared = prepare_kernel(entry, op, device, packable, target, deferred)
+    prepared = prepare_kernel(entry, op, device, arguments, target, deferred)
     graph.prepare_s += time.perf_counter() - begin
     if deferred and not isinstance(prepared, Refuse):
-        unfinished = Unfinished(entry, key, device, packable, target, tuple(deferred))
+        unfinished = Unfinished(entry, key, device, arguments, target, tuple(deferred))
         graph.unfinished[prepared] = unfinished
     else:
         remember(target.context.prepared, key, prepared)
     return prepared
-
-
-def _packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
-    """Return the flat arguments that the plan reads from the scope and never writes.
-
-    What it computes once from such ones alone counts as well.
-    """
-    packable: tuple[int, ...] = ()
-    flat = 0
-    for values in op.inputs:
-        for value in values:
-            external = value.buffer.external
-            if external is not None and external.role is Role.PERSISTABLE:
-                packable += () if external.name in graph.written_names else (flat,)
-            elif value.is_constant and not is_constant(op):  # those come before all packing
-                packable += (flat,)
-            flat += 1
-    return packable
 
 
 def _add_copies(graph: Graph) -> None:

@@ -7,7 +7,7 @@ deterministic enough. Of those that are, the first by cuDNN's heuristics is take
 ``cuda.tune`` the fastest, so that another run may take another one.
 """
 
-from opwright_cuda.cudnn.graph import OperationGraph, Tensor, What, Windows
+from opwright_cuda.cudnn.graph import MAX_WORKSPACE, OperationGraph, Tensor, What, Windows
 from opwright_cuda.cudnn.library import (
     Engine,
     choose_engine,
@@ -16,6 +16,7 @@ from opwright_cuda.cudnn.library import (
 )
 
 __all__ = [
+    "MAX_WORKSPACE",
     "Engine",
     "OperationGraph",
     "Tensor",

@@ -16,6 +16,7 @@ from opwright_cuda.kernels.convolution import (
     describe,
 )
 from opwright_cuda.kernels.elementwise import launch_elementwise, operand
+from opwright_cuda.kernels.unfolded_convolution import find_unfolded
 from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, bytes_of
 
 
@@ -65,6 +66,10 @@ def _add_bias_alone(ctx: PrepareContext, plan: LaunchPlan) -> None:
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Convolve, add the bias."""
     (x,), (weight,), (out,) = ctx.inputs["x"], ctx.inputs["weight"], ctx.outputs["out"]
+    unfolded = find_unfolded(ctx, plan, x, weight, out)
+    if unfolded is not None and unfolded.gives_out:
+        unfolded.add_out()
+        return
     result, bias = _images(ctx, out, plan.output("out")), plan.optional_input("bias")
     graph = OperationGraph(x.dtype)
     sums = graph.add_convolution(
@@ -86,16 +91,23 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
         return
     (x,), (weight,), (out_grad,) = (ctx.inputs[slot] for slot in ("x", "weight", "out_grad"))
     slopes, windows = _images(ctx, out_grad, plan.input("out_grad")), Windows.of(ctx.attrs)
+    unfolded = find_unfolded(ctx, plan, x, weight, out_grad)
     if "x_grad" in slots:
-        graph, images = OperationGraph(x.dtype), _images(ctx, x, plan.output("x_grad"))
-        filters = _weight(weight, plan.input("weight"))
-        graph.add_convolution(What.DATA_GRADIENT, images, filters, slopes, windows)
-        _add(ctx, plan, graph, "x_grad")
+        if unfolded is not None and unfolded.gives_x_grad:
+            unfolded.add_x_grad()
+        else:
+            graph, images = OperationGraph(x.dtype), _images(ctx, x, plan.output("x_grad"))
+            filters = _weight(weight, plan.input("weight"))
+            graph.add_convolution(What.DATA_GRADIENT, images, filters, slopes, windows)
+            _add(ctx, plan, graph, "x_grad")
     if "weight_grad" in slots:
-        graph, images = OperationGraph(x.dtype), _images(ctx, x, plan.input("x"))
-        filters = _weight(weight, plan.output("weight_grad"))
-        graph.add_convolution(What.WEIGHT_GRADIENT, images, filters, slopes, windows)
-        _add(ctx, plan, graph, "weight_grad")
+        if unfolded is not None and unfolded.gives_weight_grad:
+            unfolded.add_weight_grad()
+        else:
+            graph, images = OperationGraph(x.dtype), _images(ctx, x, plan.input("x"))
+            filters = _weight(weight, plan.output("weight_grad"))
+            graph.add_convolution(What.WEIGHT_GRADIENT, images, filters, slopes, windows)
+            _add(ctx, plan, graph, "weight_grad")
     if "bias_grad" in slots:
         add_bias_grad(plan, describe(ctx, x, weight, out_grad))
 

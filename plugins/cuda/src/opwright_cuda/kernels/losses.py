@@ -51,14 +51,15 @@ def _fill_in_softmax_loss(ctx: PrepareContext, plan: LaunchPlan) -> None:
     x = ctx.inputs["logits"][0]
     lines = lines_along(x.shape, ctx.attrs["axis"])
     team = team_to_keep(lines, x.dtype)
-    outputs = [plan.output("out"), plan.optional_output("softmax"), plan.input("logits")]
+    softmax = plan.optional_output("softmax")
+    outputs = [plan.output("out"), softmax, plan.input("logits")]
     arguments: list[Argument]
     if ctx.attrs["soft_label"]:
         arguments = [*outputs, plan.input("label")]
         _launch(plan, team, "soft_loss_lines", x, arguments)
         return
     labels = describe_labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
-    if ctx.outputs["softmax"]:
+    if softmax is not None:
         _launch(plan, team, "class_loss_lines", x, [*outputs, labels])
         return
     team = team_to_sum(lines, x.dtype)

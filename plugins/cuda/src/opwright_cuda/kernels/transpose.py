@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -10,7 +12,7 @@ from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import BITS, ITEM_BYTES
 from opwright_cuda.kernels.elementwise import BLOCKS_PER_MULTIPROCESSOR
 from opwright_cuda.kernels.movement import index_type, launch_move
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, bytes_of, count_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer
 from opwright_cuda.launch.indexing import Layout, compact_strides, layout_struct, merge
 from opwright_cuda.source import own_source
 
@@ -22,28 +24,55 @@ LEAST_SIDE: Final = 8
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy tile by tile where the innermost axis changes, else run by run."""
-    x, out = ctx.inputs["x"][0], ctx.outputs["out"][0]
+    """Bring the axes into another order."""
+    x = ctx.inputs["x"][0]
     rank = len(x.shape)
     axes = [axis % rank for axis in ctx.attrs["axes"]] or list(reversed(range(rank)))
-    steps = compact_strides(x.shape)
-    if count_of(x) == 0:
+    to, given = plan.output("out"), plan.input("x")
+    launch_transpose(plan, to, given, x.shape, axes, ITEM_BYTES[x.dtype])
+
+
+def launch_transpose(
+    plan: LaunchPlan,
+    out: Pointer,
+    x: Pointer,
+    shape: Sequence[int],
+    axes: Sequence[int],
+    item_bytes: int,
+) -> None:
+    """Add a copy tile by tile where the innermost axis changes, else run by run.
+
+    Parameters
+    ----------
+    plan : LaunchPlan
+        Where it is added.
+    out, x : Pointer
+        What is written and read, both compact.
+    shape : sequence of int
+        Of x.
+    axes : sequence of int
+        Those of x in their new order, counted from the front.
+    item_bytes : int
+        Bytes of an element.
+    """
+    made, steps = [shape[axis] for axis in axes], compact_strides(shape)
+    if prod(shape) == 0:
         return
-    layout = merge(out.shape, [compact_strides(out.shape), [steps[axis] for axis in axes]])
+    layout = merge(made, [compact_strides(made), [steps[axis] for axis in axes]])
     if len(layout.dims) <= 1:
-        plan.copy(plan.output("out"), plan.input("x"), bytes_of(x))
+        plan.copy(out, x, prod(shape) * item_bytes)
         return
-    item_bytes = ITEM_BYTES[x.dtype]
     across = layout.strides[1].index(1)
     if min(layout.dims[across], layout.dims[-1]) < LEAST_SIDE or across == len(layout.dims) - 1:
-        to, given = plan.output("out"), plan.input("x")
         out_strides, x_strides = layout.strides
-        launch_move(plan, to, given, layout.dims, out_strides, x_strides, item_bytes)
+        launch_move(plan, out, x, layout.dims, out_strides, x_strides, item_bytes)
         return
-    _launch_tiles(plan, layout, across, item_bytes)
+    _launch_tiles(plan, out, x, layout, across, item_bytes)
 
 
-def _launch_tiles(plan: LaunchPlan, layout: Layout, across: int, item_bytes: int) -> None:
+def _launch_tiles(
+    plan: LaunchPlan, out: Pointer, x: Pointer, layout: Layout, across: int, item_bytes: int
+) -> None:
     """Add the exchange of the axis `across`, which is the input's innermost, with the last one."""
     down = len(layout.dims) - 1
     tile = 32 if item_bytes >= 4 else 64
@@ -58,7 +87,7 @@ def _launch_tiles(plan: LaunchPlan, layout: Layout, across: int, item_bytes: int
     n_tiles = int(np.prod(dims, dtype=np.int64))
     tiles = Layout(tuple(dims), tuple(tuple(s) for s in (*strides, *firsts)))
     sides = [layout.dims[across], layout.dims[down], layout.strides[0][across]]
-    arguments: list[Argument] = [plan.output("out"), plan.input("x"), np.int64(n_tiles)]
+    arguments: list[Argument] = [out, x, np.int64(n_tiles)]
     arguments += [np.int64(n) for n in (*sides, layout.strides[1][down])]
     arguments.append(layout_struct(tiles))
     most = plan.gpu.multiprocessors * BLOCKS_PER_MULTIPROCESSOR

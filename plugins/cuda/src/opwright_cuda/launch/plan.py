@@ -134,8 +134,9 @@ class LaunchPlan:
         return self.input(slot) if self._ctx.inputs[slot] else None
 
     def optional_output(self, slot: str) -> Pointer | None:
-        """Return the address of an output's data, or None where the slot is absent."""
-        return self.output(slot) if self._ctx.outputs[slot] else None
+        """Return the address of an output's data, or None where it is absent or nobody reads it."""
+        is_wanted = self._ctx.outputs[slot] and slot not in self._ctx.unread
+        return self.output(slot) if is_wanted else None
 
     def _argument(self, is_input: bool, slot: str, index: int) -> Pointer:
         metas = (self._ctx.inputs if is_input else self._ctx.outputs)[slot]

@@ -137,6 +137,7 @@ typedef struct ow_kernel ow_kernel;
 #define OW_ARG_PACKABLE 1u   /* a persistable that the plan does not write: pack is allowed */
 #define OW_ARG_SHAPE_ONLY 2u /* only shape and dtype will be there */
 #define OW_ARG_DYNAMIC 4u    /* an output whose -1 dims the kernel sets by ow_host.resize */
+#define OW_ARG_UNREAD 8u     /* an output that nothing reads: it need not be written; since 1.1 */
 
 /* Bits of ow_prepare.out_flags, and of ow_prepare.flags. */
 #define OW_PREPARED_NOT_CAPTURABLE 1u /* overrides OW_KERNEL_CAPTURABLE for this one */

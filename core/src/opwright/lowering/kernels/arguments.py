@@ -1,0 +1,61 @@
+"""What a plan does with the arguments of an operator, which a kernel may make use of."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from opwright.lowering.graph.constants import is_constant
+from opwright.lowering.graph.graph import Graph
+from opwright.lowering.graph.values import LoweredOp, Role
+
+
+class Arguments(NamedTuple):
+    """Arguments of one operator, by their flat number: inputs first, then outputs.
+
+    Attributes
+    ----------
+    packable : tuple of int
+        The inputs that the plan reads from the scope and never writes.
+    unread : tuple of int
+        The intermediate outputs that nothing reads, so that a kernel need not write them.
+    """
+
+    packable: tuple[int, ...] = ()
+    unread: tuple[int, ...] = ()
+
+
+def arguments_of(op: LoweredOp, graph: Graph) -> Arguments:
+    """Return what a plan does with the arguments of an operator of a graph that is complete."""
+    return Arguments(find_packable(op, graph), find_unread(op, graph))
+
+
+def find_packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
+    """Return the inputs that the plan reads from the scope and never writes.
+
+    What it computes once from such ones alone counts as well.
+    """
+    packable: tuple[int, ...] = ()
+    flat = 0
+    for values in op.inputs:
+        for value in values:
+            external = value.buffer.external
+            if external is not None and external.role is Role.PERSISTABLE:
+                packable += () if external.name in graph.written_names else (flat,)
+            elif value.is_constant and not is_constant(op):  # those come before all packing
+                packable += (flat,)
+            flat += 1
+    return packable
+
+
+def find_unread(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
+    """Return the intermediate outputs that nothing reads, in a graph that is complete."""
+    if not op.definition.any_intermediate or graph.keep_all:
+        return ()
+    unread: tuple[int, ...] = ()
+    uses, flat = graph.uses(), sum(map(len, op.inputs))
+    for slot, values in zip(op.definition.proto.outputs, op.outputs, strict=True):
+        for value in values:
+            if slot.intermediate and uses.stays_within(value, set()):
+                unread += (flat,)
+            flat += 1
+    return unread

@@ -1,0 +1,139 @@
+"""Convolutions by windows that are written down, where cuDNN is slow: which, and what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from calls import call
+from one_operator import skip_without_cudnn
+
+import opwright as ow
+from opwright_cuda.kernels import unfolded_convolution
+from opwright_cuda.kernels.unfolded_convolution import SMALL_IMAGE
+
+RNG = np.random.default_rng(3)
+CASES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+    # Of x, of the weight, attributes: sides beyond a tile, kernels that reach over all borders,
+    # windows that leave pixels out, a window as wide as its image, images of few windows.
+    ((2, 3, 13, 11), (5, 3, 3, 3), {"strides": [2, 2], "paddings": [1, 1, 1, 1]}),
+    ((1, 33, 9, 7), (34, 33, 3, 2), {"strides": [2, 1], "paddings": [2, 0, 1, 1]}),
+    ((3, 40, 8, 8), (16, 40, 1, 1), {"strides": [3, 2]}),
+    ((2, 3, 23, 25), (6, 3, 7, 7), {"strides": [2, 2], "paddings": [3, 3, 3, 3]}),
+    ((4, 8, 5, 4), (70, 8, 5, 4), {"strides": [4, 7], "paddings": [0, 4, 2, 3]}),
+    ((5, 6, 7, 6), (9, 6, 3, 3), {"paddings": [1, 1, 1, 1]}),
+]
+KERNELS = {"unfold<float>", "fold<float>"}
+
+
+@pytest.fixture(autouse=True)
+def pinned(gpu: Any) -> Iterator[None]:
+    """Take cuDNN's kernels; what plans kept of other sizes is not found again."""
+    if gpu is not None:
+        skip_without_cudnn()
+    pins = {"conv2d": "cudnn", "conv2d_grad": "cudnn"}
+    with ow.context_guard(ow.Context.discover().with_pins(pins)):
+        yield
+
+
+@pytest.fixture
+def of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small convolutions are large enough."""
+    monkeypatch.setattr(unfolded_convolution, "LEAST_WORK", 0)
+    monkeypatch.setattr(unfolded_convolution, "LEAST_PART", 3)
+
+
+def arrays_of(x: tuple[int, ...], weight: tuple[int, ...]) -> dict[str, Any]:
+    shapes = {"x": x, "weight": weight, "bias": weight[:1]}
+    return {slot: RNG.standard_normal(shape, dtype="f4") for slot, shape in shapes.items()}
+
+
+def on_numpy(op_type: str, given: dict[str, Any], outputs: str, **attrs: Any) -> list[Any]:
+    wide = {slot: array.astype("f8") for slot, array in given.items()}
+    with ow.context_guard(ow.current_context().with_pins({op_type: "numpy"})):
+        return call(op_type, wide, outputs, device="cpu", **attrs)
+
+
+def compute(launched: list[str], op_type: str, given: Any, outputs: str, **attrs: Any) -> set[str]:
+    """Compare what a GPU computes with NumPy; return which of our kernels it launched."""
+    launched.clear()
+    for got, right in zip(
+        call(op_type, given, outputs, **attrs),
+        on_numpy(op_type, given, outputs, **attrs),
+        strict=True,
+    ):
+        np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-4 * np.abs(right).max())
+    return KERNELS.intersection(launched)
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize(("x", "weight", "attrs"), CASES, ids=str)
+def test_outputs_and_gradients_are_those_of_numpy(
+    x: Any, weight: Any, attrs: Any, of_any_size: None, launched: list[str]
+) -> None:
+    given = arrays_of(x, weight)
+    used = compute(launched, "conv2d", given, "out", **attrs)
+    (out,) = on_numpy("conv2d", given, "out", **attrs)
+    is_small = weight[2] > 1 and out[0, 0].size <= SMALL_IMAGE
+    assert used == ({"unfold<float>"} if is_small else set())
+    given["out_grad"] = RNG.standard_normal(out.shape, dtype="f4")
+    is_strided = "strides" in attrs
+    every = "x_grad weight_grad bias_grad"
+    assert compute(launched, "conv2d_grad", given, every, **attrs) == (
+        KERNELS if is_strided else {"fold<float>"}
+    )
+    assert compute(launched, "conv2d_grad", given, "x_grad", **attrs) == {"fold<float>"}
+    used = compute(launched, "conv2d_grad", given, "weight_grad", **attrs)
+    assert used == ({"unfold<float>"} if is_strided else set())
+
+
+@pytest.mark.cuda_kernels
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        {"dilations": [2, 2]},
+        {"groups": 2},
+        {"data_format": "NHWC"},
+        {"strides": [1, 1]},
+    ],
+    ids=str,
+)
+def test_other_convolutions_stay_with_cudnn(
+    attrs: dict[str, Any], of_any_size: None, launched: list[str]
+) -> None:
+    channels = 4 // attrs.get("groups", 1)
+    size = 21
+    shape = (2, size, size, 4) if "data_format" in attrs else (2, 4, size, size)
+    given = arrays_of(shape, (6, channels, 3, 3))
+    attrs = {"strides": [2, 2], **attrs}
+    assert compute(launched, "conv2d", given, "out", **attrs) == set()
+    (out,) = on_numpy("conv2d", given, "out", **attrs)
+    given["out_grad"] = RNG.standard_normal(out.shape, dtype="f4")
+    assert compute(launched, "conv2d_grad", given, "x_grad weight_grad", **attrs) == set()
+
+
+@pytest.mark.cuda_kernels
+def test_small_ones_and_those_without_room_stay_with_cudnn(
+    monkeypatch: pytest.MonkeyPatch, launched: list[str]
+) -> None:
+    x, weight, attrs = CASES[0]
+    given = arrays_of(x, weight)
+    (out,) = on_numpy("conv2d", given, "out", **attrs)
+    given["out_grad"] = RNG.standard_normal(out.shape, dtype="f4")
+    assert compute(launched, "conv2d_grad", given, "x_grad", **attrs) == set()
+    monkeypatch.setattr(unfolded_convolution, "LEAST_WORK", 0)
+    monkeypatch.setattr(unfolded_convolution, "MAX_WORKSPACE", out[0, 0].size * 2 * 27 * 4 - 1)
+    with ow.context_guard(ow.Context.discover().with_pins({"conv2d_grad": "cudnn"})):
+        assert compute(launched, "conv2d_grad", given, "x_grad", **attrs) == set()
+
+
+@pytest.mark.cuda_kernels
+def test_where_tf32_is_allowed_tensor_cores_do_it(of_any_size: None, launched: list[str]) -> None:
+    x, weight, attrs = CASES[0]
+    given = arrays_of(x, weight)
+    context = ow.current_context().with_options({"cuda.allow_tf32": True})
+    with ow.context_guard(context):
+        call("conv2d", given, **attrs)
+    assert not KERNELS.intersection(launched)
