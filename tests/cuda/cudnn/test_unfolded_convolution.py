@@ -12,7 +12,7 @@ from one_operator import skip_without_cudnn
 
 import opwright as ow
 from opwright_cuda.kernels import unfolded_convolution
-from opwright_cuda.kernels.unfolded_convolution import SMALL_IMAGE
+from opwright_cuda.kernels.unfolded_convolution import FOLD_SIDE, SMALL_IMAGE
 
 RNG = np.random.default_rng(3)
 CASES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
@@ -22,8 +22,8 @@ CASES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((1, 33, 9, 7), (34, 33, 3, 2), {"strides": [2, 1], "paddings": [2, 0, 1, 1]}),
     ((3, 40, 8, 8), (16, 40, 1, 1), {"strides": [3, 2]}),
     ((2, 3, 23, 25), (6, 3, 7, 7), {"strides": [2, 2], "paddings": [3, 3, 3, 3]}),
-    ((4, 8, 5, 4), (70, 8, 5, 4), {"strides": [4, 7], "paddings": [0, 4, 2, 3]}),
-    ((5, 6, 7, 6), (9, 6, 3, 3), {"paddings": [1, 1, 1, 1]}),
+    ((4, 32, 5, 4), (70, 32, 5, 4), {"strides": [4, 7], "paddings": [0, 4, 2, 3]}),
+    ((5, 65, 7, 6), (9, 65, 3, 3), {"paddings": [1, 1, 1, 1]}),
 ]
 KERNELS = {"unfold<float>", "fold<float>"}
 
@@ -79,14 +79,12 @@ def test_outputs_and_gradients_are_those_of_numpy(
     is_small = weight[2] > 1 and out[0, 0].size <= SMALL_IMAGE
     assert used == ({"unfold<float>"} if is_small else set())
     given["out_grad"] = RNG.standard_normal(out.shape, dtype="f4")
-    is_strided = "strides" in attrs
+    folds = {"fold<float>"} if x[1] >= FOLD_SIDE else set()
+    unfolds = {"unfold<float>"} if "strides" in attrs else set()
     every = "x_grad weight_grad bias_grad"
-    assert compute(launched, "conv2d_grad", given, every, **attrs) == (
-        KERNELS if is_strided else {"fold<float>"}
-    )
-    assert compute(launched, "conv2d_grad", given, "x_grad", **attrs) == {"fold<float>"}
-    used = compute(launched, "conv2d_grad", given, "weight_grad", **attrs)
-    assert used == ({"unfold<float>"} if is_strided else set())
+    assert compute(launched, "conv2d_grad", given, every, **attrs) == folds | unfolds
+    assert compute(launched, "conv2d_grad", given, "x_grad", **attrs) == folds
+    assert compute(launched, "conv2d_grad", given, "weight_grad", **attrs) == unfolds
 
 
 @pytest.mark.cuda_kernels
@@ -122,11 +120,18 @@ def test_small_ones_and_those_without_room_stay_with_cudnn(
     given = arrays_of(x, weight)
     (out,) = on_numpy("conv2d", given, "out", **attrs)
     given["out_grad"] = RNG.standard_normal(out.shape, dtype="f4")
-    assert compute(launched, "conv2d_grad", given, "x_grad", **attrs) == set()
+    n_bytes = out[:, 0].size * 27 * 4
+
+    def used() -> set[str]:
+        with ow.context_guard(ow.Context.discover().with_pins({"conv2d_grad": "cudnn"})):
+            return compute(launched, "conv2d_grad", given, "weight_grad", **attrs)
+
+    assert used() == set()
     monkeypatch.setattr(unfolded_convolution, "LEAST_WORK", 0)
-    monkeypatch.setattr(unfolded_convolution, "MAX_WORKSPACE", out[0, 0].size * 2 * 27 * 4 - 1)
-    with ow.context_guard(ow.Context.discover().with_pins({"conv2d_grad": "cudnn"})):
-        assert compute(launched, "conv2d_grad", given, "x_grad", **attrs) == set()
+    monkeypatch.setattr(unfolded_convolution, "MAX_WORKSPACE", n_bytes - 1)
+    assert used() == set()
+    monkeypatch.setattr(unfolded_convolution, "MAX_WORKSPACE", n_bytes)
+    assert used() == {"unfold<float>"}
 
 
 @pytest.mark.cuda_kernels

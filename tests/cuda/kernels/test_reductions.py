@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from calls import call
 
+import opwright as ow
 from opwright.errors import OpwrightError
+from opwright_cuda.kernels import lines
 
 pytestmark = pytest.mark.cuda_kernels
 
@@ -136,8 +138,8 @@ def test_softmax_of_16_bits_of_lines_of_any_length(shape: tuple[int, ...]) -> No
 @pytest.mark.parametrize("shape", LINES[2:], ids=str)
 def test_losses_of_lines_of_any_length(shape: tuple[int, ...]) -> None:
     axis = -1 if len(shape) == 2 else len(shape) - 2
-    lines = (*shape[:axis], *shape[axis + 1 :]) if axis > 0 else shape[:-1]
-    label = RNG.integers(0, shape[axis], lines)
+    classes_left_out = (*shape[:axis], *shape[axis + 1 :]) if axis > 0 else shape[:-1]
+    label = RNG.integers(0, shape[axis], classes_left_out)
     label.reshape(-1)[0] = -100
     logits = RNG.standard_normal(shape)
     op_type = "softmax_with_cross_entropy"
@@ -145,7 +147,7 @@ def test_losses_of_lines_of_any_length(shape: tuple[int, ...]) -> None:
     soft = RNG.random(shape)
     attrs = {"axis": axis, "soft_label": True}
     agree(op_type, {"logits": logits, "label": soft}, "out softmax", 1e-3, **attrs)
-    out_grad = RNG.standard_normal(lines)
+    out_grad = RNG.standard_normal(label.shape)
     given = {"label": label, "softmax": soft, "out_grad": out_grad, "logits": logits}
     agree(f"{op_type}_grad", given, "logits_grad", axis=axis)
     given = {**given, "label": soft, "out_grad": np.expand_dims(out_grad, axis)}
@@ -157,6 +159,24 @@ def test_losses_of_lines_of_any_length(shape: tuple[int, ...]) -> None:
     agree("cross_entropy", {"x": soft, "label": soft}, "out", 1e-4, soft_label=True)
     given = {"x": soft, "label": soft, "out_grad": out_grad[:, None]}
     agree("cross_entropy_grad", given, "x_grad label_grad", soft_label=True, epsilon=0.1)
+
+
+@pytest.mark.parametrize("many", [1, lines.MANY_LINES], ids=["warps", "blocks"])
+@pytest.mark.parametrize("shape", LINES, ids=str)
+def test_a_loss_alone_writes_no_probabilities(
+    shape: tuple[int, ...], many: int, monkeypatch: pytest.MonkeyPatch, launched: list[str]
+) -> None:
+    monkeypatch.setattr(lines, "MANY_LINES", many)
+    axis = -1 if len(shape) == 2 else len(shape) - 2
+    logits = line_values(shape)
+    logits.reshape(-1)[-1] = np.nan
+    logits[0].reshape(-1)[-1] = np.inf
+    label = RNG.integers(shape[axis] // 2, shape[axis] - 1, logits.max(axis).shape)
+    label.reshape(-1)[0] = -100
+    op_type = "softmax_with_cross_entropy"
+    with ow.context_guard(ow.Context.discover()):  # what plans kept of other teams
+        agree(op_type, {"logits": logits, "label": label}, "out", axis=axis)
+    assert [name.split("<")[0] for name in launched] == ["class_loss_alone_lines"] * len(launched)
 
 
 @pytest.mark.parametrize("k", [1, 5])

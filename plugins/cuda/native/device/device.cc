@@ -97,16 +97,16 @@ Status Device::Start() {
   return staging_->Start();
 }
 
+// The context stays until the process ends: a profiler that looks on (CUPTI) corrupts the heap
+// where it is gone first. Memory goes back.
 Device::~Device() {
   if (context_ == nullptr) return;
-  {
-    const Current current(*this);
-    cudnn_.reset();
-    blas_.reset();
-    staging_.reset();
-    if (fault_ != nullptr) driver_->MemFreeHost(fault_);
-  }
-  driver_->DevicePrimaryCtxRelease(handle_);
+  const Current current(*this);
+  cudnn_.reset();
+  blas_.reset();
+  staging_.reset();
+  if (fault_ != nullptr) driver_->MemFreeHost(fault_);
+  if (pool_ != nullptr) driver_->MemPoolTrimTo(pool_, 0);
 }
 
 Status Device::Allocate(uint64_t bytes, void** pointer) {

@@ -207,8 +207,8 @@ def streamed_by_lanes(lines: Lines, dtype: str) -> Team:
     return _streamed(lanes_of(lines, min(max(lanes, least), WARP)), dtype)
 
 
-def _streamed(team: Team, dtype: str) -> Team:
-    vector = _vector_of(team.lines, team.ctype, ITEM_BYTES[dtype])
+def _streamed(team: Team, dtype: str, vector: int = 0) -> Team:
+    vector = vector or _vector_of(team.lines, team.ctype, ITEM_BYTES[dtype])
     return team._replace(ctype=f"StreamedLine<{team.ctype}, {compute_type(dtype)}, {vector}>")
 
 
@@ -288,8 +288,10 @@ def team_to_sum(lines: Lines, dtype: str) -> Team:
     if lanes is not None:
         return lanes
     if lines.n_lines >= MANY_LINES:
-        return _streamed(lanes_of(lines, WARP), dtype)
-    return _streamed(Team("BlockTeam", lines, THREADS, lines.outer, THREADS), dtype)
+        team = lanes_of(lines, WARP)
+    else:
+        team = Team("BlockTeam", lines, THREADS, lines.outer, THREADS)
+    return _streamed(team, dtype, VECTOR_BYTES // ITEM_BYTES[dtype])
 
 
 def columns_of(lines: Lines, vector: int, may_split: bool = True) -> Team:

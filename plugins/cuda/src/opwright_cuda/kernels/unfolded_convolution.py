@@ -42,7 +42,7 @@ TILES: Final = 4
 """Into how many tiles a multiprocessor's share of that gradient is cut, where it is long enough."""
 
 FOLD_SIDE, FOLD_ROWS = 32, 8
-"""``kFoldSide`` and ``kFoldRows`` of unfold.cu."""
+"""``kFoldSide`` and ``kFoldRows`` of unfold.cu; with fewer channels most of its threads idle."""
 
 WINDOWS: Final = 8
 """``kWindows`` of unfold.cu."""
@@ -74,7 +74,8 @@ class UnfoldedConvolution:
         self._columns: Pointer | None = None
         self._slopes: Pointer | None = None
         self.gives_out = _has_small_images(conv, SMALL_IMAGE)
-        self.gives_x_grad = is_strided or _has_small_images(conv, SMALL_IMAGE_GRAD)
+        is_slow = is_strided or _has_small_images(conv, SMALL_IMAGE_GRAD)
+        self.gives_x_grad = is_slow and conv.channels >= FOLD_SIDE
         self.gives_weight_grad = is_strided
 
     def add_out(self) -> None:
