@@ -28,8 +28,10 @@ struct SmallTile {
   // Of a sum at the end: how many threads make one of its parts, how many sums each of them has.
   static constexpr int kAdders = kThreads > kSums ? kThreads / kSums : 1;
   static constexpr int kEach = kSums > kThreads ? kSums / kThreads : 1;
-  // The adders of a sum read in different banks.
-  static constexpr int kPitch = kSums + (kAdders > 1 ? kWarp / kAdders : 0);
+  // The adders of a sum read in different banks, 16 of them in pairs in the same: what a thread
+  // added up begins where a vector of 16 bytes may.
+  static constexpr int kApart = kWarp / kAdders > kSide ? kWarp / kAdders : kSide;
+  static constexpr int kPitch = kSums + (kAdders > 1 ? kApart : 0);
   static constexpr int kMemory = kParts * kPitch;  // what threads added up, in shared memory
   // Few blocks: each has to keep more reads on their way.
   static constexpr bool kReadsAhead = kSums < 256;
@@ -124,6 +126,7 @@ OW_INLINE void MultiplySmall(const Left& left, const Right& right, uint32_t tile
                              const Epilogue& epilogue, SmallPart<Value>* memory) {
   using Part = SmallPart<Value>;
   constexpr int kPerPart = 16 / sizeof(Value);
+  static_assert(Tile::kPitch % kPerPart == 0, "vectors are written to each line of sums");
   auto* const parts = reinterpret_cast<Value*>(memory);
   const int thread = static_cast<int>(threadIdx.x);
   const uint32_t n_columns = static_cast<uint32_t>(right.NRows() + Tile::kColumns - 1) /
