@@ -22,6 +22,10 @@ NATIVE: Final = Path(__file__).parent / "native"
 FLAGS: Final = ("-std=c++17", "-fPIC", "-shared", "-w", "-fno-strict-aliasing")
 """For kernels. Aliasing as in CUDA, where vectors are read through pointers of their own."""
 
+TRAPS: Final = ("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error")
+"""Stops a kernel at an access that is misaligned for its type, as a GPU does. A trap needs no
+library of a sanitizer. GCC and Clang know both flags."""
+
 
 class HostCompiler:
     """Compiles sources for the CPU, each set of instances once.
@@ -31,7 +35,8 @@ class HostCompiler:
     folder : Path
         For libraries; what is there already is used again.
     flags : sequence of str
-        Such as ``-O1`` or ``-fsanitize=address,undefined``.
+        Such as ``-O1`` or ``-fsanitize=address,undefined``. With a sanitizer among them that one
+        alone watches the kernels.
     """
 
     def __init__(self, folder: Path, flags: Sequence[str] = ("-O1",)) -> None:
@@ -43,7 +48,8 @@ class HostCompiler:
             )
         self.compiler = compiler
         self.folder = folder
-        self.flags = (*FLAGS, *flags)
+        has_sanitizer = any(flag.startswith("-fsanitize=") for flag in flags)
+        self.flags = (*FLAGS, *flags, *(() if has_sanitizer else TRAPS))
         self._ready: dict[tuple[str, str], tuple[Path, str]] = {}
 
     @cached_property
@@ -140,7 +146,6 @@ class HostCompiler:
 
 
 _SHIM_DIGEST: Final = digest_of(*[(NATIVE / name).read_text() for name in ("shim.h", "runtime.h")])
-
 
 _WATCHED: Final = ("block.cc", "fibers.cc")
 _WATCHING: Final = {"address": "OPWRIGHT_WATCH_MEMORY", "thread": "OPWRIGHT_WATCH_THREADS"}
