@@ -129,6 +129,40 @@ __global__ void misaligned_vector(float* out, const float* in, int n) {
   out[t] = four.at[0];
 }
 
+// CUDA aligns the array for floats and no more, wherever the vector lies in it.
+__global__ void misaligned_shared(float* out, const float* in, int n) {
+  OW_SHARED(float, row, kThreads);
+  const int t = static_cast<int>(threadIdx.x);
+  if (t < n / 4) reinterpret_cast<Vector<float, 4>*>(row)[t] = {in[t], 0.0f, 0.0f, 0.0f};
+  __syncthreads();
+  out[t] = row[t];
+}
+
+__global__ void misaligned_number(float* out, const float* in, int n) {
+  const int t = static_cast<int>(threadIdx.x);
+  if (t < n / 2 - 1) out[t] = static_cast<float>(reinterpret_cast<const double*>(in + 1)[t]);
+}
+
+__global__ void misaligned_atomic(float* out, const float* in, int n) {
+  const int t = static_cast<int>(threadIdx.x);
+  out[t] = in[t];
+  char* between = reinterpret_cast<char*>(out) + n / 32;
+  atomicAdd(reinterpret_cast<int32_t*>(between), 1);
+}
+
+// An array of vectors is aligned for them, and so is the memory that a launch asks for.
+__global__ void aligned_vectors(float* out, const float* in, int n) {
+  using Four = Vector<float, 4>;
+  OW_SHARED(Four, rows, kThreads / 4);
+  OW_DYNAMIC_SHARED(float, copy);
+  const int t = static_cast<int>(threadIdx.x);
+  reinterpret_cast<float*>(rows)[t] = in[t];
+  __syncthreads();
+  if (t < n / 4) reinterpret_cast<Four*>(copy)[t] = rows[t];
+  __syncthreads();
+  out[t] = copy[t];
+}
+
 __global__ void index_overflow(float* out, const float* in, int n) {
   const int t = static_cast<int>(threadIdx.x);
   const int row = t * (1 << 26);  // 32 * 2**26 is one too many

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
+import re
 import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -109,21 +112,60 @@ def test_threads_that_wait_for_nobody_share_a_stack(emulator_folder: Path) -> No
     assert grown[1] < 10
 
 
-# ---- Several processes ---------------------------------------------------------------------------
+# ---- What is compiled ----------------------------------------------------------------------------
 
 
-def test_processes_that_compile_the_same_write_no_file_of_each_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the arguments of every call of the compiler are written."""
     log, compiler = tmp_path / "log", tmp_path / "c++"
     compiler.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec {shutil.which("c++")} "$@"\n')
     compiler.chmod(0o755)
     monkeypatch.setenv("CXX", str(compiler))
+    return log
+
+
+def test_processes_that_compile_the_same_write_no_file_of_each_other(
+    tmp_path: Path, log: Path
+) -> None:
     source = Source("go_on.cu", GOING_ON, own_source("elementwise.cu").headers)
     for _ in range(2):
         library, _names = HostCompiler(tmp_path / "kernels").build(source, ["go_on"])
         library.unlink()  # as if the other process had not ended yet
     calls = [line.split() for line in log.read_text().splitlines() if "go_on.cu" in line]
-    read = [{word for word in call if str(tmp_path) in word} for call in calls]
+    # The shim is put in its place whole, and never changed.
+    read = [
+        {word for word in call if str(tmp_path) in word and "/shim-" not in word} for call in calls
+    ]
     assert len(read) == 2
     assert read[0].isdisjoint(read[1])
+
+
+def test_the_shim_is_parsed_once_for_all_kernels_of_the_same_flags(
+    tmp_path: Path, log: Path
+) -> None:
+    headers = own_source("elementwise.cu").headers
+    if "clang" in HostCompiler(tmp_path).version:
+        pytest.skip("clang reads the shim itself")
+    for flags in (("-O0",), ("-O0",), ("-O1",)):
+        compiler = HostCompiler(tmp_path / "kernels", flags)
+        compiler.build(Source("go_on.cu", GOING_ON, headers), ["go_on"])
+        compiler.build(Source("wait.cu", WAITING, headers), ["wait"])
+    calls = log.read_text().splitlines()
+    assert sum("-x c++-header" in call for call in calls) == 2
+    kernels = [call for call in calls if ".cu.cc" in call]
+    assert len(kernels) == 4
+    for call in kernels:
+        header = Path(call.split("-include ")[1].split()[0])
+        assert header.with_name("shim.h.gch").exists()
+        (used,) = re.findall("^! (.*)", read_headers(call), re.MULTILINE)
+        assert Path(used) == header.with_name("shim.h.gch")
+
+
+def read_headers(call: str) -> str:
+    """Return which headers GCC reads for a call; a precompiled one that it uses is marked by !."""
+    arguments = call.split()
+    empty = ["-fsyntax-only", "-H", "-x", "c++", os.devnull]
+    options = [a for a in arguments[: arguments.index("-o")] if not a.endswith(".cc")]
+    command = [shutil.which("c++") or "", *options, *empty]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stderr

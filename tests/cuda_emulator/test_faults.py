@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,31 @@ def test_waiting_for_who_never_comes_is_reported(
     where = line_of(line).replace("planted.cu:", "line ")
     assert wrong.startswith(f"{kernel}, block (0, 0, 0): {report.format(where)}")
     assert wrong.endswith("have left")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("kernel", "threads"),
+    [
+        ("misaligned_vector", range(15)),
+        ("misaligned_shared", range(16)),
+        ("misaligned_number", range(31)),
+        ("misaligned_atomic", range(64)),
+    ],
+)
+def test_an_access_that_is_misaligned_for_its_type_is_reported(
+    planted: Planted, kernel: str, threads: range, order: str
+) -> None:
+    wrong = planted.result(kernel, order=order)["wrong"]
+    found = re.match(rf"{kernel}, block \(0, 0, 0\): thread \((\d+), 0, 0\) (.*)", wrong)
+    assert found is not None, wrong
+    assert int(found[1]) in threads
+    assert "at an address that is misaligned for the type" in found[2]
+
+
+def test_vectors_at_their_places_in_shared_memory_are_left_in_peace(planted: Planted) -> None:
+    result = planted.result("aligned_vectors")
+    assert result == {"wrong": "", "out": [*map(float, range(1, 65))]}
 
 
 @pytest.mark.parametrize("kernel", ["uninitialised_shared", "absent_lane"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +37,28 @@ def problem(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         print(f"{type(error).__name__}: {error}")
     else:
         sys.exit("no error")
+
+
+MISALIGNED = """
+#include "kernel.h"
+__global__ void misaligned() {
+  OW_SHARED(float, row, 8);
+  *reinterpret_cast<opwright_cuda::Vector<float, 4>*>(row) = {};
+}
+"""
+
+
+def launch_misaligned() -> int:
+    """Return what the emulated driver answers to a misaligned store."""
+    from opwright_cuda.compile.toolchain import current_toolchain
+    from opwright_cuda.source import Source, shared_headers
+
+    source = Source("misaligned.cu", MISALIGNED, shared_headers())
+    (kernel,) = current_toolchain().find(source, ["misaligned"], "sm_90")
+    driver = ctypes.CDLL(os.environ["OPWRIGHT_CUDA_DRIVER"])
+    shape = (1, 1, 1, 1, 1, 1, 0)
+    assert driver.cuLaunchKernel(ctypes.c_void_p(kernel.handle), *shape, None, None, None) == 0
+    return int(driver.cuCtxSynchronize())
 
 
 ONES = np.ones(4, np.float32)

@@ -127,6 +127,13 @@ def test_a_lost_context_says_that_only_a_restart_helps(machine: Machine) -> None
     assert said.count("this process cannot use it any more: restart it") == 2
 
 
+def test_a_misaligned_access_loses_the_context_as_on_a_gpu(machine: Machine) -> None:
+    said = machine.python("emulated(); works(); print(launch_misaligned()); problem(works)")
+    assert "\n716\n" in said
+    assert "failed with CUDA_ERROR_MISALIGNED_ADDRESS (misaligned, block (0, 0, 0): thread" in said
+    assert "this process cannot use it any more: restart it" in said
+
+
 def test_a_missing_cublaslt_is_named_where_a_product_needs_it(machine: Machine) -> None:
     said = machine.python(
         """

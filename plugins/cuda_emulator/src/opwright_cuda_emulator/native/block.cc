@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "fibers.h"
 #include "sanitizers.h"
@@ -12,6 +13,7 @@ namespace shim {
 
 namespace {
 
+constexpr size_t kDynamicAlignment = 16;       // as kernel.h declares it
 constexpr uint64_t kUndefined = ~uint64_t{0};  // NaN in every type
 
 Order TheOrder() {
@@ -58,6 +60,7 @@ Block::Block(const KernelEntry& kernel, const LaunchShape& shape, void* const* p
 
 const std::string& Block::Run(const Dim& block) {
   error_.clear();
+  is_misaligned_ = false;
   for (Thread& thread : threads_) thread.block = block;
   std::fill(lanes_.begin(), lanes_.end(), Lane{});
   shared_.clear();
@@ -101,26 +104,45 @@ uint64_t Block::Ballot(unsigned mask, bool vote, int line) {
   return lane(current_thread->index).votes;
 }
 
-void* Block::SharedArray(const void* key, size_t bytes, size_t) {
+void* Block::SharedArray(const void* key, size_t bytes, size_t alignment) {
   const Unseen unseen;
   for (const Shared& shared : shared_) {
-    if (shared.key == key) return shared.memory.get();
+    if (shared.key == key) return shared.array;
   }
-  shared_.push_back(NewShared(key, bytes));
-  return shared_.back().memory.get();
+  shared_.push_back(NewShared(key, bytes, alignment));
+  return shared_.back().array;
 }
 
 void* Block::Dynamic() {
   const Unseen unseen;
-  if (!dynamic_) dynamic_ = std::make_unique<Shared>(NewShared(nullptr, shape_.shared_bytes));
-  return dynamic_->memory.get();
+  if (!dynamic_) {
+    dynamic_ = std::make_unique<Shared>(NewShared(nullptr, shape_.shared_bytes, kDynamicAlignment));
+  }
+  return dynamic_->array;
 }
 
-Block::Shared Block::NewShared(const void* key, size_t bytes) {
-  // Exactly so many bytes; operator new aligns to 16, which is the largest that is asked for.
-  Shared shared{key, std::unique_ptr<unsigned char[]>(new unsigned char[bytes])};
-  std::memset(shared.memory.get(), 0xff, bytes);  // NaN in every type
-  return shared;
+// CUDA aligns shared memory by the type of the array and promises no more, so it has no more here:
+// twice the alignment is missed on purpose. The array ends where its allocation does. Under
+// AddressSanitizer it begins there as well, so that an index below 0 is seen.
+Block::Shared Block::NewShared(const void* key, size_t bytes, size_t alignment) {
+  const size_t begin = kWatchesMemory ? 0 : alignment;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, std::max(2 * alignment, sizeof(void*)), begin + bytes) != 0) {
+    throw std::bad_alloc();
+  }
+  unsigned char* array = static_cast<unsigned char*>(memory) + begin;
+  std::memset(array, 0xff, bytes);  // NaN in every type
+  return {key, std::unique_ptr<void, Free>(memory), array};
+}
+
+void Block::StopMisaligned() {
+  const Dim& thread = current_thread->thread;
+  is_misaligned_ = true;
+  error_ = "thread (" + std::to_string(thread.x) + ", " + std::to_string(thread.y) + ", " +
+           std::to_string(thread.z) +
+           ") reads or writes at an address that is misaligned for the type; "
+           "-fsanitize=address,undefined among the compiler's flags shows the line";
+  TheFibers().Leave(lane(current_thread->index).fiber);
 }
 
 // ---- Meeting
@@ -245,6 +267,7 @@ void Block::RunThreads() {
     if (OpenAll()) has_moved = true;
   }
   Acquire(&ended_);
+  current_thread = nullptr;
   if (error_.empty()) ReportStuck();
   if (!error_.empty()) TheFibers().GiveUp();
 }
@@ -261,6 +284,7 @@ bool Block::RunWarp(int first) {
   }
   bool has_moved = false;
   for (next_ = 0; next_ < n_order_;) {
+    if (!error_.empty()) return false;
     const int i = first + order_[static_cast<size_t>(next_++)];
     if (lane(i).wait != Wait::kNothing) continue;
     if (lane(i).fiber < 0) lane(i).fiber = TheFibers().Take(&Enter);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <random>
@@ -43,6 +44,8 @@ class Block {
 
   // Runs one block; returns what was wrong.
   const std::string& Run(const Dim& block);
+  // Whether it was an access that is misaligned for its type.
+  bool IsMisaligned() const { return is_misaligned_; }
 
   // As called from a kernel.
   void Barrier(int line);
@@ -51,18 +54,24 @@ class Block {
   uint64_t Ballot(unsigned mask, bool vote, int line);
   void* SharedArray(const void* key, size_t bytes, size_t alignment);
   void* Dynamic();
+  // A trap in the thread that runs: it never goes on, nor does the block.
+  void StopMisaligned();
 
   // The block and the thread that run in this thread of the process.
   static thread_local Block* current;
   static thread_local const Thread* current_thread;
 
  private:
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
   struct Shared {
     const void* key;
-    std::unique_ptr<unsigned char[]> memory;  // its own allocation, so that overruns are seen
+    std::unique_ptr<void, Free> memory;  // its own allocation, so that overruns are seen
+    void* array;                         // in it
   };
 
-  static Shared NewShared(const void* key, size_t bytes);
+  static Shared NewShared(const void* key, size_t bytes, size_t alignment);
   static void Enter();
 
   Lane& lane(int index) { return lanes_[static_cast<size_t>(index)]; }
@@ -92,6 +101,7 @@ class Block {
   std::deque<Shared> shared_;
   std::unique_ptr<Shared> dynamic_;
   std::string error_;
+  bool is_misaligned_ = false;
   // For ThreadSanitizer.
   char tokens_[2] = {0, 0};
   char begun_ = 0;

@@ -28,7 +28,6 @@ constexpr int kInvalidImage = 200;
 constexpr int kNotFound = 500;
 constexpr int kNotReady = 600;
 constexpr int kIllegalAddress = 700;
-constexpr int kLaunchFailed = 719;
 constexpr int kCaptureInvalidated = 901;
 constexpr int kCaptureUnjoined = 904;
 constexpr int kCaptureIsolation = 905;
@@ -65,10 +64,10 @@ int Drain(Stream* stream) {
   while (!stream->work.empty() && state.sticky == 0) {
     const Work work = std::move(stream->work.front());
     stream->work.pop_front();
-    const std::string wrong = work();
-    if (wrong.empty()) continue;
-    state.last_error = wrong;
-    state.sticky = kLaunchFailed;
+    Outcome outcome = work();
+    if (outcome.text.empty()) continue;
+    state.last_error = std::move(outcome.text);
+    state.sticky = outcome.result;
   }
   return state.sticky;
 }
@@ -152,6 +151,7 @@ EMULATED cuGetErrorName(int result, const char** name) {
       {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
       {kNotFound, "CUDA_ERROR_NOT_FOUND"},
       {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+      {kMisalignedAddress, "CUDA_ERROR_MISALIGNED_ADDRESS"},
       {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"},
       {kCaptureUnjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
       {kCaptureIsolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"},
@@ -162,7 +162,7 @@ EMULATED cuGetErrorName(int result, const char** name) {
 }
 EMULATED cuGetErrorString(int result, const char** text) {
   const Guard guard(The().mutex);
-  if (result == kLaunchFailed) {
+  if (result == kLaunchFailed || result == kMisalignedAddress) {
     *text = The().last_error.c_str();
     return 0;
   }

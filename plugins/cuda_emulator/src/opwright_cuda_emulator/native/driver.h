@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime.h"
@@ -16,8 +17,18 @@
 
 namespace emulator {
 
-// One piece of work; empty where it went well, else what was wrong.
-using Work = std::function<std::string()>;
+constexpr int kMisalignedAddress = 716;
+constexpr int kLaunchFailed = 719;
+
+// How a piece of work went: the text is empty where it went well, else what was wrong. The result
+// is what calls of the driver return from then on.
+struct Outcome {
+  Outcome(std::string what, int with = kLaunchFailed) : text(std::move(what)), result(with) {}
+  std::string text;
+  int result;
+};
+
+using Work = std::function<Outcome()>;
 
 struct Stream;
 

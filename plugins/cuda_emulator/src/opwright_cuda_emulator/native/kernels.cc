@@ -12,6 +12,8 @@
 
 using emulator::Count;
 using emulator::Enqueue;
+using emulator::kLaunchFailed;
+using emulator::kMisalignedAddress;
 
 namespace {
 
@@ -67,7 +69,9 @@ EMULATED cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsign
     for (const auto& param : kept) {
       pointers.push_back(const_cast<void*>(static_cast<const void*>(param.data())));
     }
-    return std::string(shim::RunKernel(*kernel, shape, pointers.data()));
+    const shim::Fault fault = shim::RunKernel(*kernel, shape, pointers.data());
+    const int result = fault.is_misaligned ? kMisalignedAddress : kLaunchFailed;
+    return emulator::Outcome(fault.text, result);
   });
 }
 
@@ -84,7 +88,7 @@ EMULATED cuKernelGetParamInfo(void* function, size_t index, size_t* offset, size
 extern "C" __attribute__((visibility("default"))) const char* emulator_run(
     const shim::KernelEntry* kernel, const shim::LaunchShape* shape, void* const* params,
     uint64_t first, uint64_t last) {
-  return shim::RunBlocks(*kernel, *shape, params, first, last);
+  return shim::RunBlocks(*kernel, *shape, params, first, last).text;
 }
 
 extern "C" __attribute__((visibility("default"))) const shim::RuntimeTable* emulator_runtime() {

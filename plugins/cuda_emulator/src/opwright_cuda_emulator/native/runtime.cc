@@ -7,6 +7,7 @@
 #include <string>
 
 #include "block.h"
+#include "traps.h"
 
 namespace shim {
 
@@ -39,14 +40,15 @@ const RuntimeTable& TheTable() {
   return table;
 }
 
-const char* RunKernel(const KernelEntry& kernel, const LaunchShape& shape, void* const* params) {
+Fault RunKernel(const KernelEntry& kernel, const LaunchShape& shape, void* const* params) {
   return RunBlocks(kernel, shape, params, 0, uint64_t{shape.grid.x} * shape.grid.y * shape.grid.z);
 }
 
-const char* RunBlocks(const KernelEntry& kernel, const LaunchShape& shape, void* const* params,
-                      uint64_t first, uint64_t last) {
+Fault RunBlocks(const KernelEntry& kernel, const LaunchShape& shape, void* const* params,
+                uint64_t first, uint64_t last) {
   static thread_local std::string error;
   error.clear();
+  const Traps traps;
   Block block(kernel, shape, params);
   for (uint64_t i = first; i < last; ++i) {
     const Dim place = {static_cast<unsigned>(i % shape.grid.x),
@@ -57,7 +59,7 @@ const char* RunBlocks(const KernelEntry& kernel, const LaunchShape& shape, void*
     error = std::string(kernel.name) + ", block " + Place(place) + ": " + wrong;
     break;
   }
-  return error.c_str();
+  return {error.c_str(), block.IsMisaligned()};
 }
 
 }  // namespace shim

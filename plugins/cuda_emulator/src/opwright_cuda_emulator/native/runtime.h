@@ -41,12 +41,17 @@ struct LaunchShape {
   size_t shared_bytes;
 };
 
-// Runs a kernel; empty where all went well, else what was wrong.
-const char* RunKernel(const KernelEntry& kernel, const LaunchShape& shape, void* const* params);
+// What was wrong with a launch.
+struct Fault {
+  const char* text;  // empty where all went well
+  bool is_misaligned;
+};
+
+Fault RunKernel(const KernelEntry& kernel, const LaunchShape& shape, void* const* params);
 // The same for some blocks of a grid: [first, last) in the order of x, y, z. For sizes at which
 // running all of them takes too long.
-const char* RunBlocks(const KernelEntry& kernel, const LaunchShape& shape, void* const* params,
-                      uint64_t first, uint64_t last);
+Fault RunBlocks(const KernelEntry& kernel, const LaunchShape& shape, void* const* params,
+                uint64_t first, uint64_t last);
 const RuntimeTable& TheTable();
 
 }  // namespace shim

@@ -34,6 +34,8 @@ struct Stack {
 
 #if defined(OPWRIGHT_WATCH_MEMORY)
 
+constexpr bool kWatchesMemory = true;
+
 // Before a switch; `kept` is where what the stack left keeps, null where it is left for good.
 inline void BeginSwitch(void** kept, const Stack& to) {
   __sanitizer_start_switch_fiber(kept, to.memory, to.bytes);
@@ -49,6 +51,8 @@ inline void Clean(const void* memory, size_t bytes) {
 }
 
 #else
+
+constexpr bool kWatchesMemory = false;
 
 inline void BeginSwitch(void**, const Stack&) {}
 inline void EndSwitch(void*, Stack*) {}

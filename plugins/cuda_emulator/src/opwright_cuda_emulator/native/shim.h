@@ -1,8 +1,8 @@
 // Stands for what CUDA has built in, so that a kernel runs on the CPU: the threads of a block as
 // fibers (runtime.cc), block after block. Found out that way: what is read before it is written in
-// shared memory (it is NaN there), a barrier that not all threads reach, and with the compiler's
-// sanitizers what lies outside of an array, is misaligned or overflows. Not found out: anything
-// that depends on real parallelism between blocks, and time.
+// shared memory (it is NaN there), a barrier that not all threads reach, an access that is
+// misaligned for its type, and with the compiler's sanitizers what lies outside of an array or
+// overflows. Not found out: anything that depends on real parallelism between blocks, and time.
 #ifndef OPWRIGHT_CUDA_EMULATOR_SHIM_H_
 #define OPWRIGHT_CUDA_EMULATOR_SHIM_H_
 
@@ -132,36 +132,42 @@ inline void __threadfence() {}
 inline void __threadfence_block() {}
 inline void __threadfence_system() {}
 
-// Atomic also where the emulator runs a block's threads as threads.
+// Atomic also where the emulator runs a block's threads as threads. A reference is bound to each
+// place: the compiler checks its alignment there, and not where it makes an atomic access.
 template <typename T>
 OW_INLINE_ T atomicCAS(T* address, std::common_type_t<T> expected, std::common_type_t<T> value) {
+  T& place = *address;
   T found = expected;
-  __atomic_compare_exchange(address, &found, &value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  __atomic_compare_exchange(&place, &found, &value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
   return found;
 }
 template <typename T>
 OW_INLINE_ T atomicAdd(T* address, std::common_type_t<T> value) {
+  T& place = *address;
   T found;
-  __atomic_load(address, &found, __ATOMIC_RELAXED);
+  __atomic_load(&place, &found, __ATOMIC_RELAXED);
   T sum = found + value;
-  while (!__atomic_compare_exchange(address, &found, &sum, false, __ATOMIC_RELAXED,
-                                    __ATOMIC_RELAXED)) {
+  while (
+      !__atomic_compare_exchange(&place, &found, &sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     sum = found + value;
   }
   return found;
 }
 template <typename T>
 OW_INLINE_ T atomicOr(T* address, std::common_type_t<T> value) {
-  return __atomic_fetch_or(address, value, __ATOMIC_RELAXED);
+  T& place = *address;
+  return __atomic_fetch_or(&place, value, __ATOMIC_RELAXED);
 }
 template <typename T>
 OW_INLINE_ T atomicExch(T* address, std::common_type_t<T> value) {
-  return __atomic_exchange_n(address, value, __ATOMIC_RELAXED);
+  T& place = *address;
+  return __atomic_exchange_n(&place, value, __ATOMIC_RELAXED);
 }
 template <typename T>
 OW_INLINE_ T atomicMax(T* address, std::common_type_t<T> value) {
-  T found = __atomic_load_n(address, __ATOMIC_RELAXED);
-  while (found < value && !__atomic_compare_exchange_n(address, &found, value, false,
+  T& place = *address;
+  T found = __atomic_load_n(&place, __ATOMIC_RELAXED);
+  while (found < value && !__atomic_compare_exchange_n(&place, &found, value, false,
                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
   return found;
