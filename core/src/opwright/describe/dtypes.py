@@ -59,6 +59,14 @@ _NUMPY: Final[dict[str, np.dtype[Any]]] = {
 _FROM_NUMPY: Final[dict[np.dtype[Any], str]] = {dtype: name for name, dtype in _NUMPY.items()}
 
 
+def short_dtype(dtype: str) -> str:
+    """Return ``f32`` for float32, ``bf16``, ``i8``, ``u64``; bool unchanged."""
+    for kind, short in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i")):
+        if dtype.startswith(kind):
+            return short + dtype.removeprefix(kind)
+    return dtype
+
+
 def is_float(dtype: str) -> bool:
     """Tell whether values of this canonical dtype can have a gradient."""
     return dtype in _FLOATS

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from opwright.describe.dtypes import dtype_from_numpy, dtype_to_numpy
+from opwright.describe.dtypes import DTYPES, dtype_from_numpy, dtype_to_numpy, short_dtype
 from opwright.describe.meta import Meta
 from opwright.errors import FormatError
 from opwright.program.files.disk import Chunk, read_into
@@ -26,22 +26,7 @@ _LENGTH_BYTES: Final = 8
 _MAX_HEADER_BYTES: Final = 32 << 20  # 200,000 tensors; the format allows three times as many
 _MAX_RANK: Final = 64  # NumPy's
 
-_CODES: Final = {
-    "bool": "BOOL",
-    "int8": "I8",
-    "int16": "I16",
-    "int32": "I32",
-    "int64": "I64",
-    "uint8": "U8",
-    "uint16": "U16",
-    "uint32": "U32",
-    "uint64": "U64",
-    "float16": "F16",
-    "bfloat16": "BF16",
-    "float32": "F32",
-    "float64": "F64",
-}
-_DTYPES: Final = {code: dtype for dtype, code in _CODES.items()}
+_DTYPES: Final = {short_dtype(dtype).upper(): dtype for dtype in DTYPES}  # F32, BF16, I8, BOOL
 
 
 class Tensor(NamedTuple):
@@ -68,7 +53,7 @@ def encode(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> I
     for name in names:
         array = arrays[name]
         begin, end = end, end + array.nbytes
-        code = _CODES[dtype_from_numpy(array.dtype)]
+        code = short_dtype(dtype_from_numpy(array.dtype)).upper()
         header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % _LENGTH_BYTES)
