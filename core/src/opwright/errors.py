@@ -71,7 +71,9 @@ class PluginError(OpwrightError, RuntimeError):
         The command that is most likely to help, where it is known.
     """
 
-    advice: str | None = None
+    def __init__(self, *args: object, advice: str | None = None) -> None:
+        super().__init__(*args)
+        self.advice = advice
 
 
 class MissingRequirementError(PluginError):

@@ -252,26 +252,19 @@ def _open(path: str, package: Package) -> _runtime.Library:
 def _unusable(text: str, package: Package, cause: OpwrightError) -> PluginError:
     """Return the error for a library that does not open, with the requirements that are missing."""
     if isinstance(cause, PluginError) and cause.advice is not None:
-        error = PluginError(f"{text}; {cause.advice}")
-        error.advice = cause.advice
-        return error
+        return PluginError(f"{text}; {cause.advice}", advice=cause.advice)
     import shlex
 
     from opwright.registry.requirements import find_missing
 
     missing = find_missing(package.distribution)
     if not missing:
-        error = PluginError(text)
-        if text.endswith(_NEWER):
-            error.advice = "pip install --upgrade opwright"
-        return error
+        is_newer = text.endswith(_NEWER)
+        return PluginError(text, advice="pip install --upgrade opwright" if is_newer else None)
     which = "which is" if len(missing) == 1 else "which are"
     advice = "pip install " + " ".join(map(shlex.quote, missing))
-    error = PluginError(
-        f"{text}; {package.label} needs {' and '.join(missing)}, {which} not installed; {advice}"
-    )
-    error.advice = advice
-    return error
+    needs = f"{package.label} needs {' and '.join(missing)}, {which} not installed"
+    return PluginError(f"{text}; {needs}; {advice}", advice=advice)
 
 
 def find_library_file(target: str, package: Package) -> str | None:

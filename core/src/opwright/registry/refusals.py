@@ -41,12 +41,11 @@ def find_refusal(target: str, package: Package, options: Mapping[str, Any]) -> s
 
 def _broken(target: str, package: Package, got: str, error: BaseException) -> PluginError:
     advice = advise_command(error, package)
-    broken = PluginError(
+    return PluginError(
         f"find_refusal: {target!r} of {package.label} must return a reason or None, got {got}; "
-        f"{advice}"
+        f"{advice}",
+        advice=advice,
     )
-    broken.advice = advice
-    return broken
 
 
 class Refusals:

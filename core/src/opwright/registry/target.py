@@ -34,10 +34,9 @@ def load_target(
         ) from error
     except Exception as error:
         advice = advise_command(error, package)
-        failure = PluginError(
+        raise PluginError(
             f"{who}: {target!r} of {package.label} failed to load, "
-            f"got {type(error).__name__}: {error}; {advice}"
-        )
-        failure.advice = advice
-        raise failure from error
+            f"got {type(error).__name__}: {error}; {advice}",
+            advice=advice,
+        ) from error
     return value
