@@ -127,14 +127,6 @@ class DeviceArrays(Protocol):
         """
 
 
-MEMBERS: Final = (
-    "name",
-    "dlpack_code",
-    "addressable",
-    "allocate",
-    "free",
-    "copy",
-    "synchronize",
-    "view",
-)
+_ALL: Final = {**PythonDevice.__annotations__, **vars(PythonDevice)}
+MEMBERS: Final = tuple(name for name in _ALL if not name.startswith("_"))
 """The members that are checked when a device is opened."""

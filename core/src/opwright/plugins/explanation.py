@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from opwright.describe.definition import OpDefinition
@@ -56,6 +57,7 @@ class Candidate(NamedTuple):
         }
 
 
+@dataclass(eq=False, repr=False)
 class Explanation:
     """Every kernel of one operator type, as a table: ``print(explain("softmax"))``.
 
@@ -73,21 +75,12 @@ class Explanation:
         What happens where no kernel fits and none is needed; empty where that is an error.
     """
 
-    def __init__(
-        self,
-        op_type: str,
-        device: str,
-        dtype: str | None,
-        candidates: list[Candidate],
-        notes: list[str],
-        otherwise: str = "",
-    ) -> None:
-        self.otherwise = otherwise
-        self.op_type = op_type
-        self.device = device
-        self.dtype = dtype
-        self.candidates = candidates
-        self.notes = notes
+    op_type: str
+    device: str
+    dtype: str | None
+    candidates: list[Candidate]
+    notes: list[str]
+    otherwise: str = ""
 
     @property
     def chosen(self) -> KernelEntry | None:
@@ -112,8 +105,7 @@ class Explanation:
         rows = [_COLUMNS, *map(_row, self.candidates)] if self.candidates else []
         return "\n".join([title, *align(rows, right={4}), *self.notes])
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
 
 def _row(candidate: Candidate) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""Finds missing requirements of an installed package that failed to import or open."""
+"""Finds missing requirements of an installed package that failed to import or open.
+
+Importing this module takes 26 ms, and it is rarely needed: import it where it is.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, files, requires, version
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,8 +42,6 @@ def find_missing(distribution: str) -> list[str]:
 
 
 def _read_requirements(distribution: str) -> list[re.Match[str]]:
-    from importlib.metadata import PackageNotFoundError, requires  # 26 ms, rarely needed
-
     try:
         lines = requires(distribution) or []
     except PackageNotFoundError:
@@ -59,8 +61,6 @@ def find_missing_for(module: str, distribution: str) -> list[str]:
 
 def has_module(distribution: str, module: str) -> bool:
     """Tell whether a top-level module is among the files of a distribution."""
-    from importlib.metadata import PackageNotFoundError, files
-
     try:
         listed = files(distribution) or ()
     except PackageNotFoundError:
@@ -70,8 +70,6 @@ def has_module(distribution: str, module: str) -> bool:
 
 def find_required_file(distribution: str, name: str) -> Path | None:
     """Return the path of the file ``name`` in a distribution that this one requires, or None."""
-    from importlib.metadata import files
-
     for match in _read_requirements(distribution):
         if _is_installed(match[1]):
             for file in files(match[1]) or ():
@@ -81,8 +79,6 @@ def find_required_file(distribution: str, name: str) -> Path | None:
 
 
 def _is_installed(name: str) -> bool:
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
         version(name)
     except PackageNotFoundError:
