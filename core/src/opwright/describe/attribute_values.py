@@ -54,13 +54,6 @@ _ELEMENTS: Final = {
     AttrType.STRINGS: AttrType.STRING,
     AttrType.BOOLS: AttrType.BOOL,
 }
-_TYPE_NAMES: Final = {
-    AttrType.INT: "int",
-    AttrType.FLOAT: "float",
-    AttrType.STRING: "str",
-    AttrType.BOOL: "bool",
-    AttrType.BLOCK: "block",
-}
 PYTHON_TYPES: Final = {
     AttrType.INT: int,
     AttrType.FLOAT: float,
@@ -69,6 +62,8 @@ PYTHON_TYPES: Final = {
     AttrType.BLOCK: int,
 }
 """The exact type of a checked element."""
+
+_TYPE_NAMES: Final = {t: k.__name__ for t, k in PYTHON_TYPES.items()} | {AttrType.BLOCK: "block"}
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1

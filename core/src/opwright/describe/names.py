@@ -106,10 +106,6 @@ class UniqueNames:
     def __init__(self, counts: Mapping[str, int] | None = None) -> None:
         self._counters: dict[str, int] = dict(counts or {})
 
-    def counts(self) -> dict[str, int]:
-        """Return the next number of each prefix; ``UniqueNames(counts)`` goes on from there."""
-        return dict(self._counters)
-
     def make(self, prefix: str, taken: Callable[[str], object] | None = None) -> str:
         """Return ``<prefix>_<n>`` with the next n for which ``taken(name)`` is false."""
         count = self._counters.get(prefix, 0)

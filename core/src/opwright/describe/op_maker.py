@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from opwright.describe.attribute_values import (
+    PYTHON_TYPES,
     AttrType,
     convert_element,
     convert_value,
@@ -32,17 +33,10 @@ from opwright.errors import RegistrationError
 BLOCK: Final = AttrType.BLOCK
 """The type of an attribute that holds a sub-block."""
 
-_ATTR_TYPES: Final[dict[object, AttrType]] = {
-    int: AttrType.INT,
-    float: AttrType.FLOAT,
-    str: AttrType.STRING,
-    bool: AttrType.BOOL,
-    list[int]: AttrType.INTS,
-    list[float]: AttrType.FLOATS,
-    list[str]: AttrType.STRINGS,
-    list[bool]: AttrType.BOOLS,
-    BLOCK: BLOCK,
-}
+_ATTR_TYPES: Final[dict[object, AttrType]] = {BLOCK: BLOCK}
+for _type in set(AttrType) - {BLOCK}:
+    _python: Any = PYTHON_TYPES[_type.element]
+    _ATTR_TYPES[list[_python] if _type.is_list else _python] = _type
 
 
 @dataclass(slots=True)

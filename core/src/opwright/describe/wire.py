@@ -36,28 +36,9 @@ _PROGRAM_START: Final = b"\x0a" + bytes([len(PROGRAM_FORMAT)]) + PROGRAM_FORMAT.
 _CHECKSUM_TAG: Final = b"\x85\x7d"  # field 2000, wire type 5 (four bytes, little-endian)
 _CHECKSUM_BYTES: Final = len(_CHECKSUM_TAG) + 4
 
-_SCALAR_FIELDS: Final = {
-    AttrType.INT: "i",
-    AttrType.FLOAT: "f",
-    AttrType.STRING: "s",
-    AttrType.BOOL: "b",
-    AttrType.BLOCK: "block",
-}
-_LIST_FIELDS: Final = {
-    AttrType.INTS: "ints",
-    AttrType.FLOATS: "floats",
-    AttrType.STRINGS: "strings",
-    AttrType.BOOLS: "bools",
-}
-_SLOT_FIELDS: Final = (
-    "name",
-    "comment",
-    "duplicable",
-    "optional",
-    "intermediate",
-    "shape_only",
-)
-_TYPES_OF_FIELDS: Final = {field: type for type, field in (_SCALAR_FIELDS | _LIST_FIELDS).items()}
+# The fields of an AttrValue bear the numbers of the types.
+_FIELDS: Final = {AttrType(field.number): field.name for field in pb.AttrValue.DESCRIPTOR.fields}
+_TYPES_OF_FIELDS: Final = {field: type for type, field in _FIELDS.items()}
 
 _AnyMessage = TypeVar("_AnyMessage", bound=Message)
 
@@ -82,11 +63,11 @@ def write_value(message: pb.AttrValue, type: AttrType, value: AttrValue, who: st
         raise FormatError(f"{who}: must be {type.type_name} to be written, got {value!r}")
     try:
         if type.is_list:
-            values = getattr(message, _LIST_FIELDS[type])
+            values = getattr(message, _FIELDS[type])
             values.SetInParent()  # which sets an empty list, too
             values.values.extend(converted)
         else:
-            setattr(message, _SCALAR_FIELDS[type], converted)
+            setattr(message, _FIELDS[type], converted)
     except (ValueError, UnicodeEncodeError) as error:
         raise FormatError(f"{who}: cannot be written, got {value!r}: {error}") from None
 
@@ -151,17 +132,15 @@ def read_op_proto(
 
 
 def _slot_to_message(slot: VarProto) -> pb.VarProto:
-    plain = {name: getattr(slot, name) for name in _SLOT_FIELDS}
-    return pb.VarProto(**plain, dtypes=slot.dtypes, same_as=slot.same_as, aliases=slot.aliases)
+    return pb.VarProto(
+        **{name: getattr(slot, name) for name in pb.VarProto.DESCRIPTOR.fields_by_name}
+    )
 
 
 def _slot_fields(message: pb.VarProto) -> dict[str, Any]:
-    return {
-        **{name: getattr(message, name) for name in _SLOT_FIELDS},
-        "dtypes": tuple(message.dtypes),
-        "same_as": message.same_as or None,
-        "aliases": message.aliases or None,
-    }
+    fields = {name: getattr(message, name) for name in message.DESCRIPTOR.fields_by_name}
+    texts = {name: fields[name] or None for name in ("same_as", "aliases")}
+    return {**fields, **texts, "dtypes": tuple(message.dtypes)}
 
 
 def _attr_to_message(attr: AttrProto, op_type: str) -> pb.AttrProto:
