@@ -367,7 +367,7 @@ class Block:
         return (var for var in self.vars.values() if isinstance(var, Parameter))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _find_block, (self.program, self.idx)  # in its program, which is pickled once
+        return type(self.program).block, (self.program, self.idx)  # which is pickled once
 
     def __repr__(self) -> str:
         return f"Block({self.idx}, {len(self.vars)} variables, {len(self.ops)} operators)"
@@ -389,7 +389,3 @@ def _check_declaration(old: Variable, new: Variable) -> None:
     if old.is_parameter != new.is_parameter or (new.persistable and not old.persistable):
         what = "a parameter" if new.is_parameter else "persistable"
         raise ProgramError(f"create_var: {old!r} exists and is not {what}; take another name")
-
-
-def _find_block(program: Program, idx: int) -> Block:
-    return program.block(idx)

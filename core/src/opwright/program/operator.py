@@ -180,15 +180,6 @@ def _split(
     return inputs, outputs, attrs
 
 
-def names_of(op_type: str, slot: str, given: object) -> Names:
-    """Return what a slot is given as a tuple of names; SlotError for anything else."""
-    if given is None:
-        return ()
-    if isinstance(given, list | tuple):
-        return tuple([_name_of(op_type, slot, item) for item in given])
-    return (_name_of(op_type, slot, given),)
-
-
 def _name_of(op_type: str, slot: str, item: object) -> str:
     if isinstance(item, Variable):
         return item.name
@@ -200,13 +191,15 @@ def _name_of(op_type: str, slot: str, item: object) -> str:
 
 
 def bind_slots(op_type: str, given: Mapping[str, Given]) -> Slots:
-    """Return the names in each slot; None stands for no names."""
+    """Return the names in each slot, () for None; SlotError for what is no variable or name."""
     bound: Slots = {}
     for slot, value in given.items():
         if type(value) is str and value:  # the most common form, in a third of the time
             bound[slot] = (value,)
         else:
-            bound[slot] = names_of(op_type, slot, value)
+            items = value if isinstance(value, list | tuple) else (value,)
+            items = () if value is None else items
+            bound[slot] = tuple([_name_of(op_type, slot, item) for item in items])
     return bound
 
 

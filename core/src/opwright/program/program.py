@@ -283,15 +283,6 @@ class Program:
         self._current_idx = 0
         self.touch()
 
-    def building_state(self) -> tuple[Any, ...]:
-        """Return the state that building continues from and that is not serialised."""
-        return self._unique.counts(), self._current_idx
-
-    def restore_building(self, state: tuple[Any, ...]) -> None:
-        """Set what `building_state` has returned for a program like this one."""
-        counts, self._current_idx = state
-        self._unique = UniqueNames(counts)
-
     def __reduce__(self) -> tuple[Any, ...]:
         # By its serialised form: definitions of operators have functions, which pickle refuses.
         from opwright.program.serialize import program_to_bytes
@@ -300,7 +291,8 @@ class Program:
             parameter.name: {name: getattr(parameter, name) for name in _FREE_FIELDS}
             for parameter in self.parameters()
         }
-        return _make_program, (program_to_bytes(self), self.building_state(), fields)
+        state = (self._unique.copy(), self._current_idx)  # what is not serialised
+        return _make_program, (program_to_bytes(self), state, fields)
 
     def __repr__(self) -> str:
         ops = sum(len(block.ops) for block in self.blocks)
@@ -318,7 +310,7 @@ def _make_program(
     data: bytes, state: tuple[Any, ...], fields: Mapping[str, Mapping[str, Any]]
 ) -> Program:
     program = Program.from_proto(data)
-    program.restore_building(state)
+    program._unique, program._current_idx = state
     for parameter in program.parameters():
         for name, value in fields[parameter.name].items():
             setattr(parameter, name, value)

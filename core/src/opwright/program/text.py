@@ -34,19 +34,15 @@ def format_program(program: Program) -> str:
         if block.idx in owners:
             outer, op, attr = owners[block.idx]
             title += f", {attr} of {op.type} in block {outer.idx}"
-        parts.append(_format_titled(block, title))
+        parts.append(format_block(block, title))
     return "\n\n".join(parts)
 
 
-def format_block(block: Block) -> str:
+def format_block(block: Block, title: str = "") -> str:
     """Return the text of one block: the variables that it is given, then its operators."""
-    return _format_titled(block, f"block {block.idx}")
-
-
-def _format_titled(block: Block, title: str) -> str:
     parts = [lines for lines in (_format_given(block), _format_operators(block)) if lines]
     indented = ["\n".join(_INDENT + line for line in lines) for lines in parts]
-    return f"{title}:\n" + ("\n\n".join(indented) or f"{_INDENT}(empty)")
+    return f"{title or f'block {block.idx}'}:\n" + ("\n\n".join(indented) or f"{_INDENT}(empty)")
 
 
 def _format_given(block: Block) -> list[str]:

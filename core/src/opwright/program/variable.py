@@ -153,9 +153,7 @@ class Variable(Arithmetic):
     @property
     def type_text(self) -> str:
         """Dtype and shape for messages: ``float32[?, 64]``."""
-        if self.shape is None:
-            return f"{self.dtype}[...]"
-        return f"{self.dtype}[{', '.join('?' if dim < 0 else str(dim) for dim in self.shape)}]"
+        return f"{self.dtype}[...]" if self.meta is None else str(self.meta)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.block.vars.get(self.name) is not self:
@@ -163,7 +161,7 @@ class Variable(Arithmetic):
                 f"{self.name}: a variable that is pickled or copied must be in its block, got one "
                 "that was taken out; keep its name instead"
             )
-        return _find_variable, (self.block, self.name)
+        return type(self.block).var, (self.block, self.name)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.type_text})"
@@ -220,10 +218,6 @@ class Parameter(Variable):
         for slot in Parameter.__slots__:
             setattr(twin, slot, getattr(self, slot))
         return twin  # type: ignore[return-value]
-
-
-def _find_variable(block: Block, name: str) -> Variable:
-    return block.vars[name]
 
 
 def list_names(items: Variable | str | Iterable[Variable | str]) -> list[str]:

@@ -87,22 +87,17 @@ def remove_folder(path: Path) -> None:
     except FileNotFoundError:
         return
     except NotADirectoryError:
-        remove_file(path)
+        path.unlink(missing_ok=True)
         return
     for inner in inner_paths:
         if inner.is_dir() and not inner.is_symlink():
             remove_folder(inner)
         else:
-            remove_file(inner)
+            inner.unlink(missing_ok=True)
     try:
         path.rmdir()
     except FileNotFoundError:
         return
-
-
-def remove_file(path: Path) -> None:
-    """Remove a file or a link, if it is there."""
-    path.unlink(missing_ok=True)
 
 
 def is_same(status: os.stat_result, path: Path) -> bool:

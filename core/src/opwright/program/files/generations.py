@@ -23,7 +23,6 @@ from opwright.program.files.disk import (
     kind_of,
     make_folder,
     make_inner_folder,
-    remove_file,
     remove_folder,
     sync_folder,
 )
@@ -178,7 +177,7 @@ def _replace_link(path: Path, text: str, saver: Saver) -> None:
     except OSError as error:
         if error.errno not in _WITHOUT_LINKS:
             raise
-        remove_file(path)
+        path.unlink(missing_ok=True)
     else:
         saver.new_link.rename(path)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from opwright.program.files.disk import is_same, remove_file, remove_folder
+from opwright.program.files.disk import is_same, remove_folder
 
 _LOCK: Final = ".saving-"
 _NEW: Final = ".new-"
@@ -111,8 +111,8 @@ class Saver:
 def _remove_work(folder: Path, generations: Path, token: str) -> None:
     """Remove the files of a saver, the lock last."""
     remove_folder(generations / (_NEW + token))
-    remove_file(folder / (_LINK + token))
-    remove_file(generations / (_LOCK + token))
+    (folder / (_LINK + token)).unlink(missing_ok=True)
+    (generations / (_LOCK + token)).unlink(missing_ok=True)
 
 
 def _try_lock(handle: int) -> bool | None:
