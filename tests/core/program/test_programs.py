@@ -25,6 +25,7 @@ from opwright.errors import (
     SlotError,
     VariableNotFoundError,
 )
+from opwright_kit import check_reads
 
 
 def build_branch():
@@ -174,22 +175,22 @@ def test_a_variable_read_before_it_is_written_is_named_with_its_reader():
     block.create_var("h", [2])
     block.append_op("add", {"x": "x", "y": "h"}, {"out": "s"})
     with pytest.raises(ProgramError, match=r"add \(operator 0 of block 0\): y reads 'h' before"):
-        block.check_reads()
+        check_reads(block)
     block.append_op("relu", {"x": "x"}, {"out": "h"})
     with pytest.raises(ProgramError, match=r"got its first write by relu \(operator 1\)"):
-        block.check_reads()
-    block.check_reads(feeds=["x", "h"])
-    block.check_reads(operators=block.ops[1:])
+        check_reads(block)
+    check_reads(block, feeds=["x", "h"])
+    check_reads(block, operators=block.ops[1:])
     block.var("h").persistable = True
-    block.check_reads()
+    check_reads(block)
 
 
 def test_data_that_is_not_fed_is_named():
     program = build_branch()
-    program.global_block().check_reads()
-    program.global_block().check_reads(["x", "c"])
+    check_reads(program.global_block())
+    check_reads(program.global_block(), ["x", "c"])
     with pytest.raises(FeedError, match=r"cond \(operator 2 of block 0\): condition .* 'c'"):
-        program.global_block().check_reads(["x"])
+        check_reads(program.global_block(), ["x"])
 
 
 def test_reads_within_bodies_are_checked():
@@ -198,7 +199,7 @@ def test_reads_within_bodies_are_checked():
     program.global_block().create_var("late", [2])
     body.append_op("relu", {"x": "late"})
     with pytest.raises(ProgramError, match=r"relu \(operator 2 of block 1\): x reads 'late'"):
-        program.global_block().check_reads()
+        check_reads(program.global_block())
 
 
 def build_loop():
@@ -223,7 +224,7 @@ def test_loops_capture_what_leaves_them_and_hand_on_their_state():
     program = build_loop()
     (op,) = program.global_block().ops
     assert op.input("x") == ("h", "again")
-    program.global_block().check_reads(["h", "go", "again"])
+    check_reads(program.global_block(), ["h", "go", "again"])
     pruned = program.prune("y")
     assert [op.type for op in pruned.block(1).ops] == ["add"]
     assert pruned.global_block().ops[0].input("x") == ("again",)
@@ -249,7 +250,7 @@ def test_a_loop_that_does_not_hand_on_a_variable_is_named():
     program.block(1).create_var("forgotten", [2])
     program.block(1).append_op("relu", {"x": "forgotten"})
     with pytest.raises(ProgramError, match=r"relu \(operator 2 of block 1\): x reads 'forgotten'"):
-        program.global_block().check_reads()
+        check_reads(program.global_block())
 
 
 def test_unique_names_count_per_program_and_pass_over_taken_ones():

@@ -11,7 +11,6 @@ from opwright.describe.names import hint
 from opwright.errors import DtypeError, ProgramError, ShapeError, VariableNotFoundError
 from opwright.program.building import make_operator
 from opwright.program.operator import Given, Operator
-from opwright.program.reads import check_reads
 from opwright.program.text import format_block
 from opwright.program.variable import DEFAULT_DTYPE, Parameter, Variable
 
@@ -340,27 +339,6 @@ class Block:
         return tuple(
             dict.fromkeys(n for op in self.ops for n in op.input_names() if n not in self.vars)
         )
-
-    def check_reads(
-        self, feeds: Iterable[str] | None = None, operators: Sequence[Operator] | None = None
-    ) -> None:
-        """Raise for an operator that reads a variable before it is written.
-
-        Parameters
-        ----------
-        feeds : iterable of str, optional
-            The data variables that are fed; by default all of them.
-        operators : sequence of Operator, optional
-            The operators of this block that will run; by default all of them.
-
-        Raises
-        ------
-        ProgramError
-            The message names the operator, its index and the variable.
-        FeedError
-            If the variable is data that is not fed.
-        """
-        check_reads(self, feeds, self.ops if operators is None else operators)
 
     def parameters(self) -> Iterator[Parameter]:
         """The parameters of this block, in order."""

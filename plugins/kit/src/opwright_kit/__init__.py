@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from opwright_kit.drawing import write_page as draw
     from opwright_kit.isolation import prepare_isolated
     from opwright_kit.profiling import profile
+    from opwright_kit.reads import check_reads
     from opwright_kit.testing import check_package, run_kernel
 
 _HOMES = {
     "DrawnLayer": ("opwright_kit.drawing", "DrawnLayer"),
     "LayerDrawing": ("opwright_kit.drawing", "LayerDrawing"),
     "check_package": ("opwright_kit.testing", "check_package"),
+    "check_reads": ("opwright_kit.reads", "check_reads"),
     "draw": ("opwright_kit.drawing", "write_page"),
     "frame": ("opwright_kit.drawing", "frame_program"),
     "prepare_isolated": ("opwright_kit.isolation", "prepare_isolated"),
@@ -35,6 +37,7 @@ __all__ = [
     "LayerDrawing",
     "__version__",
     "check_package",
+    "check_reads",
     "draw",
     "frame",
     "prepare_isolated",

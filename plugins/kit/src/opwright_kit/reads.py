@@ -1,22 +1,41 @@
-"""Finds operators that read a variable before it is written."""
+"""Finds operators of a block that read a variable before it is written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from opwright import Block, Operator, Variable
 from opwright.errors import FeedError, ProgramError
 
-if TYPE_CHECKING:
-    from opwright.program.block import Block
-    from opwright.program.operator import Operator
-    from opwright.program.variable import Variable
 
+def check_reads(
+    block: Block,
+    feeds: Iterable[str] | None = None,
+    operators: Sequence[Operator] | None = None,
+) -> None:
+    """Raise for an operator that reads a variable before it is written.
 
-def check_reads(block: Block, feeds: Iterable[str] | None, operators: Sequence[Operator]) -> None:
-    """See `Block.check_reads`."""
+    A network reports such an operator when it is lowered. This finds it in a program that is only
+    built, such as one that a layer or a gradient rule has written.
+
+    Parameters
+    ----------
+    block : Block
+        The block that will run.
+    feeds : iterable of str, optional
+        The data variables that are fed; by default all of them.
+    operators : sequence of Operator, optional
+        The operators of this block that will run; by default all of them.
+
+    Raises
+    ------
+    ProgramError
+        The message names the operator, its index and the variable.
+    FeedError
+        If the variable is data that is not fed.
+    """
     fed = None if feeds is None else frozenset(feeds)
-    _check_block(block, fed, operators, set() if fed is None else set(fed))
+    _check_block(block, fed, block.ops if operators is None else operators, set(fed or ()))
 
 
 def _check_block(
