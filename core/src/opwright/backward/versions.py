@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from opwright.describe.rule_context import RuleOperator
 from opwright.describe.second_gradients import composition_reads
 from opwright.program import Operator
 
@@ -35,15 +36,6 @@ class ForwardName(str):
 
 SlotKeys = dict[str, tuple[Key, ...]]
 SlotNames = Mapping[str, tuple[ForwardName, ...]]
-
-
-class DescribedOp(NamedTuple):
-    """A forward operator for a gradient rule: its names remember their versions."""
-
-    type: str
-    attrs: Mapping[str, Any]
-    inputs: SlotNames
-    outputs: SlotNames
 
 
 class ForwardOp:
@@ -82,10 +74,10 @@ class ForwardOp:
         """Yield every value that it writes."""
         return (key for keys in self.writes.values() for key in keys)
 
-    def described(self) -> DescribedOp:
-        """Return the operator as a gradient rule sees it."""
+    def described(self) -> RuleOperator:
+        """Return the operator as a gradient rule sees it: its names remember their versions."""
         reads, writes = _as_names(self.reads), _as_names(self.writes)
-        return DescribedOp(self.op.type, self.op.attrs, reads, writes)
+        return RuleOperator(self.op.type, reads, writes, self.op.attrs)
 
     def captured_name(self, slot: str, name: str) -> str:
         """Return a name with its version where the slot captures it, else the name itself."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from opwright.describe.completion import Attrs, Given, Names, Slots, Wanted, complete_operator
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta, metas_match
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
-from opwright.describe.rule_context import BodyContext
+from opwright.describe.rule_context import BodyContext, RuleOperator
 from opwright.errors import ProgramError
 from opwright.vocabulary import OUT, SEED_ATTR, STEP_SLOT, STREAM_ATTR
 
@@ -24,15 +24,6 @@ class BodyInput(str):
     """The name of an input of a composite, distinct from an output of the same name."""
 
     __slots__ = ()
-
-
-class Composite(NamedTuple):
-    """A composite as its body sees it."""
-
-    type: str
-    inputs: Names
-    outputs: Given
-    attrs: Attrs
 
 
 class BodyEmitter(ABC):
@@ -55,7 +46,7 @@ class BodyEmitter(ABC):
     ) -> None:
         """Begin a body; `promised` maps names of outputs to metas, None for an unknown rank."""
         marked = {slot: tuple(map(BodyInput, names)) for slot, names in inputs.items()}
-        self._op = Composite(definition.op_type, marked, outputs, attrs)
+        self._op = RuleOperator(definition.op_type, marked, outputs, attrs)
         self._definition = definition
         self._promised = promised
         self._inputs = {name for names in marked.values() for name in names}
@@ -148,7 +139,7 @@ class BodyEmitter(ABC):
         self._n_random += 1
         own = {SEED_ATTR: op.attrs.get(SEED_ATTR), STREAM_ATTR: stream}
         given = {name: value for name, value in attrs.items() if value is not None}
-        return {STEP_SLOT: op.inputs.get(STEP_SLOT, ()), **inputs}, {**own, **given}
+        return {STEP_SLOT: tuple(op.inputs.get(STEP_SLOT, ())), **inputs}, {**own, **given}
 
     def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
         """Return a fresh name, which begins with the first output of the composite."""

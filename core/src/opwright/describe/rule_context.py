@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from opwright.describe.meta import Meta
 from opwright.describe.names import hint
@@ -47,52 +47,36 @@ class Emitter(Protocol):
         """Return the meta of a variable; None where its rank is unknown."""
 
 
-class RuleOperator(Protocol):
-    """The operator that a rule reads, such as a `program.Operator`."""
+class RuleOperator(NamedTuple):
+    """The operator that a rule reads: names by slot, absent slots missing or empty."""
 
-    @property
-    def type(self) -> str:
-        """The operator type."""
-
-    @property
-    def inputs(self) -> Mapping[str, Sequence[str]]:
-        """Variable names by input slot; absent slots are missing or empty."""
-
-    @property
-    def outputs(self) -> Mapping[str, Sequence[str]]:
-        """Variable names by output slot."""
-
-    @property
-    def attrs(self) -> Mapping[str, Any]:
-        """Complete attributes."""
+    type: str
+    inputs: Mapping[str, Sequence[str]]
+    outputs: Mapping[str, Sequence[str]]
+    attrs: Mapping[str, Any]  # complete
 
 
 class RuleContext:
     """The common part of the contexts below: reads one operator, writes others."""
 
-    __slots__ = ("_emitter", "attrs", "op", "proto", "type")
+    __slots__ = ("attrs", "emitter", "op", "proto", "type")
 
     def __init__(self, op: RuleOperator, proto: OpProto, emitter: Emitter) -> None:
         self.op = op
         self.proto = proto
         self.type = op.type
         self.attrs = op.attrs
-        self._emitter = emitter
-
-    @property
-    def emitter(self) -> Emitter:
-        """Where the operators go."""
-        return self._emitter
+        self.emitter = emitter
 
     @property
     def block(self) -> Any:
         """The block that operators are written to."""
-        return self._emitter.block
+        return self.emitter.block
 
     @property
     def program(self) -> Any:
         """The program of that block."""
-        return self._emitter.program
+        return self.emitter.program
 
     def attr(self, name: str) -> Any:
         """Return an attribute of the operator, None where it is absent."""
@@ -134,7 +118,7 @@ class RuleContext:
 
     def meta(self, name: str) -> Meta | None:
         """Return the meta of a variable; None where its rank is unknown."""
-        return self._emitter.meta(name)
+        return self.emitter.meta(name)
 
     def emit(
         self,
@@ -176,7 +160,7 @@ class RuleContext:
             for slot, result in (outputs or {}).items()
             if result is not None
         }
-        return self._emitter.emit(type, present, results, dict(attrs or {}))
+        return self.emitter.emit(type, present, results, dict(attrs or {}))
 
     def _as_names(self, type: str, slot: str, names: object) -> tuple[str, ...]:
         if names is None:

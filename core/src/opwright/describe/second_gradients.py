@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from opwright.describe.definition import Body, GradientRule, NoGradient, OpDefinition
-from opwright.describe.meta import Meta
-from opwright.describe.rule_context import BodyContext, GradientContext, grad_name
+from opwright.describe.rule_context import BodyContext, GradientContext, RuleOperator, grad_name
 from opwright.errors import GradientError
 from opwright.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
 
@@ -148,10 +147,7 @@ def _pair_inputs(b: BodyContext) -> list[tuple[str, str]]:
 
 class _Written(NamedTuple):
     definition: OpDefinition
-    type: str
-    inputs: dict[str, tuple[str, ...]]
-    outputs: dict[str, list[str]]
-    attrs: Mapping[str, Any]
+    op: RuleOperator
 
 
 class _Tape:
@@ -162,23 +158,8 @@ class _Tape:
         self._written: list[_Written] = []
         self._is_recording = True
 
-    @property
-    def block(self) -> Any:
-        """The block that operators are written to."""
-        return self._emitter.block
-
-    @property
-    def program(self) -> Any:
-        """Its program."""
-        return self._emitter.program
-
-    def meta(self, name: str) -> Meta | None:
-        """Return the meta of a variable; None where its rank is unknown."""
-        return self._emitter.meta(name)  # type: ignore[no-any-return]
-
-    def find_definition(self, type: str) -> OpDefinition:
-        """Return the definition of an operator type."""
-        return self._emitter.find_definition(type)  # type: ignore[no-any-return]
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._emitter, name)  # block, program, meta, find_definition
 
     def emit(
         self,
@@ -192,7 +173,7 @@ class _Tape:
         if self._is_recording:
             definition = self.find_definition(type)
             filled = definition.proto.fill_attrs(attrs)
-            self._written.append(_Written(definition, type, inputs, names, filled))
+            self._written.append(_Written(definition, RuleOperator(type, inputs, names, filled)))
         return names
 
     def differentiate(self, grads: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
@@ -203,44 +184,45 @@ class _Tape:
         self._is_recording = False
         needed = self._find_needed(names)
         partials: dict[str, list[str]] = {name: [grad] for name, grad in grads.items()}
-        for op in reversed(self._written):
+        for definition, op in reversed(self._written):
             given = {
                 slot: [self._close(partials, name) for name in names]
                 for slot, names in op.outputs.items()
             }
-            slots = op.definition.proto.input_slots
+            slots = definition.proto.input_slots
             flags = {
                 slot: [name in needed and not slots[slot].shape_only for name in names]
                 for slot, names in op.inputs.items()
             }
             if any(map(any, given.values())) and any(map(any, flags.values())):
-                self._apply(op, given, flags, partials)
+                self._apply(definition, op, given, flags, partials)
         closed = {name: self._close(partials, name) for name in names}
         return {name: grad for name, grad in closed.items() if grad is not None}
 
     def _find_needed(self, names: Sequence[str]) -> set[str]:
         needed = set(names)
-        for op in self._written:
-            slots = op.definition.proto.input_slots
+        for definition, op in self._written:
+            slots = definition.proto.input_slots
             reads = (n for s, names in op.inputs.items() if not slots[s].shape_only for n in names)
-            if not isinstance(op.definition.gradient, NoGradient) and not needed.isdisjoint(reads):
+            if not isinstance(definition.gradient, NoGradient) and not needed.isdisjoint(reads):
                 needed.update(name for names in op.outputs.values() for name in names)
         return needed
 
     def _apply(
         self,
-        op: _Written,
+        definition: OpDefinition,
+        op: RuleOperator,
         given: Mapping[str, Sequence[str | None]],
         flags: Mapping[str, Sequence[bool]],
         partials: dict[str, list[str]],
     ) -> None:
-        rule = op.definition.gradient
+        rule = definition.gradient
         if not callable(rule):
             raise GradientError(
                 f"{op.type}: an operator in the composition of a gradient must have a gradient "
                 "rule, got none; write it with others"
             )
-        context = GradientContext(op, op.definition.proto, self, given, flags)
+        context = GradientContext(op, definition.proto, self, given, flags)
         rule(context)
         context.check_complete()
         for (slot, index), name in context.input_grads.items():
