@@ -18,8 +18,8 @@ from opwright.op import (
     OpDefinition,
     OpProto,
     VarProto,
-    describe_slot,
 )
+from opwright_kit.commands.page import describe_slot
 
 STANDARD = "Standard operators"
 LONGEST_SUMMARY = 110

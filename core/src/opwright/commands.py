@@ -7,10 +7,10 @@ has ``add_arguments(parser)`` and ``run(args) -> exit code``, and is imported at
 
 Look up names from the command line within ``with resolving():``, so that an unknown name ends with
 exit code 2, as any wrong usage does; findings of a command are 1. A process that a command starts
-should end with the command (`end_with_parent`), and may answer requests (`serve_requests`); how it
-ended is reported in words (`describe_exit`), and where a crash is expected it leaves no file
-(`end_without_core`). A command that runs a saved program can take the shapes of feeds
-(`add_feed_argument`, `make_feeds`), and fetch the results (`results_of`).
+should end with the command (`end_with_parent`); how it ended is reported in words
+(`describe_exit`), and where a crash is expected it leaves no file (`end_without_core`). A command
+that runs a saved program can take the shapes of feeds (`add_feed_argument`, `make_feeds`), and
+fetch the results (`results_of`).
 
 A package that uses a service, such as MPI, has ``opwright doctor`` examine it: a function that an
 entry point in the group ``opwright.doctor`` names returns an `Examination`.
@@ -19,11 +19,10 @@ entry point in the group ``opwright.doctor`` names returns an `Examination`.
 from __future__ import annotations
 
 from opwright.cli.command import GROUP, Command
-from opwright.cli.ending import describe_exit, end_without_core
 from opwright.cli.feeds import add_feed_argument, make_feeds, results_of
 from opwright.cli.services import DOCTOR_GROUP, Examination
 from opwright.cli.usage import resolving
-from opwright.plugins.child import end_with_parent, serve_requests
+from opwright.plugins.child import describe_exit, end_with_parent, end_without_core
 from opwright.plugins.tables import align, format_seconds
 
 __all__ = [
@@ -40,5 +39,4 @@ __all__ = [
     "make_feeds",
     "resolving",
     "results_of",
-    "serve_requests",
 ]

@@ -21,12 +21,7 @@ from opwright.describe.attribute_values import INT_MAX, INT_MIN
 from opwright.describe.attribute_values import describe_type as describe_value_type
 from opwright.describe.control import Branch, Control, Loop
 from opwright.describe.definition import NoGradient, OpDefinition, SlotMetas
-from opwright.describe.docstring import (
-    describe_attribute,
-    describe_slot,
-    make_docstring,
-    returns_on_request,
-)
+from opwright.describe.docstring import describe_attribute, make_docstring, returns_on_request
 from opwright.describe.dtypes import (
     DTYPES,
     FLOAT_DTYPES,
@@ -102,7 +97,6 @@ __all__ = [
     "canonical_dtype",
     "check_dtype",
     "describe_attribute",
-    "describe_slot",
     "describe_value_type",
     "dims_match",
     "dtype_from_numpy",

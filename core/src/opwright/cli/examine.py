@@ -17,9 +17,9 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import opwright
-from opwright.cli.ending import describe_exit
 from opwright.cli.probe import CHECK, END, TRY
 from opwright.errors import PluginError
+from opwright.plugins.child import describe_exit
 from opwright.plugins.index import key_of
 from opwright.plugins.load import is_machinery
 from opwright.plugins.merge import merge

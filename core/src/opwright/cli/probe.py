@@ -14,8 +14,8 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, TextIO
 
-from opwright.cli.ending import end_without_core
 from opwright.errors import OpwrightError
+from opwright.plugins.child import end_without_core
 from opwright.plugins.index import key_of
 from opwright.plugins.load import load_all
 from opwright.plugins.merge import Registries, merge

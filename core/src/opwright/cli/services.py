@@ -14,8 +14,8 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from opwright.cli.ending import describe_exit, end_without_core
 from opwright.errors import CommandError
+from opwright.plugins.child import describe_exit, end_without_core
 
 DOCTOR_GROUP: Final = "opwright.doctor"
 """The entry-point group of functions that return an `Examination`."""

@@ -43,35 +43,14 @@ def _entry(name: str, type_text: str, comment: str) -> list[str]:
 
 def _slot_type(slot: VarProto, proto: OpProto) -> str:
     kind = "list of arrays or Variables" if slot.duplicable else "array or Variable"
-    words = [kind, *_describe_dtype(slot)]
+    words = [kind, *([" | ".join(slot.dtypes)] if slot.dtypes else [])]
+    if slot.same_as is not None:
+        words.append(f"dtype of {slot.same_as}")
     if slot.aliases is not None:
         words.append(f"the variable of {slot.aliases}")
     if slot.optional and slot in proto.inputs:
         words.append("optional")
     return ", ".join(words)
-
-
-def _describe_dtype(slot: VarProto) -> list[str]:
-    words = [" | ".join(slot.dtypes)] if slot.dtypes else []
-    return words if slot.same_as is None else [*words, f"dtype of {slot.same_as}"]
-
-
-def describe_slot(slot: VarProto, proto: OpProto) -> list[str]:
-    """Return what holds for the variables of a slot, a few words each: ``may be absent``."""
-    words = _describe_dtype(slot)
-    if slot.aliases is not None:
-        words.append(f"alias: must be the variable of {slot.aliases}")
-    if slot.duplicable:
-        words.append("takes a list")
-    if slot.optional:
-        words.append("may be absent")
-    if slot.intermediate:
-        words.append("intermediate, for the gradient only")
-    if slot.shape_only:
-        words.append("only its shape is read")
-    if slot.name == proto.dispatch_slot and slot in proto.inputs:
-        words.append("its dtype selects the kernel")
-    return words
 
 
 def describe_attribute(attr: AttrProto) -> str:

@@ -1,16 +1,13 @@
-"""What a child process that answers requests needs: it ends with its parent."""
+"""How child processes begin and end: with their parent, or by a crash that was expected."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
+from typing import Final
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -22,11 +19,13 @@ def end_with_parent(parent: int) -> None:
         sys.exit(1)
 
 
-def serve_requests(connection: Connection, answer: Callable[..., Any]) -> None:
-    """Send ``answer(*request)`` for every request, until the other side closes the connection."""
-    while True:
-        try:
-            request = connection.recv()
-        except EOFError:
-            return
-        connection.send(answer(*request))
+def end_without_core() -> None:
+    """Let an expected crash leave no core file."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def describe_exit(code: int) -> str:
+    """Return how a process ended, by its exit code, or by the signal where that is negative."""
+    if code >= 0:
+        return f"ended the process with exit code {code}"
+    return f"crashed with {signal.Signals(-code).name}"

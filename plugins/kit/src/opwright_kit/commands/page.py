@@ -12,7 +12,7 @@ from typing import Any, Final
 from opwright import Context, current_context
 from opwright.commands import align
 from opwright.errors import KernelError
-from opwright.op import OpDefinition, OpProto, VarProto, describe_attribute, describe_slot
+from opwright.op import OpDefinition, OpProto, VarProto, describe_attribute
 from opwright_kit.commands.example import Example, example_to_json, find_example
 from opwright_kit.commands.gradients import describe_gradient
 
@@ -170,6 +170,26 @@ def _rule_in_words(definition: OpDefinition) -> list[str]:
     if doc:
         return _wrap(" ".join(doc.strip().partition("\n\n")[0].split()))
     return []
+
+
+def describe_slot(slot: VarProto, proto: OpProto) -> list[str]:
+    """Return what holds for the variables of a slot, a few words each: ``may be absent``."""
+    words = [" | ".join(slot.dtypes)] if slot.dtypes else []
+    if slot.same_as is not None:
+        words.append(f"dtype of {slot.same_as}")
+    if slot.aliases is not None:
+        words.append(f"alias: must be the variable of {slot.aliases}")
+    if slot.duplicable:
+        words.append("takes a list")
+    if slot.optional:
+        words.append("may be absent")
+    if slot.intermediate:
+        words.append("intermediate, for the gradient only")
+    if slot.shape_only:
+        words.append("only its shape is read")
+    if slot.name == proto.dispatch_slot and slot in proto.inputs:
+        words.append("its dtype selects the kernel")
+    return words
 
 
 def _slot_row(slot: VarProto, proto: OpProto) -> _Row:

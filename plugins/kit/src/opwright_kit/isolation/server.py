@@ -22,7 +22,7 @@ from opwright import (
     current_context,
     set_num_threads,
 )
-from opwright.commands import end_with_parent, serve_requests
+from opwright.commands import end_with_parent
 from opwright.device import HOST_DEVICE
 from opwright.errors import KernelError, OpwrightError
 from opwright.kernel import KernelEntry, Refuse, Unsupported, prepare_one
@@ -31,6 +31,7 @@ from opwright.plugin import Package
 from opwright.runtime import CompiledNetwork
 from opwright_kit.isolation.memory import SharedMemory
 from opwright_kit.isolation.process import KernelCall
+from opwright_kit.requests import serve_requests
 
 _MAX_NETWORKS: Final = 256
 """How many networks are cached, each with its plans: the operators of a large model."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 from multiprocessing.connection import Connection
 
-from opwright.commands import end_with_parent, serve_requests
+from opwright.commands import end_with_parent
 from opwright.errors import OpwrightError
+from opwright_kit.requests import serve_requests
 from opwright_kit.testing.check.package import PackageCheck
 from opwright_kit.testing.results.notes import NoteFile
 
