@@ -107,10 +107,6 @@ class SettingError(OpwrightError, ValueError):
     """A setting of the process, or an environment variable, has a value that it cannot have."""
 
 
-class ScaffoldError(OpwrightError, ValueError):
-    """A package cannot be generated as it was asked for, or not be written."""
-
-
 class FormatError(OpwrightError, ValueError):
     """A file or message is truncated, foreign, too large or of a newer format."""
 

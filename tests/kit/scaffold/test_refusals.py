@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import opwright as ow
-from opwright.errors import OperatorNotFoundError, ScaffoldError
+from opwright.errors import OperatorNotFoundError
 from opwright_kit.scaffold import check_names, plan_package, write_package
+from opwright_kit.scaffold.errors import ScaffoldError
 
 New = Callable[..., Any]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from opwright import Context
-from opwright.errors import OperatorNotFoundError, ScaffoldError
+from opwright.errors import OperatorNotFoundError
 from opwright.op import OpProto
 from opwright.plugin import find_nearest
+from opwright_kit.scaffold.errors import ScaffoldError
 
 
 class Formula(NamedTuple):

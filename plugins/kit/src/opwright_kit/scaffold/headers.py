@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from opwright import get_include
-from opwright.errors import ScaffoldError
+from opwright_kit.scaffold.errors import ScaffoldError
 
 _CMAKE_FILE: Final = "opwrightConfig.cmake"
 _VERSION: Final = re.compile(r"^#define OW_ABI_(MAJOR|MINOR) (\d+)$", re.MULTILINE)

@@ -10,8 +10,8 @@ from importlib.resources import files
 from typing import Final, NamedTuple
 
 from opwright import Context
-from opwright.errors import ScaffoldError
 from opwright.plugin import hint
+from opwright_kit.scaffold.errors import ScaffoldError
 from opwright_kit.scaffold.formulas import DEFAULT_OPERATOR, find_formula
 from opwright_kit.scaffold.headers import get_abi_version, list_headers
 from opwright_kit.scaffold.licenses import LICENSES

@@ -7,8 +7,8 @@ import re
 from typing import Final, NamedTuple
 
 from opwright import Context
-from opwright.errors import ScaffoldError
 from opwright.plugin import is_name, scan
+from opwright_kit.scaffold.errors import ScaffoldError
 
 _PREFIX: Final = "opwright-"
 _NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

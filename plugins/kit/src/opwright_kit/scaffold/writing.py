@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from opwright.errors import ScaffoldError
+from opwright_kit.scaffold.errors import ScaffoldError
 
 
 def write_package(folder: Path, files: Mapping[str, str]) -> None:

@@ -1,0 +1,9 @@
+"""The error of a package that cannot be generated."""
+
+from __future__ import annotations
+
+from opwright.errors import OpwrightError
+
+
+class ScaffoldError(OpwrightError, ValueError):
+    """A package cannot be generated as it was asked for, or not be written."""
