@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import marshal
 import queue
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -19,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import opwright
 from opwright.cli.probe import CHECK, END, TRY
 from opwright.errors import PluginError
-from opwright.plugins.child import describe_exit
+from opwright.plugins.child import child_command, describe_exit
 from opwright.plugins.index import key_of
 from opwright.plugins.load import is_machinery
 from opwright.plugins.merge import merge
@@ -27,12 +26,6 @@ from opwright.plugins.record import PluginRecord, package_of
 from opwright.plugins.scan import Source
 from opwright.registry import Package, PluginFailure
 from opwright.registry.import_notes import EndedImport
-
-# The path comes first: the child must import the same modules as this process.
-_BOOT: Final = (
-    "import json, sys; order = json.loads(sys.argv[1]); sys.path[:] = order.pop('path'); "
-    "from opwright.cli.probe import main; main(**order)"
-)
 
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
 _LAST_WORDS_S: Final = 5.0
@@ -123,8 +116,8 @@ def _run_child(
     """Return the events of a child, how it ended, and the traceback where a signal ended it."""
     with tempfile.TemporaryDirectory(prefix="opwright-doctor-") as folder:
         trace = Path(folder) / "trace"
-        order = {"path": sys.path, "sources": sources, "skipped": skipped, "trace_path": str(trace)}
-        command = [sys.executable, "-c", _BOOT, json.dumps(order)]
+        order = {"sources": sources, "skipped": skipped, "trace_path": str(trace)}
+        command = child_command("opwright.cli.probe", **order)
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as child:
@@ -145,7 +138,7 @@ def _follow(child: subprocess.Popen[str], timeout_s: float) -> tuple[list[_Event
             return events, f"took more than {timeout_s:g} s"
         if line is None:
             return events, describe_exit(child.wait())
-        events.append(_Event(*json.loads(line)))
+        events.append(_Event(*marshal.loads(bytes.fromhex(line))))
         if events[-1].phase != TRY:
             deadline = time.monotonic() + timeout_s
 

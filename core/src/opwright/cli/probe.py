@@ -1,13 +1,13 @@
 """The child process of ``opwright doctor``: runs what plugins provide, where a crash does no harm.
 
-Writes one line of JSON before and after each plugin, and before each object that a plugin names, so
+Writes a line before and after each plugin, and before each object that a plugin names, so
 that the parent knows which of them crashed or hung.
 """
 
 from __future__ import annotations
 
 import faulthandler
-import json
+import marshal
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -61,8 +61,8 @@ def _take_stdout() -> TextIO:
     return report
 
 
-def _write(report: TextIO, phase: str, key: str, result: object = None) -> None:
-    report.write(json.dumps([phase, key, result]) + "\n")
+def _write(report: TextIO, phase: str, key: str, result: Any = None) -> None:
+    report.write(marshal.dumps((phase, key, result)).hex() + "\n")  # which keeps tuples
     report.flush()
 
 
@@ -71,7 +71,7 @@ def _load(source: Source, report: TextIO) -> list[PluginRecord]:
     records, failures = load_all([source])
     result = {
         "record": records[0].to_plain() if records else None,
-        "failure": list(failures[0]) if failures else None,
+        "failure": (tuple(failures[0].package), *failures[0][1:]) if failures else None,
     }
     _write(report, LOAD, key_of(source), result)
     return records

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Collection
 from importlib.metadata import EntryPoint, entry_points
@@ -15,15 +14,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from opwright.errors import CommandError
-from opwright.plugins.child import describe_exit, end_without_core
+from opwright.plugins.child import child_command, describe_exit, end_without_core
 
 DOCTOR_GROUP: Final = "opwright.doctor"
 """The entry-point group of functions that return an `Examination`."""
 
-_BOOT: Final = (
-    "import json, sys; order = json.loads(sys.argv[1]); sys.path[:] = order.pop('path'); "
-    "from opwright.cli.services import main; main(**order)"
-)
 _LAST_WORDS: Final = 2_000
 """Characters of what a child has printed that are shown where it failed."""
 
@@ -74,8 +69,7 @@ def _label(point: EntryPoint) -> str:
 def _examine(point: EntryPoint, timeout_s: float) -> Examination:
     with tempfile.TemporaryDirectory(prefix="opwright-doctor-") as folder:
         answer, output = Path(folder) / "answer", Path(folder) / "output"
-        order = {"path": sys.path, "target": point.value, "answer_path": str(answer)}
-        command = [sys.executable, "-c", _BOOT, json.dumps(order)]
+        command = child_command(__name__, target=point.value, answer_path=str(answer))
         ending = _run(command, output, timeout_s)
         if answer.exists():
             return Examination(*json.loads(answer.read_text(encoding="utf-8")))

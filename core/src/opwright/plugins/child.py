@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import resource
 import signal
 import sys
-from typing import Final
+from typing import Any, Final
 
 _PR_SET_PDEATHSIG: Final = 1
+
+
+# The path comes first: the child must import the same modules as this process.
+_BOOT: Final = (
+    "import json, sys; order = json.loads(sys.argv[1]); sys.path[:] = order.pop('path'); "
+    "from {} import main; main(**order)"
+)
+
+
+def child_command(module: str, **order: Any) -> list[str]:
+    """Return the command of a process with this ``sys.path`` that calls ``main(**order)``."""
+    words = json.dumps({"path": sys.path, **order})
+    return [sys.executable, "-c", _BOOT.format(module), words]
 
 
 def end_with_parent(parent: int) -> None:

@@ -52,12 +52,12 @@ class PluginRecord(NamedTuple):
 
     @staticmethod
     def from_plain(data: Sequence[Any]) -> PluginRecord:
-        """Return a record that `to_plain` wrote; JSON has made lists of its tuples."""
+        """Return the record that `to_plain` wrote."""
         source, ops, kernels, devices, passes, options, files, load_ms = data
         return PluginRecord(
             Source(*source),
             tuple(map(OpRegistration._make, ops)),
-            tuple(map(_read_kernel, kernels)),
+            tuple(map(KernelRegistration._make, kernels)),
             tuple(DeviceRegistration(*item) for item in devices),
             tuple(PassRegistration(*item) for item in passes),
             tuple(OptionRegistration(*item) for item in options),
@@ -70,13 +70,3 @@ class PluginRecord(NamedTuple):
 def package_of(source: Source) -> Package:
     """Return the package that a source belongs to."""
     return Package(source.name, source.distribution, source.version)
-
-
-def _read_kernel(item: Sequence[Any]) -> KernelRegistration:
-    kernel = KernelRegistration._make(item)
-    if type(kernel.dtypes) is tuple:  # thousands of these are read by every process
-        return kernel
-    pairs = tuple((output, given) for output, given in kernel.may_reuse)
-    preferred = ((name, value) for name, value in kernel.prefers)
-    prefers = tuple((name, tuple(v) if type(v) is list else v) for name, v in preferred)
-    return kernel._replace(dtypes=tuple(kernel.dtypes), may_reuse=pairs, prefers=prefers)
