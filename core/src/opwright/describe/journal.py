@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 Undo = tuple[Callable[..., object], tuple[Any, ...]]
 
 _JOURNAL: ContextVar[list[Undo] | None] = ContextVar("opwright_journal", default=None)
@@ -56,10 +57,17 @@ def record(undo: Callable[..., object], *arguments: Any) -> None:
 
 def _undo(journal: list[Undo], mark: int) -> None:
     # Undoing is not a change to record: without this it would be recorded, and undone in turn.
-    token = _JOURNAL.set(None)
-    try:
+    with setting(_JOURNAL, None):
         while len(journal) > mark:
             undo, arguments = journal.pop()
             undo(*arguments)
+
+
+@contextmanager
+def setting(variable: ContextVar[Any], value: T) -> Iterator[T]:
+    """Set a variable of this thread or task for the length of a block, which gets the value."""
+    token = variable.set(value)
+    try:
+        yield value
     finally:
-        _JOURNAL.reset(token)
+        variable.reset(token)

@@ -14,20 +14,20 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import opwright
+from opwright.describe.journal import setting
 from opwright.describe.names import hint
 from opwright.errors import KernelNotFoundError, PluginError
 from opwright.plugins import threads
 from opwright.plugins.discover import Discovery, discover
 from opwright.plugins.merge import Registries, make_registries
 from opwright.plugins.record import PluginRecord
-from opwright.registry import (
-    ANY,
-    KernelEntry,
-    PluginFailure,
-)
+from opwright.registry import ANY, KernelEntry, PluginFailure
+
+if TYPE_CHECKING:
+    from opwright.describe.op_proto import OpProto
 
 _serials = itertools.count(1)
 
@@ -278,11 +278,8 @@ def _discover(paths: Sequence[str] | None) -> Discovery:
             "discovery: a plugin needed the registries while they were being filled; a hook module "
             "must only name things: import modules that use operators at first use"
         )
-    token = _discovering.set(True)
-    try:
+    with setting(_discovering, True):
         return discover(paths, core_version=getattr(opwright, "__version__", ""))
-    finally:
-        _discovering.reset(token)
 
 
 _discovering: ContextVar[bool] = ContextVar("opwright_discovering", default=False)
@@ -313,11 +310,22 @@ def _make_default() -> Context:
         return _default
 
 
-@contextlib.contextmanager
-def context_guard(context: Context) -> Iterator[Context]:
+def context_guard(context: Context) -> contextlib.AbstractContextManager[Context]:
     """Make `context` the current one in this thread or task, for the length of a block."""
-    token = guarded_context.set(context)
-    try:
-        yield context
-    finally:
-        guarded_context.reset(token)
+    return setting(guarded_context, context)
+
+
+def list_ops(all: bool = False) -> list[str]:
+    """Return the types of all operators, sorted; with `all`, also those that only gradients use."""
+    return current_context().ops.types(all=all)
+
+
+def op_proto(type: str) -> OpProto:
+    """Return the description of an operator: slots, attributes, defaults and ranges.
+
+    Raises
+    ------
+    OperatorNotFoundError
+        Naming the nearest type, and what to install.
+    """
+    return current_context().ops.get(type).proto

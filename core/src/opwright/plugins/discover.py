@@ -27,27 +27,26 @@ class Settings(NamedTuple):
     isolated: tuple[str, ...] = ()  # OPWRIGHT_ISOLATE: kernels of the host in other processes
 
     @staticmethod
-    def from_environment(environ: Mapping[str, str] | None = None) -> Settings:
+    def from_environment() -> Settings:
         """Read the environment variables; an empty one counts as unset.
 
         SettingError for a switch that is neither 0 nor 1.
         """
-        env = os.environ if environ is None else environ
         return Settings(
-            _read_names("OPWRIGHT_PLUGINS", env) or None,
-            _read_switch("OPWRIGHT_STRICT", env),
-            index.find_cache_folder(env),
-            _read_switch("OPWRIGHT_CHECKED", env),
-            _read_names("OPWRIGHT_ISOLATE", env),
+            _read_names("OPWRIGHT_PLUGINS") or None,
+            _read_switch("OPWRIGHT_STRICT"),
+            index.find_cache_folder(),
+            _read_switch("OPWRIGHT_CHECKED"),
+            _read_names("OPWRIGHT_ISOLATE"),
         )
 
 
-def _read_names(name: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(filter(None, map(str.strip, environ.get(name, "").split(","))))
+def _read_names(name: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, os.environ.get(name, "").split(","))))
 
 
-def _read_switch(name: str, environ: Mapping[str, str]) -> bool:
-    value = environ.get(name, "").strip().lower()
+def _read_switch(name: str) -> bool:
+    value = os.environ.get(name, "").strip().lower()
     if value not in {"", "0", "1", "false", "true", "no", "yes", "off", "on"}:
         raise SettingError(f"{name}: must be 0 or 1, got {value!r}; set it to 1")
     return value in {"1", "true", "yes", "on"}
@@ -66,18 +65,13 @@ class Discovery(NamedTuple):
     index_state: str
 
 
-def discover(
-    paths: Sequence[str] | None = None,
-    settings: Settings | None = None,
-    core_version: str = "",
-) -> Discovery:
+def discover(paths: Sequence[str] | None, core_version: str) -> Discovery:
     """Find the installed plugins and fill registries with what they provide.
 
-    `paths` is by default ``sys.path``, `settings` those of the environment; an index of another
-    `core_version` is not read. SettingError for an unknown name in OPWRIGHT_PLUGINS, PluginError
-    for any failure with OPWRIGHT_STRICT=1.
+    `paths` is by default ``sys.path``; an index of another `core_version` is not read. SettingError
+    for an unknown name in OPWRIGHT_PLUGINS, PluginError for any failure with OPWRIGHT_STRICT=1.
     """
-    settings = Settings.from_environment() if settings is None else settings
+    settings = Settings.from_environment()
     sources = scan(paths)
     allowed = select_allowed(sources, settings.allowed)
     folder = settings.cache_folder

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
+
+from opwright.describe.journal import setting
 
 if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition
@@ -21,8 +23,7 @@ It may append operators, such as ``cast``; these are not adapted.
 _ADAPTER: ContextVar[InputAdapter | None] = ContextVar("input_adapter", default=None)
 
 
-@contextmanager
-def adapt_inputs(adapter: InputAdapter | None) -> Iterator[None]:
+def adapt_inputs(adapter: InputAdapter | None) -> AbstractContextManager[object]:
     """Let `Block.append_op` replace what each new operator reads, in this thread or task.
 
     Gradient operators are not adapted: their rules are written for the forward operators.
@@ -32,11 +33,7 @@ def adapt_inputs(adapter: InputAdapter | None) -> Iterator[None]:
     adapter : callable, optional
         ``adapter(block, definition, inputs) -> inputs``, names by slot. None changes nothing.
     """
-    token = _ADAPTER.set(adapter)
-    try:
-        yield
-    finally:
-        _ADAPTER.reset(token)
+    return setting(_ADAPTER, adapter)
 
 
 def adapted(block: Block, definition: OpDefinition, inputs: Names) -> dict[str, tuple[str, ...]]:

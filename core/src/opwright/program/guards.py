@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from opwright.describe.journal import setting
 from opwright.program.program import Program
 
 if TYPE_CHECKING:
@@ -41,10 +41,9 @@ def is_program_guarded() -> bool:
     return _PROGRAMS.get() is not None
 
 
-@contextmanager
 def program_guard(
     main: Program, startup: Program | None = None
-) -> Iterator[tuple[Program, Program]]:
+) -> AbstractContextManager[tuple[Program, Program]]:
     """Make programs the default ones within a ``with`` block, for this thread or task only.
 
     A function of `opwright.ops` that is called without inputs, such as ``fill``, appends to `main`
@@ -62,12 +61,7 @@ def program_guard(
     (Program, Program)
         Both.
     """
-    programs = (main, default_startup_program() if startup is None else startup)
-    token = _PROGRAMS.set(programs)
-    try:
-        yield programs
-    finally:
-        _PROGRAMS.reset(token)
+    return setting(_PROGRAMS, (main, default_startup_program() if startup is None else startup))
 
 
 def default_scope() -> Scope:
@@ -80,11 +74,6 @@ def default_scope() -> Scope:
     return _DEFAULTS.setdefault("scope", Scope())  # type: ignore[no-any-return]
 
 
-@contextmanager
-def scope_guard(scope: Scope) -> Iterator[Scope]:
+def scope_guard(scope: Scope) -> AbstractContextManager[Scope]:
     """Make a scope the default one within a ``with`` block, for this thread or task only."""
-    token = _SCOPE.set(scope)
-    try:
-        yield scope
-    finally:
-        _SCOPE.reset(token)
+    return setting(_SCOPE, scope)

@@ -203,6 +203,28 @@ def bind_slots(op_type: str, given: Mapping[str, Given]) -> Slots:
     return bound
 
 
+def names_read_first(ops: Iterable[Operator]) -> tuple[str, ...]:
+    """Return the names that operators read before one of them writes them, in order.
+
+    A run needs these: as feeds, or as variables of the scope.
+
+    Parameters
+    ----------
+    ops : iterable of Operator
+        In the order in which they run, such as ``block.ops``.
+    """
+    written: set[str] = set()
+    read: dict[str, None] = {}
+    for op in ops:
+        for names in op.inputs.values():  # not `input_names`: every `Network.run` comes here
+            for name in names:
+                if name not in written:
+                    read[name] = None
+        for names in op.outputs.values():
+            written.update(names)
+    return tuple(read)
+
+
 def derived_name(proto: OpProto, slot: VarProto, named: Slots) -> str:
     """Return ``<first output>/<slot>``, the name of an output without one."""
     return f"{next(iter(named.values()), (proto.type,))[0]}/{slot.name}"

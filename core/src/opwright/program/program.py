@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
-from opwright.describe.journal import record
-from opwright.describe.kit import frame_page
+from opwright.describe.journal import record, setting
+from opwright.describe.kit import load_tool
 from opwright.describe.names import UniqueNames
-from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
+from opwright.errors import (
+    AttributeTypeError,
+    AttributeValueError,
+    MissingRequirementError,
+    ProgramError,
+)
 from opwright.program.block import Block
 from opwright.program.inference import drop_training, stop_training
 from opwright.program.text import format_program
@@ -31,8 +36,7 @@ _FREE_FIELDS = ("initializer", "optimize", "regularizer")
 _PREFIX: ContextVar[str] = ContextVar("prefix", default="")
 
 
-@contextmanager
-def name_guard(prefix: str) -> Iterator[str]:
+def name_guard(prefix: str) -> AbstractContextManager[str]:
     """Begin the fresh names of programs with ``<prefix>/`` within a ``with`` block; guards nest.
 
     Yields
@@ -40,12 +44,7 @@ def name_guard(prefix: str) -> Iterator[str]:
     str
         The whole prefix.
     """
-    whole = f"{_PREFIX.get()}{prefix}/"
-    token = _PREFIX.set(whole)
-    try:
-        yield whole
-    finally:
-        _PREFIX.reset(token)
+    return setting(_PREFIX, f"{_PREFIX.get()}{prefix}/")
 
 
 class Program:
@@ -303,7 +302,10 @@ class Program:
 
     def _repr_html_(self) -> str | None:
         """Return the drawing of opwright-kit; for None a notebook shows the repr."""
-        return frame_page(self)
+        try:
+            return load_tool("frame")(self)  # type: ignore[no-any-return]
+        except MissingRequirementError:
+            return None
 
 
 def _make_program(

@@ -115,11 +115,7 @@ def _check_head(message: pb.ProgramDesc) -> None:
         raise FormatError(
             f"program: format must be {messages.PROGRAM_FORMAT!r}, got {message.format!r}"
         )
-    if not 1 <= message.format_version <= messages.FORMAT_VERSION:
-        raise FormatError(
-            f"program: format version must be at most {messages.FORMAT_VERSION}, "
-            f"got {message.format_version}; install a newer opwright"
-        )
+    messages.check_version(message)
     if not message.blocks:
         raise FormatError("program: must have a global block, got no block")
     if message.seed >= 2**63 or message.next_stream < 0:

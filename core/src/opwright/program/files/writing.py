@@ -26,6 +26,7 @@ from opwright.program.files.manifest import (
 from opwright.program.files.opening import folder_of
 from opwright.program.files.pair import adopt_pair
 from opwright.program.files.params_file import Arrays, encode_params, mark_of
+from opwright.program.operator import names_read_first
 from opwright.program.variable import list_names
 from opwright.vocabulary import STEP
 
@@ -138,11 +139,7 @@ def persistable_variables(program: Program) -> list[Variable]:
 def feed_names(program: Program) -> list[str]:
     """Return the names that must be fed: read before they are written, and not persistable."""
     block = program.global_block()
-    written: set[str] = set()
-    read: set[str] = set()
-    for op in block.ops:
-        read.update(name for name in op.input_names() if name not in written)
-        written.update(op.output_names())
+    read = set(names_read_first(block.ops))
     return [name for name, var in block.vars.items() if name in read and not var.persistable]
 
 
