@@ -17,11 +17,11 @@ from opwright.describe.journal import transaction as transaction
 from opwright.device.feeds import check_feed as check_feed
 from opwright.kernel import explain as explain
 from opwright.lowering.lock import Lock as Lock
-from opwright.plugins.catalog import list_ops as list_ops
-from opwright.plugins.catalog import op_proto as op_proto
 from opwright.plugins.context import Context as Context
 from opwright.plugins.context import context_guard as context_guard
 from opwright.plugins.context import current_context as current_context
+from opwright.plugins.context import list_ops as list_ops
+from opwright.plugins.context import op_proto as op_proto
 from opwright.plugins.include import get_include as get_include
 from opwright.plugins.threads import get_num_threads as get_num_threads
 from opwright.plugins.threads import set_num_threads as set_num_threads
@@ -40,7 +40,7 @@ from opwright.program.files import LoadedProgram as LoadedProgram
 from opwright.program.files import load_program as load_program
 from opwright.program.files import load_tensors as load_tensors
 from opwright.program.files import save as save
-from opwright.run.bindings import names_read_first as names_read_first
+from opwright.program.operator import names_read_first as names_read_first
 from opwright.run.differentiating import grad as grad
 from opwright.run.differentiating import value_and_grad as value_and_grad
 from opwright.run.loading import load as load

@@ -65,7 +65,7 @@ def _differentiate_body(
 ) -> Walk:
     """Append gradient operators to a cloned body, from the gradients of what leaves it."""
     route = find_route(body, [name for name, _ in out_grads], wanted, walk.route.stopped)
-    inner = walk.within(route, prefix)
+    inner = type(walk)(route, prefix)
     for name, grad in out_grads:
         inner.add(route.versions.last_key(name), grad)
     inner.run()

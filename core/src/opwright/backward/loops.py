@@ -138,7 +138,7 @@ class _LoopGradient:
 
     def _differentiate(self, route: Route, carried: list[int]) -> None:
         """Append the gradients of one turn."""
-        inner = self._walk.within(route._replace(block=self._block), self._prefix)
+        inner = type(self._walk)(route._replace(block=self._block), self._prefix)
         for i in carried:
             self._carried[i] = self._define_grad(self._nexts[i])
             inner.add(route.versions.last_key(self._nexts[i]), self._carried[i])

@@ -40,10 +40,6 @@ class Walk:
         self._wanted = frozenset(route.wanted.values())
         self._partials: dict[Key, list[str]] = {}
 
-    def within(self, route: Route, prefix: str) -> Walk:
-        """Return a walk over the operators of a body of this block."""
-        return Walk(route, prefix)
-
     def collect(self, inner: Walk, forward: ForwardOp) -> tuple[dict[str, str], set[str]]:
         """Return the gradients of a walk over a body, by name, and the names that are cut off.
 

@@ -26,12 +26,3 @@ def load_tool(name: str) -> Any:
             'pip install "opwright[dev]"'
         ) from None
     return getattr(kit, name)
-
-
-def frame_page(program: object) -> str | None:
-    """Return a program as HTML for a notebook, None where opwright-kit or operators are missing."""
-    try:
-        frame = load_tool("frame")
-    except MissingRequirementError:
-        return None
-    return frame(program)  # type: ignore[no-any-return]

@@ -285,12 +285,17 @@ def program_from_bytes(data: bytes, max_bytes: int = MAX_PROGRAM_BYTES) -> pb.Pr
             "save it again"
         )
     message = _parse("program", pb.ProgramDesc(), data)
+    check_version(message)
+    return message
+
+
+def check_version(message: pb.ProgramDesc) -> None:
+    """Raise FormatError where a program is of a newer format."""
     if not 1 <= message.format_version <= FORMAT_VERSION:
         raise FormatError(
             f"program: format version must be at most {FORMAT_VERSION}, "
             f"got {message.format_version}; install a newer opwright"
         )
-    return message
 
 
 def _checksum(data: bytes) -> bytes:

@@ -32,10 +32,11 @@ class StepErrors:
     def _error(
         self, op: LoweredOp, place: str, message: str, cause: BaseException | None, done: str
     ) -> OpwrightError:
+        kernel = "" if op.entry is None else f" {op.entry.library!r} of {op.entry.package.label}"
         reason = f"{type(cause).__name__}: {cause}" if cause is not None else message
         text = (
             f"{op.type}[{op.device or self._device}]: operator {op.index} failed in "
-            f"{place}{_kernel(op)}, got {reason}; {_values(op)}{done}"
+            f"{place}{kernel}, got {reason}; {_values(op)}{done}"
         )
         error = (OutOfMemoryError if isinstance(cause, MemoryError) else KernelError)(text)
         error.__cause__ = cause
@@ -52,13 +53,6 @@ class StepErrors:
             return "; no variable of the scope was changed"
         listed = ", ".join(list(names)[:8]) + (", …" if len(names) > 8 else "")
         return f"; variables that earlier operators had already updated: {listed}"
-
-
-def _kernel(op: LoweredOp) -> str:
-    if op.entry is None:
-        return ""
-    package = op.entry.package
-    return f" {op.entry.library!r} of {package.distribution} {package.version}"
 
 
 def _values(op: LoweredOp) -> str:

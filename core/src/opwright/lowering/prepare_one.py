@@ -47,7 +47,6 @@ def prepare_one(
     device: str | None = None,
     n_threads: int = 0,
     packable: tuple[int, ...] = (),
-    unread: tuple[int, ...] = (),
     options: tuple[tuple[str, Any], ...] | None = None,
     deterministic: bool | None = None,
 ) -> PreparedKernel:
@@ -68,8 +67,6 @@ def prepare_one(
         How many threads the kernel may use; 0 for the number of the process.
     packable : tuple of int
         Flat inputs that the kernel may pack.
-    unread : tuple of int
-        Flat outputs, counted behind the inputs, that the kernel need not write.
     options : tuple of (str, value), optional
         Those that differ from their defaults; by default those of the context.
     deterministic : bool, optional
@@ -95,7 +92,7 @@ def prepare_one(
         deterministic=is_deterministic() if deterministic is None else deterministic,
         n_threads=n_threads,
     )
-    prepared = prepare_kernel(entry, op, kind, Arguments(packable, unread), target)
+    prepared = prepare_kernel(entry, op, kind, Arguments(packable), target)
     if isinstance(prepared, Refuse):
         raise prepared
     return PreparedKernel(prepared, StepErrors([op], kind))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from opwright.describe.meta import Meta
@@ -65,11 +65,6 @@ class OpRange:
     first_index: int = 0  # of the first one in its network, for messages
     advances_step: bool = False  # raises ``@step`` after the last one even if none of them reads it
 
-    def after(self, position: int, advances_step: bool) -> OpRange:
-        """Return the operators from a position on."""
-        ops, first = self.ops[position:], self.first_index + position
-        return OpRange(ops, self.program, first, advances_step)
-
 
 @dataclass(frozen=True, slots=True)
 class Given:
@@ -130,17 +125,3 @@ class LowerRequest:
     given: Given = Given()
     persistables: Persistables = Persistables()
     fetches: Fetches = Fetches()
-
-    def rest(
-        self, code: OpRange, given: Mapping[str, Meta], persistables: Persistables
-    ) -> LowerRequest:
-        """Return the request for the operators after a dynamic one, with its values captured."""
-        captured = Given(given, Role.CAPTURED)
-        return replace(self, code=code, given=captured, persistables=persistables)
-
-    def body(
-        self, ops: Sequence[Operator], given: Mapping[str, Meta], fetches: Fetches
-    ) -> LowerRequest:
-        """Return the request for the block of a control-flow operator."""
-        code = OpRange(ops, self.code.program)
-        return LowerRequest(code, self.target, Given(given, Role.CAPTURED), fetches=fetches)

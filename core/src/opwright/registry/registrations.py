@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from opwright.describe.names import check_op_type
+from opwright.describe.names import check_op_type, hint
+from opwright.errors import RegistrationError
 from opwright.registry import rules
 from opwright.registry.package import Package
 
@@ -126,7 +127,9 @@ def make_device(name: str, target: object, arrays: object = None) -> DeviceRegis
 def make_pass(name: str, phase: str, target: object, device: str) -> PassRegistration:
     """Check and return one pass; the caller checks a target that is not a string."""
     rules.check_name(name, "pass")
-    rules.check_phase(phase, name)
+    if phase not in rules.PHASES:
+        near = hint(str(phase), rules.PHASES, "phases")
+        raise RegistrationError(f"{name}: unknown phase, got {phase!r}{near}")
     rules.check_device(device, name)
     if isinstance(target, str):
         rules.check_target(target, name)
@@ -139,5 +142,13 @@ def make_option(
     """Check and return one option of a plugin."""
     rules.check_name(name, "option")
     full = f"{package.plugin}.{name}"
-    rules.check_option(full, default, comment)
-    return OptionRegistration(full, default, str(comment))  # type: ignore[arg-type]
+    if type(default) not in (bool, int, float, str):
+        raise RegistrationError(
+            f"{full}: default of an option must be a bool, int, float or str, got {default!r}; "
+            "its type is that of every value"
+        )
+    if not isinstance(comment, str) or not comment.strip():
+        raise RegistrationError(
+            f"{full}: comment of an option must say what it does, got {comment!r}; write a sentence"
+        )
+    return OptionRegistration(full, default, comment)  # type: ignore[arg-type]

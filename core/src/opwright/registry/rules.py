@@ -181,24 +181,3 @@ def check_prefers(prefers: object, who: str) -> tuple[tuple[str, Any], ...]:
 def _is_plain(value: object) -> bool:
     elements = value if isinstance(value, tuple) else (value,)
     return all(isinstance(element, (bool, int, float, str)) for element in elements)
-
-
-def check_phase(phase: object, who: str) -> None:
-    """Raise unless `phase` is one of `PHASES`."""
-    if phase not in PHASES:
-        raise RegistrationError(
-            f"{who}: unknown phase, got {phase!r}{hint(str(phase), PHASES, 'phases')}"
-        )
-
-
-def check_option(name: str, default: object, comment: object) -> None:
-    """Raise unless an option has a plain default and a comment."""
-    if type(default) not in (bool, int, float, str):
-        raise RegistrationError(
-            f"{name}: default of an option must be a bool, int, float or str, got {default!r}; "
-            "its type is that of every value"
-        )
-    if not isinstance(comment, str) or not comment.strip():
-        raise RegistrationError(
-            f"{name}: comment of an option must say what it does, got {comment!r}; write a sentence"
-        )

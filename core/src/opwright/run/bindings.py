@@ -10,28 +10,7 @@ from opwright import vocabulary
 from opwright._runtime import Device, Scope
 from opwright.describe.meta import Meta
 from opwright.program import Block, Operator
-
-
-def names_read_first(ops: Iterable[Operator]) -> tuple[str, ...]:
-    """Return the names that operators read before one of them writes them, in order.
-
-    A run needs these: as feeds, or as variables of the scope.
-
-    Parameters
-    ----------
-    ops : iterable of Operator
-        In the order in which they run, such as ``block.ops``.
-    """
-    written: set[str] = set()
-    read: dict[str, None] = {}
-    for op in ops:
-        for names in op.inputs.values():  # not `input_names`: every `Network.run` comes here
-            for name in names:
-                if name not in written:
-                    read[name] = None
-        for names in op.outputs.values():
-            written.update(names)
-    return tuple(read)
+from opwright.program.operator import names_read_first
 
 
 def lasting_names(

@@ -12,7 +12,7 @@ from opwright.errors import ProgramError
 from opwright.program import default_scope
 from opwright.program.files import LoadedProgram
 from opwright.program.files import load as load_files
-from opwright.run.bindings import names_read_first
+from opwright.program.files.writing import feed_names
 from opwright.run.network import Network
 
 
@@ -76,6 +76,5 @@ class _Inference:
                 "without any; save it with fetches: opwright.save(folder, program, scope, [out])"
             )
         program = self._program.clone(for_inference=True).prune(self._fetches)
-        block = program.global_block()
-        feeds = [n for n in names_read_first(block.ops) if not block.var(n).persistable]
-        return Network(block).compile(feed=feeds, fetch=self._fetches, scope=self._scope)
+        network, feeds = Network(program.global_block()), feed_names(program)
+        return network.compile(feed=feeds, fetch=self._fetches, scope=self._scope)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
@@ -28,6 +29,7 @@ from opwright.lowering import (
 from opwright.plugins.context import current_context
 from opwright.plugins.threads import count_for_plan
 from opwright.program import Block, Operator, Variable, default_scope
+from opwright.program.operator import names_read_first
 from opwright.registry import HOST_DEVICE, DeviceName
 from opwright.run.arguments import (
     check_fallback,
@@ -38,7 +40,7 @@ from opwright.run.arguments import (
     choose_target,
     list_items,
 )
-from opwright.run.bindings import lasting_names, names_read_first, scope_metas
+from opwright.run.bindings import lasting_names, scope_metas
 from opwright.run.compiled import CompiledSource, PreparedRun
 from opwright.run.plan_cache import PlanCache
 
@@ -245,9 +247,8 @@ class Network:
             persistables=Persistables(lasting=lasting_names(self._block, ops, fetches) - fed),
             fetches=Fetches(fetches, on_device=fetch_device),
         )
-        source = CompiledSource(
-            template, feeds, scope, self._plans, self.generation, self._remember_plan
-        )
+        note_plan = partial(setattr, self, "_last")
+        source = CompiledSource(template, feeds, scope, self._plans, self.generation, note_plan)
         compiled = source.callable()
         self._compiled = weakref.ref(compiled)  # weak, since it refers to this network
         return compiled
@@ -351,9 +352,6 @@ class Network:
                 "call run, or call what compile returned"
             )
         return self._last
-
-    def _remember_plan(self, plan: LoweredPlan) -> None:
-        self._last = plan
 
     @property
     def _program(self) -> Any:

@@ -33,6 +33,7 @@ from opwright.lowering.graph.values import (
     new_value,
 )
 from opwright.lowering.kernels import select
+from opwright.lowering.request import Given
 from opwright.registry import HOST_DEVICE
 
 if TYPE_CHECKING:
@@ -317,7 +318,8 @@ class GraphBuilder:
         if request.fetches.role is Role.CAPTURED:
             crossing.update(self._cross_results(dynamic, rest))
         self.graph.keeps = list(crossing.values())
-        code = request.code.after(position, self.advances_step)
+        first, steps = request.code.first_index + position, self.advances_step
+        code = replace(request.code, ops=rest, first_index=first, advances_step=steps)
         scope = self._persistable_metas()
         resolve = _Rest(request, self.lower, code, scope, values, tuple(crossing.items()))
         self.graph.continuation = Continuation(values, crossing, resolve)
@@ -373,4 +375,5 @@ class _Rest:
             given[value.name] = Meta(tuple(shape), value.meta.dtype)
         stores = [v.name for v in self.dynamic if kept.keep_all or v.name in kept.lasting]
         kept = replace(kept, metas=self.scope_metas, stores=stores)
-        return self.lower(request.rest(self.code, given, kept)).plan
+        captured = Given(given, Role.CAPTURED)
+        return self.lower(replace(request, code=self.code, given=captured, persistables=kept)).plan

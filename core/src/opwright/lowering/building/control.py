@@ -11,11 +11,10 @@ from opwright.describe.meta import Meta, numel
 from opwright.errors import ProgramError, ShapeError, SlotError
 from opwright.lowering.building.segments import Part, Segments, find_segments
 from opwright.lowering.graph.values import Child, LoweredOp, Role, Value
-from opwright.lowering.request import Fetches
+from opwright.lowering.request import Fetches, Given, LowerRequest, OpRange
 
 if TYPE_CHECKING:
     from opwright.lowering.layout.plan import LoweredPlan
-    from opwright.lowering.request import LowerRequest
     from opwright.program import Operator, Program
 
     Lower = Callable[[LowerRequest], LoweredPlan]
@@ -235,7 +234,9 @@ def _lower_block(
         )
     block = request.code.program.blocks[op.attrs[block_attr]]
     metas = {value.name: value.meta for value in op.input(control.captured)}
-    return lower(request.body(tuple(block.ops), {**metas, **given}, fetches))
+    code = OpRange(tuple(block.ops), request.code.program)
+    captured = Given({**metas, **given}, Role.CAPTURED)
+    return lower(LowerRequest(code, request.target, captured, fetches=fetches))
 
 
 def _capture(captured: Sequence[Value], plan: LoweredPlan) -> tuple[tuple[Value, int], ...]:
