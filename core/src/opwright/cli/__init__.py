@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from opwright.cli.command import Command, get_command, list_commands
-from opwright.cli.usage import Parser, error_to_json, is_wrong_usage
+from opwright.cli.usage import Parser
 from opwright.describe.names import hint
-from opwright.errors import CommandError, OpwrightError
+from opwright.errors import CommandError, OpwrightError, SettingError
 
 _DESCRIPTION = "Shows what is installed, why a kernel is chosen, and what is broken."
 
@@ -45,7 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = "\n  ".join([f"{command}: interrupted", *notes])
         return _fail(interrupt, text, _INTERRUPTED, words)
     except OpwrightError as error:
-        return _fail(error, str(error), _USAGE_ERROR if is_wrong_usage(error) else 1, words)
+        # At fault is the command line, or a variable of the environment.
+        is_wrong_usage = isinstance(error, (CommandError, SettingError))
+        return _fail(error, str(error), _USAGE_ERROR if is_wrong_usage else 1, words)
 
 
 def _run(command: str | None, words: list[str]) -> int:
@@ -95,6 +97,9 @@ def _unknown_argument(command: str | None, word: str, options: list[str]) -> str
 
 def _fail(error: BaseException, message: str, code: int, words: list[str]) -> int:
     if "--json" in words:
-        print(json.dumps(error_to_json(error, message), indent=2))
+        cause = error.__cause__
+        is_wrapped = isinstance(error, CommandError) and isinstance(cause, OpwrightError)
+        kind = type(cause if is_wrapped else error).__name__
+        print(json.dumps({"error": {"kind": kind, "message": message}}, indent=2))
     print(f"opwright: {message}", file=sys.stderr)
     return code

@@ -15,7 +15,6 @@ from opwright.errors import (
     OutOfMemoryError,
     PluginError,
     RegistrationError,
-    SettingError,
 )
 from opwright.plugins.context import Context
 from opwright.registry.advice import advise_device
@@ -48,18 +47,6 @@ def resolving() -> Iterator[None]:
         raise
     except OpwrightError as error:
         raise CommandError(str(error)) from error
-
-
-def is_wrong_usage(error: OpwrightError) -> bool:
-    """Tell whether the command line, or a variable of the environment, is at fault."""
-    return isinstance(error, (CommandError, SettingError))
-
-
-def error_to_json(error: BaseException, message: str) -> dict[str, Any]:
-    """Return a failure as plain data; its kind is the class of the error."""
-    cause = error.__cause__
-    is_wrapped = isinstance(error, CommandError) and isinstance(cause, OpwrightError)
-    return {"error": {"kind": type(cause if is_wrapped else error).__name__, "message": message}}
 
 
 def check_device(command: str, device: str, known: Iterable[str], context: Context) -> None:

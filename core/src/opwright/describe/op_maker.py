@@ -53,18 +53,8 @@ class OpMaker:
     """Describes an operator: its slots, its attributes, and what they may hold.
 
     Every method returns the maker, so that calls are chained. A constraint applies to the slot or
-    attribute added last. Mistakes raise a `RegistrationError` that names the operator.
-
-    >>> maker = (
-    ...     OpMaker("acme.swish")
-    ...     .add_comment("Swish, out = x * sigmoid(beta * x).")
-    ...     .add_input("x", "any shape, float")
-    ...     .add_output("out", "shape and dtype of x")
-    ...     .same_dtype_as("x")
-    ...     .add_attr("beta", float, "steepness")
-    ...     .default(1.0)
-    ...     .greater_than(0.0)
-    ... )
+    attribute added last. Mistakes raise a `RegistrationError` that names the operator. The page of
+    `opwright.op` begins with an example.
 
     Parameters
     ----------

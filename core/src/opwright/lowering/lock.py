@@ -127,7 +127,7 @@ class Lock:
             if installed != row:
                 missing.append(row)
                 label = "none" if installed is None else _label(installed)
-                differences.append(f"{_key(row)}: locked {_label(row)}, found {label}")
+                differences.append(f"{key_text(*row[:3])}: locked {_label(row)}, found {label}")
         for locked in self.passes:
             entry = context.passes.find(locked.name)
             if entry is None or _lock_pass(entry) != locked:
@@ -159,10 +159,6 @@ def _lock_kernel(entry: KernelEntry) -> LockedKernel:
 
 def _lock_pass(entry: PassEntry) -> LockedPass:
     return LockedPass(entry.name, entry.package.distribution, entry.package.version)
-
-
-def _key(row: LockedKernel) -> str:
-    return key_text(row.operator, row.device, row.dtype)
 
 
 def _label(row: LockedKernel) -> str:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opwright.describe.names import hint
 from opwright.errors import PluginError, ProgramError
 from opwright.lowering.graph.graph import Graph
-from opwright.lowering.graph.values import LoweredOp, Role, Value
+from opwright.lowering.graph.values import Buffer, LoweredOp, Role, Value
 from opwright.lowering.graph.verify import find_violation, last_writes
+from opwright.lowering.request import Target
 from opwright.plugins.discover import Settings
-
-if TYPE_CHECKING:
-    from opwright.lowering.graph.values import Buffer
-    from opwright.lowering.request import Target
-    from opwright.registry import PassEntry
+from opwright.registry import PassEntry
 
 
 def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from opwright._runtime import Prepared
+from opwright.describe.meta import Meta
+from opwright.describe.op_proto import VarProto
 from opwright.lowering.failure import StepErrors
 from opwright.lowering.graph.values import LoweredOp, Value, new_value
 from opwright.lowering.kernels.arguments import Arguments
 from opwright.lowering.kernels.prepare import prepare_kernel
 from opwright.lowering.request import Target
+from opwright.plugins.context import Context
 from opwright.plugins.threads import is_deterministic
 from opwright.registry import ANY, HOST_DEVICE, DeviceName, KernelEntry
 from opwright.registry.prepare_context import Refuse
 
-if TYPE_CHECKING:
-    from opwright._runtime import Prepared
-    from opwright.describe.meta import Meta
-    from opwright.describe.op_proto import VarProto
-    from opwright.plugins.context import Context
-
-    SlotMetas = Sequence[Sequence[Meta]]
+SlotMetas = Sequence[Sequence[Meta]]
 
 
 class PreparedKernel(NamedTuple):

@@ -43,14 +43,12 @@ class _Registrar(Generic[_Registration]):
         """Refuse additions from now on: the hook has returned."""
         self._is_open = False
 
-    def _check_open(self, who: str) -> None:
+    def _enter(self, registration: _Registration, names: Sequence[str]) -> None:
         if not self._is_open:
             raise PluginError(
-                f"{who}: a plugin may add only while its hook runs, got it later from "
+                f"{names[0]}: a plugin may add only while its hook runs, got it later from "
                 f"{self.package.label}; add everything before the hook returns"
             )
-
-    def _enter(self, registration: _Registration, names: Sequence[str]) -> None:
         for name in names:
             if name in self._taken:
                 raise RegistrationError(
@@ -86,7 +84,6 @@ class OpRegistrar(_Registrar[OpRegistration]):
         RegistrationError
             For a malformed type or target, a foreign prefix, or a type added twice.
         """
-        self._check_open(type)
         registration = make.make_op(type, target, hidden, aliases)
         check_op_type(type, self.package)
         self._enter(registration, [type])
@@ -153,7 +150,6 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
         RegistrationError
             For anything malformed, or a key added twice.
         """
-        self._check_open(op_type)
         check_target(kernel, op_type, libraries=True)
         registration = make.check_kernel(
             KernelRegistration(
@@ -199,7 +195,6 @@ class DeviceRegistrar(_Registrar[DeviceRegistration]):
         RegistrationError
             For a malformed name or target, or a name added twice.
         """
-        self._check_open(name)
         check_target(target, name, libraries=True)
         self._enter(make.make_device(name, target, arrays), [name])
 
@@ -226,7 +221,6 @@ class PassRegistrar(_Registrar[PassRegistration]):
         RegistrationError
             For anything malformed, or a name added twice.
         """
-        self._check_open(name)
         check_target(function, name)
         self._enter(make.make_pass(name, phase, function, device), [name])
 
@@ -251,7 +245,6 @@ class OptionRegistrar(_Registrar[OptionRegistration]):
         RegistrationError
             For anything malformed, or a name added twice.
         """
-        self._check_open(name)
         registration = make.make_option(name, default, comment, self.package)
         self._enter(registration, [registration.name])
 

@@ -111,9 +111,8 @@ class DeviceRegistry(NamedRegistry[DeviceEntry]):
         """
         self._add(make_device(name, target, arrays), package)
 
-    def enter(self, registration: DeviceRegistration, package: Package) -> None:
-        """Add a registration that has been checked already."""
-        self._enter(registration.name, DeviceEntry(registration, package, self._report.notes))
+    def _make_entry(self, registration: DeviceRegistration, package: Package) -> DeviceEntry:
+        return DeviceEntry(registration, package, self._report.notes)
 
     def find_owner(self, name: str) -> Package | None:
         """Return who provides a device of this name, or None; the host is the core's."""

@@ -35,15 +35,15 @@ class NamedRegistry(Generic[_Entry]):
 
     def enter(self, registration: Any, package: Package) -> None:
         """Add a registration that has been checked already."""
+        self._entries[registration.name] = self._make_entry(registration, package)
+        self.generation += 1
+
+    def _make_entry(self, registration: Any, package: Package) -> _Entry:
         raise NotImplementedError
 
     def _add(self, registration: Any, package: Package) -> None:
         self._check_free(registration.name, package)
         self.enter(registration, package)
-
-    def _enter(self, name: str, entry: _Entry) -> None:
-        self._entries[name] = entry
-        self.generation += 1
 
     def find_owner(self, name: str) -> Package | None:
         """Return the package that has registered this name, or None."""

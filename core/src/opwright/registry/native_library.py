@@ -292,7 +292,7 @@ def find_library_file(target: str, package: Package) -> str | None:
 
 def _infer_shape(library: _runtime.Library, index: int, proto: OpProto, label: str) -> InferShape:
     input_names = [slot.name for slot in proto.inputs]
-    outputs = [(slot.name, slot.duplicable) for slot in proto.outputs]
+    outputs = [slot.name for slot in proto.outputs]
 
     def infer_shape(ctx: InferContext) -> None:
         attrs = {attr.name: ctx.attr(attr.name) for attr in proto.attrs}
@@ -301,11 +301,11 @@ def _infer_shape(library: _runtime.Library, index: int, proto: OpProto, label: s
                 index,
                 coded_metas([ctx.inputs(name) for name in input_names]),
                 typed_attrs(proto, attrs),
-                [ctx.output_count(name) for name, _ in outputs],
+                [ctx.output_count(name) for name in outputs],
             )
         except PluginError as error:
             raise PluginError(f"{error}; it is the shape rule of {label}") from error
-        for (name, _), metas in zip(outputs, inferred, strict=True):
+        for name, metas in zip(outputs, inferred, strict=True):
             _set_outputs(ctx, name, metas)
 
     return infer_shape

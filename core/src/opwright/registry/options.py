@@ -37,9 +37,8 @@ class OptionRegistry(NamedRegistry[OptionEntry]):
         """
         self._add(make_option(name, default, comment, package), package)
 
-    def enter(self, registration: OptionRegistration, package: Package) -> None:
-        """Add a declaration that has been checked already."""
-        self._enter(registration.name, OptionEntry(*registration, package))
+    def _make_entry(self, registration: OptionRegistration, package: Package) -> OptionEntry:
+        return OptionEntry(*registration, package)
 
     def entries(self) -> tuple[OptionEntry, ...]:
         """Return every option, sorted by name."""

@@ -69,9 +69,8 @@ class PassRegistry(NamedRegistry[PassEntry]):
         """
         self._add(make_pass(name, phase, function, device), package)
 
-    def enter(self, registration: PassRegistration, package: Package) -> None:
-        """Add a registration that has been checked already."""
-        self._enter(registration.name, PassEntry(registration, package, self._report.notes))
+    def _make_entry(self, registration: PassRegistration, package: Package) -> PassEntry:
+        return PassEntry(registration, package, self._report.notes)
 
     def find(self, name: str) -> PassEntry | None:
         """Return the pass of this name, or None."""

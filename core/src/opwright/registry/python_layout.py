@@ -43,25 +43,23 @@ class _Parameters:
         self.keywords: list[str] = []
         self.attributes: list[str] = []
         self.unknown: list[str] = []
-        self.has_args = self.has_kwargs = False
+        has_args = self.has_kwargs = False
         for name, parameter in signature.parameters.items():
             if parameter.kind is parameter.VAR_POSITIONAL:
-                self.has_args = True
+                has_args = True
             elif parameter.kind is parameter.VAR_KEYWORD:
                 self.has_kwargs = True
             elif name in slots:
-                self._add_slot(name, parameter)
+                # Attributes go by keyword, so whatever stands behind one cannot go by position.
+                by_position = parameter.kind in _BY_POSITION and not self.attributes
+                (self.by_position if by_position else self.keywords).append(name)
             elif name in attrs and parameter.kind is not parameter.POSITIONAL_ONLY:
                 self.attributes.append(name)
             elif not (name.startswith("_") and parameter.default is not parameter.empty):
                 self.unknown.append(name)
-
-    def _add_slot(self, name: str, parameter: inspect.Parameter) -> None:
-        # Attributes go by keyword, so whatever stands behind one cannot go by position.
-        if parameter.kind in _BY_POSITION and not self.attributes:
-            self.by_position.append(name)
-        else:
-            self.keywords.append(name)
+        if has_args:  # which take all other slots
+            named = {*self.by_position, *self.keywords}
+            self.by_position += [slot for slot in slots if slot not in named]
 
 
 def check_signature(
@@ -91,64 +89,50 @@ def check_signature(
         Naming the first parameter that is missing or unknown.
     """
     proto = definition.proto
-    who = who or proto.type
     slots = [slot.name for slot in (*proto.inputs, *proto.outputs)]
     attrs = [attr.name for attr in proto.attrs] if with_attributes else []
     name = getattr(function, "__name__", type(function).__name__)
+    begin = f"{who or proto.type}: kernel"
     try:
         parameters = _Parameters(function, slots, attrs)
     except (TypeError, ValueError):
         raise RegistrationError(
-            f"{who}: kernel must have a signature that Python can read, got {function!r}; "
+            f"{begin} must have a signature that Python can read, got {function!r}; "
             "wrap it in a function"
         ) from None
-    called = f"{name}{parameters.text}"
-    _check_unknown(parameters, [*slots, *attrs], called, who)
-    by_position = _add_rest(parameters, slots)
-    _check_slots(proto, {*by_position, *parameters.keywords}, called, who)
-    attributes = _check_attributes(parameters, attrs, called, who)
+    fault = _find_fault(parameters, proto, attrs, f"{name}{parameters.text}")
+    if fault is not None:
+        raise RegistrationError(f"{begin} {fault}")
     index = {slot: i for i, slot in enumerate(slots)}
     return PythonLayout(
-        tuple(index[slot] for slot in by_position),
+        tuple(index[slot] for slot in parameters.by_position),
         tuple((slot, index[slot]) for slot in parameters.keywords),
-        attributes,
+        tuple(dict.fromkeys((*parameters.attributes, *attrs))),
     )
 
 
-def _check_unknown(parameters: _Parameters, known: list[str], called: str, who: str) -> None:
+def _find_fault(
+    parameters: _Parameters, proto: OpProto, attrs: list[str], called: str
+) -> str | None:
+    """Return what is wrong with the parameters, after "kernel"; None for nothing."""
+    taken = {*parameters.by_position, *parameters.keywords, *parameters.attributes}
+    slots = (*proto.inputs, *proto.outputs)
     for name in parameters.unknown:
-        taken = {*parameters.by_position, *parameters.keywords, *parameters.attributes}
-        free = [other for other in known if other not in taken]
-        raise RegistrationError(
-            f"{who}: kernel parameter must be a slot or attribute of the operator, "
-            f"got {name!r} in {called}{hint(name, free, 'untaken slots and attributes')}"
+        free = [other for other in (*(slot.name for slot in slots), *attrs) if other not in taken]
+        near = hint(name, free, "untaken slots and attributes")
+        return (
+            f"parameter must be a slot or attribute of the operator, got {name!r} in {called}{near}"
         )
-
-
-def _add_rest(parameters: _Parameters, slots: list[str]) -> list[str]:
-    """Return the slots passed by position: those named, then for ``*args`` all others."""
-    if not parameters.has_args:
-        return parameters.by_position
-    named = {*parameters.by_position, *parameters.keywords}
-    return parameters.by_position + [slot for slot in slots if slot not in named]
-
-
-def _check_slots(proto: OpProto, taken: set[str], called: str, who: str) -> None:
-    for slot in (*proto.inputs, *proto.outputs):
+    for slot in slots:
         if slot.name not in taken and not slot.shape_only:
-            raise RegistrationError(
-                f"{who}: kernel must take every slot, got {called} without {slot.name!r}; "
-                f"add the parameter {slot.name!r}" + (" (absent is None)" if slot.optional else "")
+            return (
+                f"must take every slot, got {called} without {slot.name!r}; add the parameter "
+                f"{slot.name!r}" + (" (absent is None)" if slot.optional else "")
             )
-
-
-def _check_attributes(
-    parameters: _Parameters, attrs: list[str], called: str, who: str
-) -> tuple[str, ...]:
-    missing = [name for name in attrs if name not in parameters.attributes]
-    if not missing or parameters.has_kwargs:
-        return (*parameters.attributes, *missing)
-    raise RegistrationError(
-        f"{who}: kernel must take every attribute, got {called} without {missing[0]!r}; "
-        f"add the keyword {missing[0]!r}, or **attributes"
-    )
+    for name in () if parameters.has_kwargs else attrs:
+        if name not in taken:
+            return (
+                f"must take every attribute, got {called} without {name!r}; add the keyword "
+                f"{name!r}, or **attributes"
+            )
+    return None

@@ -16,16 +16,6 @@ from opwright.program.variable import list_names
 from opwright.registry import HOST_DEVICE, DeviceName
 
 
-def checked_operators(given: Any) -> Iterable[Operator]:
-    """Return the operators of a network; ProgramError for what cannot be operators."""
-    if not isinstance(given, Iterable):
-        raise ProgramError(
-            f"Network: must be given a Block or Operators, got {type(given).__name__}; "
-            "pass program.global_block()"
-        )
-    return given
-
-
 def check_fallback(who: str, fallback: Any) -> None:
     """Raise ProgramError for a fallback other than the host."""
     if fallback is not None and fallback != HOST_DEVICE:

@@ -35,7 +35,6 @@ from opwright.run.arguments import (
     check_fallback,
     check_fetches,
     check_range,
-    checked_operators,
     choose_deterministic,
     choose_target,
     list_items,
@@ -73,9 +72,14 @@ class Network:
         self._plans = PlanCache()
         self._last: LoweredPlan | None = None
         self._compiled: weakref.ref[_runtime.CompiledNetwork] | None = None
-        if self._block is None and block_or_operators is not None:
-            for op in checked_operators(block_or_operators):
-                self.add_op(op)
+        operators: Any = () if self._block is block_or_operators else block_or_operators
+        if not isinstance(operators, Iterable):
+            raise ProgramError(
+                f"Network: must be given a Block or Operators, got {type(operators).__name__}; "
+                "pass program.global_block()"
+            )
+        for op in operators:
+            self.add_op(op)
 
     def __repr__(self) -> str:
         source = "operators of its own" if self._block is None else f"block {self._block.idx}"

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opwright import vocabulary
+from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta
 from opwright.describe.names import UniqueNames, hint
 from opwright.errors import FeedError, OpwrightError, ProgramError
-from opwright.lowering.building.control import infer_metas, lower_control
+from opwright.lowering.building.control import Lower, infer_metas, lower_control
 from opwright.lowering.building.expand import open_composite
 from opwright.lowering.graph.constants import mark_constants, written_by
 from opwright.lowering.graph.graph import Graph
@@ -33,14 +34,9 @@ from opwright.lowering.graph.values import (
     new_value,
 )
 from opwright.lowering.kernels import select
-from opwright.lowering.request import Given
+from opwright.lowering.request import Given, LowerRequest, OpRange
+from opwright.program import Operator
 from opwright.registry import HOST_DEVICE
-
-if TYPE_CHECKING:
-    from opwright.describe.definition import OpDefinition
-    from opwright.lowering.building.control import Lower
-    from opwright.lowering.request import LowerRequest, OpRange
-    from opwright.program import Operator
 
 Names = Mapping[str, Sequence[str]]
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from opwright.describe.control import Branch, Control, Loop, names_in
 from opwright.describe.meta import Meta, numel
 from opwright.errors import ProgramError, ShapeError, SlotError
 from opwright.lowering.building.segments import Part, Segments, find_segments
 from opwright.lowering.graph.values import Child, LoweredOp, Role, Value
+from opwright.lowering.layout.plan import LoweredPlan
 from opwright.lowering.request import Fetches, Given, LowerRequest, OpRange
+from opwright.program import Operator, Program
 
-if TYPE_CHECKING:
-    from opwright.lowering.layout.plan import LoweredPlan
-    from opwright.program import Operator, Program
-
-    Lower = Callable[[LowerRequest], LoweredPlan]
-    """`opwright.lowering.lower`: a body is lowered like any network."""
+Lower = Callable[[LowerRequest], LoweredPlan]
+"""`opwright.lowering.lower`: a body is lowered like any network."""
 
 SlotMetas = tuple[tuple[Meta, ...], ...]
 LowerBlock: TypeAlias = "Callable[[str, Mapping[str, Meta], Fetches], LoweredPlan]"

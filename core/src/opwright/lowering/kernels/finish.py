@@ -6,19 +6,17 @@ Kernels that passes tried and did not use are not completed, so nothing unused i
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from opwright._runtime import Prepared
 from opwright.errors import KernelError
+from opwright.lowering.graph.graph import Graph
+from opwright.lowering.graph.values import LoweredOp
 from opwright.lowering.kernels.arguments import Arguments
 from opwright.lowering.kernels.prepare import prepare_kernel
+from opwright.lowering.request import Target
+from opwright.registry import KernelEntry
 from opwright.registry.prepare_context import Complete, Refuse
-
-if TYPE_CHECKING:
-    from opwright._runtime import Prepared
-    from opwright.lowering.graph.graph import Graph
-    from opwright.lowering.graph.values import LoweredOp
-    from opwright.lowering.request import Target
-    from opwright.registry import KernelEntry
 
 MAX_PREPARED = 4096
 """Prepared kernels cached for later plans: several times as many as the largest models have."""

@@ -7,13 +7,10 @@ of the step, beside all that the gradients to come still need.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from opwright.lowering.graph.values import Role
-
-if TYPE_CHECKING:
-    from opwright.lowering.graph.graph import Graph
-    from opwright.lowering.graph.values import Buffer, LoweredOp
+from opwright.lowering.graph.graph import Graph
+from opwright.lowering.graph.values import Buffer, LoweredOp, Role
 
 LEAST_FREED_BYTES: Final = 1 << 16
 """Less is not worth another order than that of the program."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from opwright.lowering.graph.values import Buffer
+from opwright.lowering.graph.values import Buffer
 
 LEAST_PACKED_BYTES: Final = 1 << 16
 """Smaller buffers share slots: what they could save is not worth the search."""

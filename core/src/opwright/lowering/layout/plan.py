@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from opwright import _runtime
 from opwright.describe.control import Branch, Loop
 from opwright.describe.dtypes import dtype_to_code
+from opwright.describe.meta import Meta
 from opwright.device.opening import open_device
 from opwright.lowering.failure import StepErrors
 from opwright.lowering.graph.graph import Graph
@@ -16,12 +17,9 @@ from opwright.lowering.graph.values import Buffer, Child, LoweredOp, Role, Value
 from opwright.lowering.kernels.estimate import estimate_ns
 from opwright.lowering.layout.memory import MemoryLayout
 from opwright.lowering.layout.placement import Placement
+from opwright.lowering.request import LowerRequest, Target
 from opwright.plugins.discover import Settings
 from opwright.registry import HOST, KernelEntry
-
-if TYPE_CHECKING:
-    from opwright.describe.meta import Meta
-    from opwright.lowering.request import LowerRequest, Target
 
 
 class LoweredPlan(NamedTuple):
