@@ -144,6 +144,7 @@ def _slot_fields(message: pb.VarProto) -> dict[str, Any]:
 
 
 def _attr_to_message(attr: AttrProto, op_type: str) -> pb.AttrProto:
+    element = attr.type.element
     message = pb.AttrProto(
         name=attr.name,
         comment=attr.comment,
@@ -154,14 +155,11 @@ def _attr_to_message(attr: AttrProto, op_type: str) -> pb.AttrProto:
         length=attr.length if attr.length != 1 else 0,
     )
     who = f"{op_type}: attribute {attr.name!r}"
-    if attr.default is not None:
-        write_value(message.default, attr.type, attr.default, who)
-    if attr.min is not None:
-        write_value(message.min, attr.type.element, attr.min, who)
-    if attr.max is not None:
-        write_value(message.max, attr.type.element, attr.max, who)
+    for field, type in (("default", attr.type), ("min", element), ("max", element)):
+        if (value := getattr(attr, field)) is not None:
+            write_value(getattr(message, field), type, value, who)
     for value in attr.allowed:
-        write_value(message.allowed.add(), attr.type.element, value, who)
+        write_value(message.allowed.add(), element, value, who)
     return message
 
 

@@ -46,6 +46,8 @@ SYMBOLS: Final = {
 }
 """The operator type of each symbol; that of a number alone takes it as an attribute."""
 
+_RUN: Final = "fetch it: opwright.Network(block).compile(feed, fetch=[variable])"
+
 Operand: TypeAlias = "Variable | NDArray[Any] | np.generic | float"
 """The other operand of a symbol; arrays of any library with DLPack are accepted, too."""
 
@@ -102,6 +104,27 @@ def _dtype(variable: Any) -> str:
     return variable.dtype  # type: ignore[no-any-return]
 
 
+class NoValueError(ProgramError, TypeError):
+    """A Variable was used where only a value can be."""
+
+
+def _refusing(what: str, way_out: str) -> Callable[..., Any]:
+    """Return a method that needs a value, and always raises NoValueError."""
+
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NoValueError(
+            f"{self.name}: a Variable has no value while a program is built, so one cannot {what} "
+            f"it, got {self!r}; {way_out}"
+        )
+
+    return refuse
+
+
+_refuse_comparison = _refusing(
+    "compare", "elements are compared by opwright.ops.equal and not_equal"
+)
+
+
 class Arithmetic:
     """The symbols and the indexing of NumPy, for Variables.
 
@@ -138,9 +161,7 @@ class Arithmetic:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, (numbers.Number, np.ndarray)):
-            raise _refuse(
-                self, "compare", "elements are compared by opwright.ops.equal and not_equal"
-            )
+            _refuse_comparison(self)
         return self is other
 
     __hash__ = object.__hash__
@@ -164,50 +185,17 @@ class Arithmetic:
             out = current_function(op_type)(out, *index, **attrs)
         return out  # type: ignore[no-any-return]
 
-    def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        raise _refuse(
-            self, "set a part of", "opwright.ops.slice_scatter returns a copy with it set"
-        )
-
-    def __bool__(self) -> bool:
-        raise _refuse(
-            self,
-            "ask for the truth of",
-            "test for None with `is None`, choose elements by opwright.ops.where, and operators by "
-            "opwright_nn.layers.cond",
-        )
-
-    def __len__(self) -> int:
-        raise _refuse(self, "take the length of", "x.shape[0] is what is known of it now")
-
-    def __iter__(self) -> NoReturn:
-        raise _refuse(self, "iterate over", "index it, or take opwright.ops.unstack or split")
-
-    def __contains__(self, item: Any) -> bool:
-        raise _refuse(self, "search in", "take opwright.ops.equal and any")
-
-    def __float__(self) -> float:
-        raise _refuse(self, "make a number of", _RUN)
-
-    def __int__(self) -> int:
-        raise _refuse(self, "make a number of", _RUN)
-
-    def __index__(self) -> int:
-        raise _refuse(self, "make an index of", "index with it: opwright.ops.gather(x, index)")
-
-    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise _refuse(self, "make an array of", _RUN)
-
-
-_RUN: Final = "fetch it: opwright.Network(block).compile(feed, fetch=[variable])"
-
-
-class NoValueError(ProgramError, TypeError):
-    """A Variable was used where only a value can be."""
-
-
-def _refuse(variable: Any, what: str, way_out: str) -> NoValueError:
-    return NoValueError(
-        f"{variable.name}: a Variable has no value while a program is built, so one cannot {what} "
-        f"it, got {variable!r}; {way_out}"
+    __setitem__ = _refusing(
+        "set a part of", "opwright.ops.slice_scatter returns a copy with it set"
     )
+    __bool__ = _refusing(
+        "ask for the truth of",
+        "test for None with `is None`, choose elements by opwright.ops.where, and operators by "
+        "opwright_nn.layers.cond",
+    )
+    __len__ = _refusing("take the length of", "x.shape[0] is what is known of it now")
+    __iter__ = _refusing("iterate over", "index it, or take opwright.ops.unstack or split")
+    __contains__ = _refusing("search in", "take opwright.ops.equal and any")
+    __float__ = __int__ = _refusing("make a number of", _RUN)
+    __index__ = _refusing("make an index of", "index with it: opwright.ops.gather(x, index)")
+    __array__ = _refusing("make an array of", _RUN)

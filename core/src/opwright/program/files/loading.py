@@ -89,7 +89,7 @@ def _read_all(files: SavedPair) -> tuple[LoadedProgram, Arrays]:
     variables = persistable_variables(loaded.program)
     expected = {variable.name: (variable.shape, variable.dtype) for variable in variables}
     path, handle = files.open_params(data)
-    return loaded, read_params(path, handle, data, expected)
+    return loaded, read_params(path, handle, expected)
 
 
 @suggest_arguments

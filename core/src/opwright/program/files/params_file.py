@@ -88,16 +88,14 @@ def check_belongs(path: Path, mark: ParamsMark, program: bytes) -> None:
         )
 
 
-def read_params(path: Path, handle: int, program: bytes, expected: Expected) -> Arrays:
+def read_params(path: Path, handle: int, expected: Expected) -> Arrays:
     """Return the arrays of an open parameters file, all of `expected` and no others.
 
     Names, dtypes and shapes are compared before any data is read. FormatError if the file is
-    truncated, foreign, damaged or of another program, or if tensors are missing, extra or of
-    another shape.
+    truncated, foreign or damaged, or if tensors are missing, extra or of another shape.
     """
     header = read_header(path, handle)
     mark = _mark_in(path, header.metadata)
-    check_belongs(path, mark, program)
     _check_metas(path, header.tensors, expected)
     arrays = {name: read_array(path, handle, header.tensors[name]) for name in expected}
     if _checksum(arrays) != mark.checksum:
