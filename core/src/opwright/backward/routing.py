@@ -1,15 +1,24 @@
-"""Finds the operators through which gradients flow, and why a gradient stops."""
+"""Finds the operators through which gradients flow, and why a gradient stops.
+
+Composites without a gradient rule on the way are replaced by their bodies, in the program itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from opwright.backward.expanding import expand_composites, needs_expansion
 from opwright.backward.versions import ForwardOp, Key, Versions
-from opwright.describe.definition import NoGradient
+from opwright.describe.completion import Slots
+from opwright.describe.composite import BodyEmitter
+from opwright.describe.definition import NoGradient, OpDefinition
 from opwright.describe.dtypes import is_float
-from opwright.program import Block
+from opwright.describe.meta import Meta
+from opwright.describe.op_proto import AttrValue
+from opwright.errors import OpwrightError
+from opwright.program import Block, Operator
+from opwright.program.building import enter_operator
+from opwright.program.operator import definition_of
 
 
 class Stop(NamedTuple):
@@ -122,10 +131,10 @@ def find_route(
         keys = {name: _wanted_key(block, versions, name) for name in names}
         needed = paths.find_needed(keys.values())
         path = paths.find_path(needed)
-        composites = [forward for forward in path if needs_expansion(forward)]
+        composites = [forward for forward in path if _needs_expansion(forward)]
         if not composites:
             return Route(block, versions, paths, keys, needed, path, stopped)
-        expand_composites(block, versions, composites)
+        _expand_composites(block, versions, composites)
 
 
 def _reached_parameters(block: Block, paths: Paths) -> list[str]:
@@ -144,3 +153,50 @@ def _wanted_key(block: Block, versions: Versions, name: str) -> Key:
     if variable is not None and (variable.persistable or variable.is_data):
         return Key(name, 0)
     return versions.last_key(name)
+
+
+def _needs_expansion(forward: ForwardOp) -> bool:
+    """Whether an operator is differentiated by differentiating its body."""
+    definition = forward.op.definition
+    return definition.gradient is None and definition.body is not None
+
+
+def _expand_composites(block: Block, versions: Versions, chosen: Collection[ForwardOp]) -> None:
+    """Replace the chosen operators by their bodies; temporaries are named ``<output>/…``."""
+    indices = {forward.index for forward in chosen}
+    ops: list[Operator] = []
+    for forward in versions.forward:
+        if forward.index not in indices:
+            ops.append(forward.op)
+            continue
+        try:
+            _ProgramBodyEmitter(block, ops, forward.op).write()
+        except OpwrightError as error:
+            error.add_note(f"in the body of {forward}")
+            raise
+    block.replace_ops(ops)
+
+
+class _ProgramBodyEmitter(BodyEmitter):
+    """Writes the body of a composite into a list, in whose place the composite stood."""
+
+    def __init__(self, block: Block, ops: list[Operator], op: Operator) -> None:
+        promised = {name: block.var(name).meta for name in op.output_names()}
+        super().__init__(op.definition, op.inputs, op.outputs, op.attrs, promised)
+        self._block = block
+        self._ops = ops
+
+    def find_definition(self, type: str) -> OpDefinition:
+        return definition_of(type)
+
+    def find_meta(self, name: str) -> Meta | None:
+        return self._block.var(name).meta
+
+    def free_name(self, name: str) -> str:
+        return self._block.program.take_name(name)
+
+    def add(
+        self, definition: OpDefinition, inputs: Slots, outputs: Slots, attrs: dict[str, AttrValue]
+    ) -> None:
+        check = self.check_output
+        self._ops.append(enter_operator(self._block, definition, inputs, outputs, attrs, check))

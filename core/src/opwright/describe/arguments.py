@@ -5,43 +5,36 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, ParamSpec, TypeVar, overload
+from typing import Any, Final, TypeVar
 
 from opwright.describe.names import hint_argument
 from opwright.errors import AttributeTypeError
 
-P = ParamSpec("P")
-R = TypeVar("R")
-C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
 
 _OWNERS: Final = {"self", "cls", "_cls"}
 """The first parameter of constructors, which no caller gives; a NamedTuple names it ``_cls``."""
 
 
-@overload
-def suggest_arguments(function: C) -> C: ...
-@overload
-def suggest_arguments(function: Callable[P, R]) -> Callable[P, R]: ...
-def suggest_arguments(function: Any) -> Any:
+def suggest_arguments(function: F) -> F:
     """Return the function; a call with wrong arguments raises AttributeTypeError with a hint.
 
     For functions, constructors, and classes whose constructor is generated: dataclasses and
     NamedTuples. Not for what runs once in a step: a call costs 0.2 µs more.
     """
-    return _wrap_constructor(function) if isinstance(function, type) else _wrap(function)
-
-
-def _wrap_constructor(owner: Any) -> Any:
+    if not isinstance(function, type):
+        return _wrap(function)
+    owner: Any = function
     if "__new__" in vars(owner):
         owner.__new__ = staticmethod(_wrap(owner.__new__))
     else:
         owner.__init__ = _wrap(owner.__init__)
-    return owner
+    return function
 
 
-def _wrap(function: Callable[P, R]) -> Callable[P, R]:
+def _wrap(function: F) -> F:
     @functools.wraps(function)
-    def checked(*args: P.args, **options: P.kwargs) -> R:
+    def checked(*args: Any, **options: Any) -> Any:
         try:
             return function(*args, **options)
         except TypeError as error:
@@ -49,7 +42,7 @@ def _wrap(function: Callable[P, R]) -> Callable[P, R]:
                 check_arguments(_who(function, args), inspect.signature(function), args, options)
             raise
 
-    return checked
+    return checked  # type: ignore[return-value]  # which wraps the function
 
 
 def _who(function: Callable[..., Any], args: tuple[Any, ...]) -> str:

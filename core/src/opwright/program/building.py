@@ -6,7 +6,7 @@ All of it runs within a transaction: when an error is raised, the program is unc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from opwright.describe.completion import Attrs, Names, Slots, Wanted, complete_operator
 from opwright.describe.control import Loop
@@ -21,9 +21,8 @@ from opwright.program.operator import (
     definition_of,
     derived_name,
 )
-from opwright.program.turns import carry_step
 from opwright.program.variable import DEFAULT_DTYPE, Variable
-from opwright.vocabulary import STEP_SLOT, STREAM_ATTR
+from opwright.vocabulary import ADD_N, FILL_LIKE, OUT, STEP, STEP_SLOT, STREAM_ATTR, X
 
 if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition
@@ -31,6 +30,11 @@ if TYPE_CHECKING:
 
 Inferred = tuple[tuple[int, ...] | None, str]
 """Shape and dtype of one output; the shape is None where the rank is unknown."""
+
+_STRIDES: Final = (0x9E3779B1, 0xBB67AE85, 0x3C6EF373, 0xA54FF53B)
+"""What a turn adds to the step, by depth. Random numbers depend on 32 bits of the step; multiples
+of these lie far from each other there, so that no turn has the step of a later run.
+"""
 
 CheckOutput = Callable[[str, "tuple[int, ...] | None", str], None]
 
@@ -72,7 +76,7 @@ class BlockPlace:
         if definition.proto.has_blocks:
             attrs = _block_indices(self.block, definition.proto, attrs)
             if isinstance(definition.control, Loop):
-                parts = carry_step(self.block, definition.control, inputs, outputs, attrs)
+                parts = _carry_step(self.block, definition.control, inputs, outputs, attrs)
                 inputs, outputs, attrs = parts
             _capture(self.block, definition, inputs, attrs)
         completed = complete_operator(definition, inputs, outputs, attrs, self)
@@ -304,3 +308,33 @@ def _capture(
             f"blocks read, got none for {', '.join(map(repr, absent))}; leave the slot out to have "
             "it filled"
         )
+
+
+def _carry_step(
+    block: Block, control: Loop, inputs: Slots, outputs: Wanted, attrs: Mapping[str, Any]
+) -> tuple[Slots, Wanted, dict[str, Any]]:
+    """Return the slots and attributes of a loop that also carries the step if its body reads it.
+
+    So every turn draws different random numbers. The body has a variable of the same name for the
+    step, which every turn raises; the gradient of the loop reads it like any other carried variable.
+    """
+    index = attrs.get(control.block)
+    body = None if index is None else block.program.block(index)  # completion refuses None
+    if body is None or STEP not in body.captured():
+        return inputs, outputs, dict(attrs)
+    stride, raised = (block.program.free_name(f"{STEP}/{word}") for word in ("stride", "next"))
+    body.define_var(STEP, (1,), "int64")
+    value = float(_STRIDES[body.depth % len(_STRIDES)])
+    body.append_op(FILL_LIKE, {X: STEP}, {OUT: stride}, {"value": value})
+    body.append_op(ADD_N, {X: [STEP, stride]}, {OUT: raised})
+    given = outputs.get(control.outputs, ())
+    last = block.program.free_name(f"{STEP}/last")
+    more: dict[str, Any] = {
+        control.outputs: given + 1 if isinstance(given, int) else (*given, last)
+    }
+    carried = {
+        control.block_inputs: [*(attrs.get(control.block_inputs) or ()), STEP],
+        control.block_outputs: [*(attrs.get(control.block_outputs) or ()), raised],
+    }
+    inputs = {**inputs, control.carried: (*inputs.get(control.carried, ()), STEP)}
+    return inputs, {**outputs, **more}, {**attrs, **carried}

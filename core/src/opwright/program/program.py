@@ -17,14 +17,15 @@ from opwright.errors import (
     ProgramError,
 )
 from opwright.program.block import Block
-from opwright.program.inference import drop_training, stop_training
 from opwright.program.text import format_program
 from opwright.program.transforms import (
     copy_block,
+    drop_training,
     drop_unused_vars,
     infer_block,
     prune_block,
     renumbered_blocks,
+    stop_training,
 )
 from opwright.program.variable import Parameter, Variable, list_names
 from opwright.vocabulary import STEP
