@@ -316,7 +316,7 @@ def _carry_step(
     """Return the slots and attributes of a loop that also carries the step if its body reads it.
 
     So every turn draws different random numbers. The body has a variable of the same name for the
-    step, which every turn raises; the gradient of the loop reads it like any other carried variable.
+    step, which every turn raises; the gradient of the loop reads it like any other carried one.
     """
     index = attrs.get(control.block)
     body = None if index is None else block.program.block(index)  # completion refuses None

@@ -196,10 +196,10 @@ def bind_slots(op_type: str, given: Mapping[str, Given]) -> Slots:
     for slot, value in given.items():
         if type(value) is str and value:  # the most common form, in a third of the time
             bound[slot] = (value,)
+        elif isinstance(value, list | tuple):
+            bound[slot] = tuple([_name_of(op_type, slot, item) for item in value])
         else:
-            items = value if isinstance(value, list | tuple) else (value,)
-            items = () if value is None else items
-            bound[slot] = tuple([_name_of(op_type, slot, item) for item in items])
+            bound[slot] = () if value is None else (_name_of(op_type, slot, value),)
     return bound
 
 
