@@ -840,8 +840,9 @@ class LayerMethods(ModelPrograms):
         reverse: bool = False,
         name: str | None = None,
         checkpoint_every: int | None = None,
+        axis: int = 0,
     ) -> tuple[Carry, Carry | None]:
-        """Append a loop over the elements of `xs` along axis 0, as `jax.lax.scan` does.
+        """Append a loop over the elements of `xs` along an axis, as `jax.lax.scan` does.
 
         The method of `layers.scan`.
         """
