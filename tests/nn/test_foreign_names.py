@@ -12,7 +12,24 @@ import pytest
 import opwright as ow
 import opwright_nn as nn
 from opwright.errors import AttributeTypeError, FeedError, ProgramError, ShapeError
-from opwright_nn.foreign_names import METHODS, NAMES
+from opwright_nn.foreign_names import (
+    CLIPS,
+    DATASETS,
+    INITIALIZERS,
+    LAYERS,
+    METHODS,
+    METRICS,
+    NAMES,
+    SCHEDULES,
+)
+
+MODULES = {
+    nn.clip: CLIPS,
+    nn.datasets: DATASETS,
+    nn.initializer: INITIALIZERS,
+    nn.metrics: METRICS,
+    nn.schedule: SCHEDULES,
+}
 
 X = np.ones((6, 4), np.float32)
 
@@ -23,6 +40,8 @@ X = np.ones((6, 4), np.float32)
         ("fit", r"Model: .*'fit'; write nn.train\(model, "),
         ("compile", r"write model.minimize\(loss, "),
         ("max_pool2", "got 'max_pool2'; did you mean 'max_pool2d'?"),
+        ("hard_swish", r"got 'hard_swish'; write ow.ops.hard_swish\(x\), which takes"),
+        ("global_avg_pool2d", r"write model.flatten\(model.adaptive_avg_pool2d\(x, 1\)\)"),
         ("xyzxyz", "got 'xyzxyz'$"),
     ],
 )
@@ -44,12 +63,42 @@ def test_a_name_that_there_is_not_is_answered_with_ours(name, text):
         getattr(nn, name)
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "text"),
+    [
+        (nn.layers, "hard_swish", r"opwright_nn.layers: .*; write ow.ops.hard_swish\(x\)"),
+        (nn.layers, "Dense", r"write layers.fc\(x, 64\)$"),
+        (nn.layers, "conv2", r"did you mean 'conv\dd'\?"),
+        (nn.optimizer, "AdaGrad", r"opwright_nn.optimizer: .*; did you mean 'Adagrad'\?"),
+        (nn.schedule, "ExponentialLR", r"write nn.Schedule\(lambda t: 0.1 \* 0.99\*\*t\)"),
+        (nn.schedule, "cosin", r"did you mean 'cosine'\?"),
+        (nn.metrics, "MSE", r"write nn.metrics.Mean\(model.mse\(out, 'y'\)\)"),
+        (nn.initializer, "GlorotUniform", r"write nn.initializer.Xavier\(\)"),
+        (nn.regularizer, "l2", r"did you mean 'L2'\?"),
+        (nn.clip, "clip_grad_norm_", r"write nn.clip.ClipByGlobalNorm\(1.0\)"),
+        (nn.datasets, "mnist", r"write nn.datasets.digits.load\(\)"),
+        (nn.datasets, "digit", r"did you mean 'digits'\?"),
+        (nn.datasets, "__path_of_nothing__", "got '__path_of_nothing__'$"),
+    ],
+)
+def test_a_name_that_a_module_lacks_is_answered_with_ours(module, name, text):
+    with pytest.raises(AttributeError, match=text):
+        getattr(module, name)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_no_answer_of_a_module_is_for_a_name_that_it_has(module):
+    assert not [name for name in MODULES[module] if hasattr(module, name)]
+
+
 def test_no_answer_is_for_a_name_that_there_is_and_each_leads_to_one():
     assert not [name for name in METHODS if hasattr(nn.Model, name)]
     assert not [name for name in NAMES if hasattr(nn, name)]
-    roots = {"nn": nn, "model": nn.Model(), "ow": ow}
-    for answer in (*METHODS.values(), *NAMES.values()):
-        paths = re.findall(r"\b(nn|model|ow)\.([A-Za-z_.0-9]*[A-Za-z_0-9])", answer)
+    roots = {"nn": nn, "model": nn.Model(), "ow": ow, "layers": nn.layers}
+    for answer in (
+        answer for names in (METHODS, NAMES, LAYERS, *MODULES.values()) for answer in names.values()
+    ):
+        paths = re.findall(r"\b(nn|model|ow|layers)\.([A-Za-z_.0-9]*[A-Za-z_0-9])", answer)
         assert paths, answer
         for root, path in paths:
             value = roots[root]

@@ -5,7 +5,10 @@ Each appends variables, parameters and operators to the default programs.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from opwright_nn.arguments import suggest
+from opwright_nn.foreign_names import LAYERS, answering
 from opwright_nn.layers.accuracy import accuracy
 from opwright_nn.layers.activations import (
     elu,
@@ -160,3 +163,6 @@ __all__ = [
 
 for _name in __all__:
     globals()[_name] = suggest(globals()[_name])
+
+if not TYPE_CHECKING:  # type checkers shall report an unknown name
+    __getattr__ = answering(__name__, __all__, LAYERS, has_operators=True)
