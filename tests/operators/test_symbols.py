@@ -244,3 +244,10 @@ def test_variables_are_one_by_identity():
 def test_a_symbol_without_its_operator_says_what_to_install():
     with ow.context_guard(ow.Context()), pytest.raises(OpwrightError, match="install opwright-std"):
         variable() + 1
+
+
+def test_a_method_of_arrays_is_answered_with_the_operator_of_that_name():
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        x = main.global_block().create_var("x", [2])
+        with pytest.raises(AttributeError, match=r"got 'sum'; write opwright.ops.sum\(x\)$"):
+            x.sum()
