@@ -83,6 +83,7 @@ NAMES: Final[Mapping[str, str]] = {
     "relu": "model.relu(x)",
     "sequential": "nn.Model()",
     "sgd": "nn.optimizer.SGD(0.1)",
+    "terminateonnan": "nn.NanWatch()",
 }
 """Name in the package, in lower case, to what to write."""
 
