@@ -11,7 +11,13 @@ import pytest
 
 import opwright as ow
 import opwright_nn as nn
-from opwright.errors import AttributeTypeError, FeedError, ProgramError, ShapeError
+from opwright.errors import (
+    AttributeTypeError,
+    FeedError,
+    ProgramError,
+    ShapeError,
+    VariableNotFoundError,
+)
 from opwright_nn.foreign_names import (
     CLIPS,
     DATASETS,
@@ -158,3 +164,24 @@ def test_one_hot_labels_are_answered_with_classes_or_shares():
     one_hot = np.eye(3, dtype=np.int64)[[0, 1, 2, 0, 1, 2]]
     with pytest.raises(ShapeError, match=r"pass classes, label.argmax\(.*soft_label=True"):
         nn.train(model, (X, one_hot), 1)
+
+
+def test_what_is_printed_first_tells_what_it_is():
+    assert repr(nn.optimizer.Adam(0.1)).startswith("Adam(learning_rate=0.1, beta1=0.9")
+    assert repr(nn.optimizer.SGD(nn.schedule.cosine(0.2, steps=9))) == (
+        "SGD(learning_rate=Schedule(0.2 in the first step))"
+    )
+    assert (
+        repr(nn.batches((X,), size=4, epochs=3)) == "Batches(6 rows in batches of 4, 3 epochs of 2)"
+    )
+
+
+def test_the_learning_rate_can_be_assigned():
+    model = regression()[0]
+    with pytest.raises(VariableNotFoundError, match="must be initialized, got none yet"):
+        model.learning_rate = 0.5
+    model.fill("x", X)
+    model.fill("y", X[:, :1])
+    model.run()
+    model.learning_rate = 0.5
+    assert model.learning_rate == 0.5

@@ -43,6 +43,9 @@ class Schedule:
         checks.check_callable("Schedule", "curve", curve)
         self.curve = curve
 
+    def __repr__(self) -> str:
+        return f"Schedule({self.rate(0):.6g} in the first step)"
+
     def rate(self, step: int) -> float:
         """Return the rate of a step, of which the first has the number 0."""
         number = checks.check_int("Schedule.rate", "step", step, at_least=0)

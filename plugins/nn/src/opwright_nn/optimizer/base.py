@@ -115,6 +115,11 @@ class Optimizer:
         self.clip = clip
         self._learning_rate: ow.Variable | None = None
 
+    def __repr__(self) -> str:
+        rate = self.initial_learning_rate if self.schedule is None else self.schedule
+        values = "".join(f", {name}={value!r}" for name, value in self.attrs().items())
+        return f"{type(self).__name__}(learning_rate={rate!r}{values})"
+
     def attrs(self) -> dict[str, Any]:
         """Return the attributes of the operator."""
         return {}
