@@ -46,7 +46,7 @@ X = np.ones((6, 4), np.float32)
         ("fit", r"Model: .*'fit'; write nn.train\(model, "),
         ("compile", r"write model.minimize\(loss, "),
         ("max_pool2", "got 'max_pool2'; did you mean 'max_pool2d'?"),
-        ("hard_swish", r"got 'hard_swish'; write ow.ops.hard_swish\(x\), which takes"),
+        ("softsign", r"got 'softsign'; write ow.ops.softsign\(x\), which takes"),
         ("global_avg_pool2d", r"write model.flatten\(model.adaptive_avg_pool2d\(x, 1\)\)"),
         ("xyzxyz", "got 'xyzxyz'$"),
     ],
@@ -72,7 +72,7 @@ def test_a_name_that_there_is_not_is_answered_with_ours(name, text):
 @pytest.mark.parametrize(
     ("module", "name", "text"),
     [
-        (nn.layers, "hard_swish", r"opwright_nn.layers: .*; write ow.ops.hard_swish\(x\)"),
+        (nn.layers, "softsign", r"opwright_nn.layers: .*; write ow.ops.softsign\(x\)"),
         (nn.layers, "Dense", r"write layers.fc\(x, 64\)$"),
         (nn.layers, "conv2", r"did you mean 'conv\dd'\?"),
         (nn.optimizer, "AdaGrad", r"opwright_nn.optimizer: .*; did you mean 'Adagrad'\?"),
