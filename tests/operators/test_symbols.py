@@ -202,7 +202,11 @@ def variable(dtype: str = "float32", shape: Any = (3, 4)) -> Any:
         (lambda: variable() + np.zeros(4), DtypeError, "float32, got float64; cast one of them"),
         (lambda: variable() & True, DtypeError, "combines bools, got .* compare it first"),
         (lambda: ~variable(), DtypeError, "combines bools"),
-        (lambda: variable() + np.arange(10_000, dtype="f"), ShapeError, "parameter .* or feed it"),
+        (
+            lambda: variable() + np.arange(10_000, dtype="f"),
+            ShapeError,
+            "parameter .* or feed it .* takes it as an argument",
+        ),
         (lambda: variable() + "a", TypeError, "unsupported operand"),
         (lambda: variable() == 1, ProgramError, "compared by opwright.ops.equal"),
         (lambda: np.zeros(3) != variable(), ProgramError, "compared by opwright.ops.equal"),
