@@ -185,3 +185,23 @@ def test_the_learning_rate_can_be_assigned():
     model.run()
     model.learning_rate = 0.5
     assert model.learning_rate == 0.5
+
+
+@pytest.mark.parametrize(
+    ("build", "text"),
+    [
+        (
+            lambda: nn.optimizer.Adam(clip=1.0),
+            "clip must be a GradientClip or None, .*; create one of ClipByGlobalNorm, ClipByNorm,",
+        ),
+        (lambda: nn.optimizer.Adam(regularizer=0.1), "create one of .*L2"),
+        (lambda: nn.ParamAttr(initializer="xavier"), "create one of Constant, .*Xavier"),
+        (
+            lambda: regression()[0].optimize(nn.optimizer.SGD),
+            r"optimizer must be an Optimizer, .*; call it: SGD\(\)",
+        ),
+    ],
+)
+def test_an_object_of_another_kind_is_answered_with_the_kinds_that_there_are(build, text):
+    with pytest.raises(AttributeTypeError, match=text):
+        build()
