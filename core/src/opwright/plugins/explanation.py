@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from opwright.describe.arguments import suggest_arguments
 from opwright.describe.definition import OpDefinition
 from opwright.describe.dtypes import canonical_dtype
 from opwright.errors import OpwrightError
@@ -130,6 +131,7 @@ def _row(candidate: Candidate) -> tuple[str, ...]:
     )
 
 
+@suggest_arguments
 def explain(
     op_type: str,
     device: str = "cpu",

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from opwright.describe.arguments import suggest_arguments
 from opwright.program.program import Program
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def is_program_guarded() -> bool:
     return _PROGRAMS.get() is not None
 
 
+@suggest_arguments
 @contextmanager
 def program_guard(
     main: Program, startup: Program | None = None
