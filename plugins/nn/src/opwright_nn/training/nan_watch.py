@@ -32,6 +32,7 @@ class NonFiniteError(OpwrightError, FloatingPointError):
         Where it began; None where the step did not repeat it.
     """
 
+    @arguments.suggest
     def __init__(self, message: str, step: int, found: NonFinite | None) -> None:
         super().__init__(message)
         self.step = step
