@@ -176,6 +176,15 @@ def test_the_first_operator_of_a_process_looks_for_no_names_that_are_near():
         _ = ow.Netwrk
 
 
+def test_the_first_operator_of_a_process_leaves_masked_arrays_unimported():
+    code = (
+        "import sys, numpy as np, opwright as ow\n"
+        "ow.ops.relu(np.ones(3, 'float32'))\n"
+        "assert 'numpy.ma' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_the_module_is_a_module_still():
     assert isinstance(ow.ops, types.ModuleType)
     assert importlib.import_module("opwright.ops") is ow.ops
