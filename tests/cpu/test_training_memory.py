@@ -58,6 +58,26 @@ def test_going_back_through_an_lstm_takes_a_third_of_what_it_keeps(
     assert kept < plans[-1][1] < 1.35 * kept
 
 
+def test_what_goes_back_through_gelu_lies_where_its_input_lay(
+    plans: list[tuple[Any, int]],
+) -> None:
+    rows, size, hidden = 2048, 16, 256
+    feeds = {"x": np.ones((rows, size), "float32"), "wide": np.ones((size, hidden), "float32")}
+    feeds["narrow"] = np.ones((hidden, size), "float32")
+    block = ow.Program().global_block()
+    for name, array in feeds.items():
+        block.create_var(name, array.shape, "float32", is_data=True)
+    block.append_op("fc", {"x": "x", "weight": "wide"}, {"out": "hidden"})
+    block.append_op("gelu", {"x": "hidden"}, {"out": "activated"})
+    block.append_op("fc", {"x": "activated", "weight": "narrow"}, {"out": "out"})
+    block.append_op("sum", {"x": "out"}, {"out": "loss"})
+    pairs = ow.append_backward(block.var("loss"), parameters=["wide", "narrow"])
+    ow.Network(block).compile(feed=list(feeds), fetch=[g.name for _, g in pairs])(**feeds)
+    assert "cpu.gelu_fc_grad" in [op.type for op in plans[-1][0].ops]
+    kept = rows * hidden * 4
+    assert kept < plans[-1][1] < 1.6 * kept
+
+
 def test_the_gradient_of_a_large_weight_has_room_for_one_copy(
     plans: list[tuple[Any, int]],
 ) -> None:
