@@ -42,12 +42,13 @@ def workload(
 ) -> Workload:
     """Return the row of one training step."""
     modules = {"opwright": "opwright opwright_nn opwright_cpu", "torch": "torch torch.optim"}
+    inputs = "numpy.random"  # it makes them, and loads OpenSSL where torch has not
     return Workload(
         f"memory-{name}",
         f"peak memory: {title}",
         "MiB",
         {
-            kind: partial(peak, prepare, modules[kind.split()[0]])
+            kind: partial(peak, prepare, f"{modules[kind.split()[0]]} {inputs}")
             for kind, prepare in contestants.items()
         },
         {"opwright": [Goal(ratio=0.5, of="torch")]},

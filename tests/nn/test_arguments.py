@@ -83,11 +83,13 @@ def list_public(module, listed):
 
 
 def names_no_argument(call):
-    """Tell whether there is no name to mistype: of errors, and of bases without a constructor."""
+    """Tell whether there is no name to mistype: of errors and of bases without a constructor."""
     if not inspect.isclass(call):
         return False
+    if issubclass(call, BaseException):
+        return not inspect.isfunction(call.__init__)
     has_constructor = call.__init__ is not object.__init__ or call.__new__ is not object.__new__
-    return issubclass(call, BaseException) or inspect.isabstract(call) or not has_constructor
+    return inspect.isabstract(call) or not has_constructor
 
 
 PUBLIC = list_public(nn, list_public(opwright_dist, {}))

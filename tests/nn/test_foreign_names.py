@@ -11,8 +11,31 @@ import pytest
 
 import opwright as ow
 import opwright_nn as nn
-from opwright.errors import AttributeTypeError, FeedError, ProgramError, ShapeError
-from opwright_nn.foreign_names import METHODS, NAMES
+from opwright.errors import (
+    AttributeTypeError,
+    FeedError,
+    ProgramError,
+    ShapeError,
+    VariableNotFoundError,
+)
+from opwright_nn.foreign_names import (
+    CLIPS,
+    DATASETS,
+    INITIALIZERS,
+    LAYERS,
+    METHODS,
+    METRICS,
+    NAMES,
+    SCHEDULES,
+)
+
+MODULES = {
+    nn.clip: CLIPS,
+    nn.datasets: DATASETS,
+    nn.initializer: INITIALIZERS,
+    nn.metrics: METRICS,
+    nn.schedule: SCHEDULES,
+}
 
 X = np.ones((6, 4), np.float32)
 
@@ -23,6 +46,8 @@ X = np.ones((6, 4), np.float32)
         ("fit", r"Model: .*'fit'; write nn.train\(model, "),
         ("compile", r"write model.minimize\(loss, "),
         ("max_pool2", "got 'max_pool2'; did you mean 'max_pool2d'?"),
+        ("softsign", r"got 'softsign'; write ow.ops.softsign\(x\), which takes"),
+        ("global_avg_pool2d", r"write model.flatten\(model.adaptive_avg_pool2d\(x, 1\)\)"),
         ("xyzxyz", "got 'xyzxyz'$"),
     ],
 )
@@ -44,12 +69,42 @@ def test_a_name_that_there_is_not_is_answered_with_ours(name, text):
         getattr(nn, name)
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "text"),
+    [
+        (nn.layers, "softsign", r"opwright_nn.layers: .*; write ow.ops.softsign\(x\)"),
+        (nn.layers, "Dense", r"write layers.fc\(x, 64\)$"),
+        (nn.layers, "conv2", r"did you mean 'conv\dd'\?"),
+        (nn.optimizer, "AdaGrad", r"opwright_nn.optimizer: .*; did you mean 'Adagrad'\?"),
+        (nn.schedule, "ExponentialLR", r"write nn.Schedule\(lambda t: 0.1 \* 0.99\*\*t\)"),
+        (nn.schedule, "cosin", r"did you mean 'cosine'\?"),
+        (nn.metrics, "MSE", r"write nn.metrics.Mean\(model.mse\(out, 'y'\)\)"),
+        (nn.initializer, "GlorotUniform", r"write nn.initializer.Xavier\(\)"),
+        (nn.regularizer, "l2", r"did you mean 'L2'\?"),
+        (nn.clip, "clip_grad_norm_", r"write nn.clip.ClipByGlobalNorm\(1.0\)"),
+        (nn.datasets, "mnist", r"write nn.datasets.digits.load\(\)"),
+        (nn.datasets, "digit", r"did you mean 'digits'\?"),
+        (nn.datasets, "__path_of_nothing__", "got '__path_of_nothing__'$"),
+    ],
+)
+def test_a_name_that_a_module_lacks_is_answered_with_ours(module, name, text):
+    with pytest.raises(AttributeError, match=text):
+        getattr(module, name)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_no_answer_of_a_module_is_for_a_name_that_it_has(module):
+    assert not [name for name in MODULES[module] if hasattr(module, name)]
+
+
 def test_no_answer_is_for_a_name_that_there_is_and_each_leads_to_one():
     assert not [name for name in METHODS if hasattr(nn.Model, name)]
     assert not [name for name in NAMES if hasattr(nn, name)]
-    roots = {"nn": nn, "model": nn.Model(), "ow": ow}
-    for answer in (*METHODS.values(), *NAMES.values()):
-        paths = re.findall(r"\b(nn|model|ow)\.([A-Za-z_.0-9]*[A-Za-z_0-9])", answer)
+    roots = {"nn": nn, "model": nn.Model(), "ow": ow, "layers": nn.layers}
+    for answer in (
+        answer for names in (METHODS, NAMES, LAYERS, *MODULES.values()) for answer in names.values()
+    ):
+        paths = re.findall(r"\b(nn|model|ow|layers)\.([A-Za-z_.0-9]*[A-Za-z_0-9])", answer)
         assert paths, answer
         for root, path in paths:
             value = roots[root]
@@ -109,3 +164,44 @@ def test_one_hot_labels_are_answered_with_classes_or_shares():
     one_hot = np.eye(3, dtype=np.int64)[[0, 1, 2, 0, 1, 2]]
     with pytest.raises(ShapeError, match=r"pass classes, label.argmax\(.*soft_label=True"):
         nn.train(model, (X, one_hot), 1)
+
+
+def test_what_is_printed_first_tells_what_it_is():
+    assert repr(nn.optimizer.Adam(0.1)).startswith("Adam(learning_rate=0.1, beta1=0.9")
+    assert repr(nn.optimizer.SGD(nn.schedule.cosine(0.2, steps=9))) == (
+        "SGD(learning_rate=Schedule(0.2 in the first step))"
+    )
+    assert (
+        repr(nn.batches((X,), size=4, epochs=3)) == "Batches(6 rows in batches of 4, 3 epochs of 2)"
+    )
+
+
+def test_the_learning_rate_can_be_assigned():
+    model = regression()[0]
+    with pytest.raises(VariableNotFoundError, match="must be initialized, got none yet"):
+        model.learning_rate = 0.5
+    model.fill("x", X)
+    model.fill("y", X[:, :1])
+    model.run()
+    model.learning_rate = 0.5
+    assert model.learning_rate == 0.5
+
+
+@pytest.mark.parametrize(
+    ("build", "text"),
+    [
+        (
+            lambda: nn.optimizer.Adam(clip=1.0),
+            "clip must be a GradientClip or None, .*; create one of ClipByGlobalNorm, ClipByNorm,",
+        ),
+        (lambda: nn.optimizer.Adam(regularizer=0.1), "create one of .*L2"),
+        (lambda: nn.ParamAttr(initializer="xavier"), "create one of Constant, .*Xavier"),
+        (
+            lambda: regression()[0].optimize(nn.optimizer.SGD),
+            r"optimizer must be an Optimizer, .*; call it: SGD\(\)",
+        ),
+    ],
+)
+def test_an_object_of_another_kind_is_answered_with_the_kinds_that_there_are(build, text):
+    with pytest.raises(AttributeTypeError, match=text):
+        build()

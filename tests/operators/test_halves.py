@@ -122,3 +122,32 @@ def test_floats_round_to_the_nearest_16_bit_number_halves_to_even(dtype: str) ->
         floats = between(every_number(dtype))
         expected = floats.astype(dtype)
     assert_same_numbers(ow.ops.cast(x=floats, dtype=dtype), expected)
+
+
+STATISTICS = {
+    "logsumexp": {},
+    "norm": {"p": 3.0},
+    "std": {"correction": 1.0},
+    "variance": {},
+}
+"""Composites, whose bodies have several steps."""
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("op_type", STATISTICS)
+def test_a_statistic_in_16_bits_is_that_in_float32_rounded_once(op_type: str, dtype: str) -> None:
+    x = (np.random.default_rng(0).normal(size=(40, 300)) * 30).astype(dtype)  # squares overflow
+    function, options = getattr(ow.ops, op_type), {"axis": 1, **STATISTICS[op_type]}
+
+    def weighted(x: Array) -> Array:
+        return ow.ops.sum(function(x, **options) * np.linspace(-1, 1, 40).astype(x.dtype))
+
+    wide = x.astype(np.float32)
+    with np.errstate(over="ignore"):
+        expected = function(wide, **options).astype(dtype)
+    np.testing.assert_array_equal(function(x, **options), expected)
+    slope, wide_slope = (ow.grad(weighted)(v).astype(np.float64) for v in (x, wide))
+    rounding = {"float16": 2**-11, "bfloat16": 2**-8}[dtype]
+    if op_type != "norm":  # its gradient computes with 16 bits
+        bound = 8 * rounding * np.abs(wide_slope).max()
+        np.testing.assert_allclose(slope, wide_slope, rtol=0, atol=bound)

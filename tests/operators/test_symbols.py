@@ -202,7 +202,11 @@ def variable(dtype: str = "float32", shape: Any = (3, 4)) -> Any:
         (lambda: variable() + np.zeros(4), DtypeError, "float32, got float64; cast one of them"),
         (lambda: variable() & True, DtypeError, "combines bools, got .* compare it first"),
         (lambda: ~variable(), DtypeError, "combines bools"),
-        (lambda: variable() + np.arange(10_000, dtype="f"), ShapeError, "parameter .* or feed it"),
+        (
+            lambda: variable() + np.arange(10_000, dtype="f"),
+            ShapeError,
+            "parameter .* or feed it .* takes it as an argument",
+        ),
         (lambda: variable() + "a", TypeError, "unsupported operand"),
         (lambda: variable() == 1, ProgramError, "compared by opwright.ops.equal"),
         (lambda: np.zeros(3) != variable(), ProgramError, "compared by opwright.ops.equal"),
@@ -244,3 +248,10 @@ def test_variables_are_one_by_identity():
 def test_a_symbol_without_its_operator_says_what_to_install():
     with ow.context_guard(ow.Context()), pytest.raises(OpwrightError, match="install opwright-std"):
         variable() + 1
+
+
+def test_a_method_of_arrays_is_answered_with_the_operator_of_that_name():
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        x = main.global_block().create_var("x", [2])
+        with pytest.raises(AttributeError, match=r"got 'sum'; write opwright.ops.sum\(x\)$"):
+            x.sum()

@@ -297,8 +297,7 @@ struct ow_device {
   int32_t (*open)(const ow_device* device, int32_t device_id, void** state, const ow_error* error);
   void (*close)(void* state);
   int32_t (*allocate)(void* state, uint64_t bytes, void** handle, const ow_error* error);
-  /* What was enqueued before may still use the memory: it serves another purpose only behind that
-     work. */
+  /* What was enqueued before may still use the memory: it serves others only behind that work. */
   void (*free)(void* state, void* handle);
   /* Host memory that copies fast; optional. */
   int32_t (*allocate_host)(void* state, uint64_t bytes, void** pointer, const ow_error* error);

@@ -117,6 +117,8 @@ class Library:
 
         No dtype codes: every dtype. The flags are the KERNEL_ constants.
         """
+    def kernels_of(self, op_type: str, device: str, library: str) -> list[tuple[Any, ...]]:
+        """Those rows of `kernels` that have this type, device and library name."""
     @property
     def devices(self) -> tuple[str, ...]:
         """Names of the devices."""

@@ -18,9 +18,10 @@ makes what takes its place, and asks an `Edit` to put it in:
 ...             edit.fuse([add, relu], [made])
 ...     edit.apply()
 
-`Edit.fuse` and `Edit.bypass` refuse what would change a result: a value that someone else reads
-or that is fetched, memory that is overwritten in between, a pinned kernel. What a pass must not do
-is change the inputs, outputs or attributes of an operator that is in the graph already.
+`Edit.fuse`, `Edit.exchange` and `Edit.bypass` refuse what would change a result: a value that
+someone else reads or that is fetched, memory that is overwritten in between, a pinned kernel. What
+a pass must not do is change the inputs, outputs or attributes of an operator that is in the graph
+already.
 """
 
 from __future__ import annotations

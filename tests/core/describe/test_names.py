@@ -44,6 +44,10 @@ def test_a_hint_gives_the_nearest_name_or_all_of_them():
         ("input", ["x", "axis"], "x"),
         ("input", ["logits", "label"], "logits"),
         ("out_channels", ["x", "filters"], "filters"),
+        ("weight_decay", ["learning_rate", "regularizer"], "regularizer"),
+        ("momentum", ["learning_rate", "mu"], "mu"),
+        ("top_k", ["scores", "k"], "k"),
+        ("params", ["targets", "parameters"], "parameters"),
         ("axes", ["axis"], "axis"),
     ],
 )

@@ -16,6 +16,7 @@ from opwright.op import (
     OpDefinition,
     OpProto,
     VarProto,
+    advise_shape,
     broadcast_shapes,
     dims_match,
     format_shape,
@@ -167,3 +168,21 @@ def test_every_given_input_must_have_the_shape_that_is_required():
     ctx.require_shape("z", (7,))  # absent
     with pytest.raises(ShapeError, match=r"^op: y must have the shape \[2, 3\], got \[2\]$"):
         ctx.require_shape("y", (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "got", "advice"),
+    [
+        ((-1, 1), (6,), "pass y.reshape(-1, 1)"),
+        ((-1, 7, 1), (6, 7), "pass y.reshape(-1, 7, 1)"),
+        ((-1,), (6, 1), "pass y[..., 0]"),
+        ((-1, 3, 8, 8), (3, 8, 8), "pass y[None], a batch of one"),
+        ((4, 3), (3,), "pass arrays of the declared shape, or declare another"),
+        ((-1, 3), (6, 4), "pass arrays of the declared shape, or declare another"),
+    ],
+)
+def test_an_array_of_another_shape_is_answered_with_what_makes_it_fit(wanted, got, advice):
+    assert advise_shape("y", wanted, got) == advice
+    if advice[5] == "y":
+        code = advice.removeprefix("pass ").partition(", a ")[0]
+        assert shapes_match(eval(code, {"y": np.zeros(got)}).shape, wanted)

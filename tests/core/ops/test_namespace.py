@@ -176,6 +176,26 @@ def test_the_first_operator_of_a_process_looks_for_no_names_that_are_near():
         _ = ow.Netwrk
 
 
+def test_the_first_operator_of_a_process_leaves_masked_arrays_unimported():
+    code = (
+        "import sys, numpy as np, opwright as ow\n"
+        "ow.ops.relu(np.ones(3, 'float32'))\n"
+        "assert 'numpy.ma' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_of_a_librarys_kernels_a_process_has_those_that_it_looked_for():
+    code = (
+        "import gc, numpy as np, opwright as ow\n"
+        "from opwright.registry.native_kernel import NativeKernel\n"
+        "ow.ops.relu(np.ones(3, 'float32'))\n"
+        "kernels = [x for x in gc.get_objects() if type(x) is NativeKernel]\n"
+        "assert {kernel.op_type for kernel in kernels} == {'relu'}, kernels"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_the_module_is_a_module_still():
     assert isinstance(ow.ops, types.ModuleType)
     assert importlib.import_module("opwright.ops") is ow.ops

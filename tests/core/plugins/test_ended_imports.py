@@ -79,7 +79,7 @@ def test_what_ends_two_processes_at_its_import_is_left_out_by_the_third(site, ho
     assert types == ["other.swish"]
     assert plugin == "acme"
     assert reason.startswith("the last 2 processes ended while importing 'opwright_acme.plugin' of")
-    assert reason.endswith("; it is left out")
+    assert reason.endswith(", as did a fork of this one; it is left out")
     assert advice == "opwright doctor --retry acme"
 
 
@@ -107,6 +107,19 @@ def test_a_healthy_plugin_is_not_blamed_for_one_process_killed_in_its_import(sit
     assert "ended while importing" in warned
     assert notes(site) == []  # it has worked: what was before counts no more
     assert look(site)[2] == ""
+
+
+def test_a_healthy_plugin_is_not_left_out_for_two_processes_killed_in_its_import(site):
+    package = site.add("acme", f"import opwright_acme.slow\n{_table()}", modules={"slow": HANG})
+    began = package / "slow.began"
+    for _ in range(2):
+        kill_when_begun(site, LOOK, began)
+        os.utime(began, ns=(0, 0))
+    (package / "slow.py").write_text("")
+    os.utime(package / "slow.py", ns=(0, 0))
+    assert len(notes(site)) == 2
+    assert look(site) == (["acme.swish"], [], "")
+    assert notes(site) == []
 
 
 def _table():
@@ -161,7 +174,7 @@ def more(registry):
     assert "PluginError" in strict.stderr.splitlines()[-1]
     assert "opwright doctor --retry acme" in strict.stderr.splitlines()[-1]
     shown = site.command("plugins").stdout
-    assert "plugin 'acme': the last 2 processes ended while importing 'opwright_acme.kernel'" in (
+    assert "plugin 'acme': the last 3 processes ended while importing 'opwright_acme.kernel'" in (
         shown
     )
 
@@ -178,31 +191,31 @@ def test_strict_raises_for_what_is_left_out(site):
 
 @pytest.fixture
 def left_out(site):
-    """A site whose plugin acme has ended two processes; return its hook module."""
+    """A site whose plugin acme has ended two processes and a fork; return its hook module."""
     package = site.add("acme", ENDS["exit"][0])
-    run(site, LOOK), run(site, LOOK)
+    run(site, LOOK), run(site, LOOK), look(site)
     return package / "plugin.py"
 
 
 def test_plugins_and_doctor_say_how_to_bring_back_what_is_left_out(site, left_out):
     shown = site.command("plugins").stdout
-    assert "plugin 'acme' failed to load: the last 2 processes ended while importing" in shown
+    assert "plugin 'acme' failed to load: the last 3 processes ended while importing" in shown
     assert "to try it again: opwright doctor --retry acme" in shown
     [item] = json.loads(site.command("plugins", "--json").stdout)
     assert item["state"] == "failed"
     assert item["ended_imports"] == [
-        {"subject": "opwright_acme.plugin", "processes": 2, "left_out": True}
+        {"subject": "opwright_acme.plugin", "processes": 3, "left_out": True}
     ]
     report = site.command("doctor")
     assert report.returncode == 1
     assert "ended the process with exit code 7 while its hooks ran" in report.stdout
-    assert "the last 2 processes ended while importing 'opwright_acme.plugin'" in report.stdout
+    assert "the last 3 processes ended while importing 'opwright_acme.plugin'" in report.stdout
     assert "  to try it again: opwright doctor --retry acme" in report.stdout
     [ended] = json.loads(site.command("doctor", "--json").stdout)["ended_imports"]
     assert (ended["plugin"], ended["subject"], ended["processes"]) == (
         "acme",
         "opwright_acme.plugin",
-        2,
+        3,
     )
     assert ended["left_out"] is True
 
@@ -213,7 +226,7 @@ def test_retry_lets_the_next_process_try_again(site, left_out):
     assert look(site)[0] == []
     done = site.command("doctor", "--retry", "acme")
     assert done.returncode == 0
-    assert "2 notes about plugin 'acme' removed: the next process imports it again" in done.stdout
+    assert "3 notes about plugin 'acme' removed: the next process imports it again" in done.stdout
     assert look(site)[:2] == (["acme.swish"], [])
 
 

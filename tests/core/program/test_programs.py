@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+import opwright
 from counted_calls import count_calls
 from opwright import (
     Operator,
@@ -341,3 +342,24 @@ def test_the_default_scope_is_one_and_can_be_guarded():
         assert guarded is mine
         assert default_scope() is mine
     assert default_scope() is outer
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda p: Program(sed=1), "^Program: arguments .* got 'sed'; did you mean 'seed'"),
+        (lambda p: p.clone(for_inferance=True), "^Program.clone: .* did you mean 'for_inference'"),
+        (lambda p: p.prune(target="x"), "^Program.prune: .* did you mean 'targets'"),
+        (lambda p: program_guard(), "^program_guard: missing .*arguments are main, startup"),
+        (lambda p: opwright.append_backward(None, params=[]), "did you mean 'parameters'"),
+        (lambda p: opwright.grad(abs, argnum=1), "^grad: .* did you mean 'argnums'"),
+        (lambda p: opwright.explain("relu", dev="cpu"), "^explain: .* did you mean 'device'"),
+        (
+            lambda p: p.global_block().create_parameter("w", shpe=[2]),
+            "^Block.create_parameter: .* did you mean 'shape'",
+        ),
+    ],
+)
+def test_an_unknown_argument_is_answered_with_the_nearest_one(call, text):
+    with pytest.raises(AttributeTypeError, match=text):
+        call(Program())

@@ -12,7 +12,6 @@ import opwright as ow
 from opwright.errors import KernelError
 from opwright.op import dtype_to_numpy
 from opwright_cuda.kernels import pooling
-from opwright_cuda.launch import LaunchPlan
 from opwright_kit.testing import Sample, run_kernel
 
 pytestmark = pytest.mark.cuda_kernels
@@ -28,20 +27,6 @@ class Launched(NamedTuple):
 
     arrays: Arrays
     names: list[str]
-
-
-@pytest.fixture
-def names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Give the list of kernels that are launched."""
-    listed: list[str] = []
-    launch = LaunchPlan.launch
-
-    def note(plan: LaunchPlan, source: Any, expression: str, *rest: Any) -> None:
-        listed.append(expression)
-        launch(plan, source, expression, *rest)
-
-    monkeypatch.setattr(LaunchPlan, "launch", note)
-    return listed
 
 
 def run(
@@ -117,7 +102,7 @@ def assert_small(names: list[str], n: int) -> None:
 @STRIPS
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_maxima_of_small_windows_are_those_of_numpy(
-    case: Case, enough: int, names: list[str], monkeypatch: pytest.MonkeyPatch
+    case: Case, enough: int, launched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pooling, "ENOUGH_THREADS", enough)
     given = {"x": case.images()}
@@ -127,7 +112,7 @@ def test_maxima_of_small_windows_are_those_of_numpy(
     given["out_grad"] = RNG.integers(-3, 4, right["out"].shape).astype(np.float64)
     right |= run("max_pool2d_grad", given, case.attrs(), "numpy")
     got |= run("max_pool2d_grad", case.narrow(given), case.attrs())
-    assert_small(names, 2)
+    assert_small(launched, 2)
     for slot, array in right.items():
         np.testing.assert_array_equal(got[slot].astype(array.dtype), array, err_msg=slot)
 
@@ -136,7 +121,7 @@ def test_maxima_of_small_windows_are_those_of_numpy(
 @pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_means_of_small_windows_are_those_of_numpy(
-    case: Case, counts: bool, enough: int, names: list[str], monkeypatch: pytest.MonkeyPatch
+    case: Case, counts: bool, enough: int, launched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pooling, "ENOUGH_THREADS", enough)
     attrs = {**case.attrs(), "count_include_pad": counts}
@@ -146,7 +131,7 @@ def test_means_of_small_windows_are_those_of_numpy(
     given["out_grad"] = RNG.integers(-3, 4, right["out"].shape).astype(np.float64)
     right |= run("avg_pool2d_grad", given, attrs, "numpy")
     got |= run("avg_pool2d_grad", case.narrow(given), attrs)
-    assert_small(names, 2)
+    assert_small(launched, 2)
     for slot, array in right.items():
         near = {"rtol": EPS[case.dtype], "atol": 8 * EPS[case.dtype], "err_msg": slot}
         np.testing.assert_allclose(got[slot].astype(np.float64), array, **near)
@@ -156,7 +141,7 @@ def test_means_of_small_windows_are_those_of_numpy(
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
 def test_nan_is_the_greatest_and_infinity_a_number(
-    data_format: str, dtype: str, enough: int, names: list[str], monkeypatch: pytest.MonkeyPatch
+    data_format: str, dtype: str, enough: int, launched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pooling, "ENOUGH_THREADS", enough)
     case = Case(dtype, data_format, (2, 8, 9, 8), (3, 3), (2, 2), (1, 1, 1, 1))
@@ -171,13 +156,13 @@ def test_nan_is_the_greatest_and_infinity_a_number(
         mean = run("avg_pool2d", {"x": x}, case.attrs(), "numpy")["out"]
     made = run("avg_pool2d", case.narrow({"x": x}), case.attrs())["out"]
     np.testing.assert_allclose(made.astype(np.float64), mean, EPS[dtype], 4 * EPS[dtype])
-    assert_small(names, 2)
+    assert_small(launched, 2)
 
 
 @pytest.mark.parametrize("op_type", ["max_pool2d", "max_pool2d_grad", "avg_pool2d_grad"])
 @pytest.mark.parametrize("case", CASES[:4], ids=str)
 def test_small_windows_have_the_bits_of_all_others(
-    case: Case, op_type: str, names: list[str], monkeypatch: pytest.MonkeyPatch
+    case: Case, op_type: str, launched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = {"x": RNG.standard_normal(case.images().shape)}
     forward = run(op_type.removesuffix("_grad"), given, case.attrs(), "numpy")
@@ -185,10 +170,10 @@ def test_small_windows_have_the_bits_of_all_others(
     given["out_grad"] = RNG.standard_normal(forward["out"].shape)
     narrow = case.narrow({slot: a for slot, a in given.items() if a is not None})
     small = run(op_type, narrow, case.attrs())
-    assert_small(names, 1)
+    assert_small(launched, 1)
     monkeypatch.setattr(pooling, "SMALL", 0)
     general = run(op_type, narrow, case.attrs())
-    assert "_small" not in names[1]
+    assert "_small" not in launched[1]
     for slot, array in general.items():
         if op_type == "avg_pool2d_grad":
             close = {"rtol": 2.0**-22 if case.dtype == "float32" else EPS[case.dtype]}

@@ -120,3 +120,17 @@ def test_names_must_be_a_mapping(weights):
     model, _ = make_model()
     with pytest.raises(AttributeTypeError, match="load_weights: names must be a mapping"):
         model.load_weights(weights[0], ["0.weight"])
+
+
+def test_the_batches_that_pytorch_counts_need_no_variable(tmp_path):
+    model = nn.Model()
+    model.batch_norm(model.input("x", [None, 2]))
+    values = np.arange(1, 3, dtype=np.float32)
+    names = {"w_param": "weight", "b_param": "bias"}
+    names |= {"mean": "running_mean", "variance": "running_var"}
+    arrays = {f"1.{name}": values for name in names.values()}
+    arrays |= {"1.num_batches_tracked": np.array(7)}
+    path = tmp_path / "norm.safetensors"
+    save_file(arrays, path)
+    model.load_weights(path, {f"batch_norm_0_{own}": f"1.{name}" for own, name in names.items()})
+    np.testing.assert_array_equal(model.scope.var("batch_norm_0_variance").numpy(), values)

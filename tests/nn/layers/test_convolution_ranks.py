@@ -132,6 +132,7 @@ def test_sizes_and_paddings_of_volumes_are_named(programs):
         (layers.rms_norm, [(8,)]),
         (lambda x: layers.rms_norm(x, begin_norm_axis=1), [(4, 9, 8)]),
         (lambda x: layers.rms_norm(x, scale=False), []),
+        (layers.lrn, []),
     ],
 )
 def test_normalizations_have_the_parameters_of_their_axes(programs, layer, shapes):

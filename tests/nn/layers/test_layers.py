@@ -194,12 +194,18 @@ def test_bad_field_of_param_attr_is_named(field, value, error):
         ("leaky_relu", {"alpha": 0.2}),
         ("elu", {"alpha": 0.5}),
         ("gelu", {"approximate": "tanh"}),
+        ("hard_sigmoid", {"alpha": 1 / 6}),
+        ("hard_swish", {}),
+        ("mish", {}),
+        ("relu6", {}),
+        ("selu", {}),
         ("silu", {}),
         ("softplus", {}),
         ("sigmoid", {}),
         ("tanh", {}),
         ("softmax", {"axis": 0}),
         ("log_softmax", {"axis": 0}),
+        ("lrn", {"size": 3, "bias": 2.0}),
     ],
 )
 def test_activation_layer_appends_its_operator(programs, layer, arguments):

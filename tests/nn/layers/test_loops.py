@@ -51,9 +51,97 @@ def test_while_loop_returns_the_carry(programs):
     assert block.ops[-1].attrs["max_steps"] == 4
 
 
+def run_scan(x, axis, reverse):
+    """Return the outputs of a scan that sums x up, and the gradient by x of a weighted sum."""
+    weights = np.arange(x.size, dtype="float64").reshape(x.shape)
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        given = layers.data("x", [None] * x.ndim, "float64")
+        like = layers.data("h", [None] * (x.ndim - 1), "float64")
+        last, sums = layers.scan(
+            lambda h, t: (h * t + t, h + t), like, given, axis=axis, reverse=reverse
+        )
+        loss = ow.ops.sum(sums * weights)
+        ((_, gradient),) = ow.append_backward(loss, [given])
+    call = ow.Network(main.global_block()).compile(["x", "h"], [last, sums, gradient])
+    return call(x=x, h=np.ones_like(x.take(0, axis)))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("axis", [1, 2, -1, -3])
+def test_a_scan_along_an_axis_is_one_along_axis_0_of_what_is_moved_there(axis, reverse):
+    x = np.random.default_rng(0).normal(size=(2, 3, 4))
+    last, sums, _ = run_scan(x, axis, reverse)
+    wanted_last, wanted_sums, _ = run_scan(np.moveaxis(x, axis, 0).copy(), 0, reverse)
+    np.testing.assert_array_equal(last, wanted_last)
+    np.testing.assert_array_equal(sums, np.moveaxis(wanted_sums, 0, axis))
+
+
+def test_the_gradient_of_a_scan_along_an_axis_agrees_with_differences():
+    x = np.random.default_rng(0).normal(size=(2, 3, 4))
+    weights = np.arange(x.size, dtype="float64").reshape(x.shape)
+    gradient = run_scan(x, 1, False)[2]
+    step = np.zeros_like(x)
+    step[1, 1, 2] = 1e-6
+    ends = [np.sum(run_scan(x + sign * step, 1, False)[1] * weights) for sign in (1, -1)]
+    np.testing.assert_allclose(gradient[1, 1, 2], (ends[0] - ends[1]) / 2e-6, rtol=1e-6)
+
+
+def test_several_outputs_of_a_scan_along_an_axis_have_it_there(programs):
+    x = layers.data("x", shape=[None, 64, 32])
+    h = layers.data("h", shape=[None, 32])
+    (_, c), (wide, narrow) = layers.scan(
+        lambda carry, step: ((carry[1], carry[0] + step), (step, ow.ops.sum(step, axis=1))),
+        init=(h, h),
+        xs=x,
+        axis=1,
+    )
+    assert (c.shape, wide.shape, narrow.shape) == ((-1, 32), (-1, 64, 32), (-1, 64))
+    assert (wide.name, narrow.name) == ("scan_0_out_0", "scan_0_out_1")
+
+
+def test_a_scan_along_an_axis_within_a_scan_appends_to_its_body(programs):
+    main, _ = programs
+    x = layers.data("x", shape=[5, 3, 2])
+    h = layers.data("h", shape=[3])
+
+    def outer(carry, t):
+        last, _ = layers.scan(lambda h, u: (h + u, None), carry, t, axis=1)
+        return last, None
+
+    last, _ = layers.scan(outer, h, x)
+    call = ow.Network(main.global_block()).compile(["x", "h"], [last])
+    value = np.random.default_rng(0).normal(size=(5, 3, 2)).astype("float32")
+    (got,) = call(x=value, h=np.zeros(3, "float32"))
+    np.testing.assert_allclose(got, value.sum(axis=(0, 2)), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("condition", "body"),
+    [
+        (lambda i, a: i < 10, lambda i, a: (i + 1, a * 0.5)),
+        (lambda carry: carry[0] < 10, lambda carry: (carry[0] + 1, carry[1] * 0.5)),
+        (lambda *carry: carry[0][0] < 10, lambda i, a: [i + 1, a * 0.5]),
+    ],
+)
+def test_the_functions_of_a_while_loop_take_the_carry_whole_or_one_by_one(condition, body):
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        i = layers.data("i", shape=[1], dtype="int64")
+        a = layers.data("a", shape=[2])
+        out = layers.while_loop(condition, body, (i, a))
+    call = ow.Network(main.global_block()).compile(["i", "a"], list(out))
+    count, halved = call(i=np.array([7]), a=np.array([8, 16], "float32"))
+    assert count == 10
+    np.testing.assert_array_equal(halved, [1, 2])
+
+
 @pytest.mark.parametrize(
     ("build", "error", "rule"),
     [
+        (
+            lambda x: layers.scan(lambda h, t: (h, None), x, x, axis=2),
+            AttributeValueError,
+            r"scan: axis must be one of the known axes of .*, got 2; 0 is the first",
+        ),
         (lambda x: layers.scan(3, x, x), AttributeTypeError, "scan: body must be a function"),
         (lambda x: layers.scan(lambda h, t: h, x, x), AttributeTypeError, r"\(carry, out\), got"),
         (lambda x: layers.scan(lambda h, t: (h, 3), x, x), AttributeTypeError, "the out of body"),

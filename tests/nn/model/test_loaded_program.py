@@ -66,3 +66,29 @@ def test_a_program_without_results_or_parameters_cannot_be_called(tmp_path):
         ow.load(tmp_path, ow.Scope())(img=X)
     with pytest.raises(ProgramError, match="must have its parameters.* load it by opwright.load"):
         ow.load_program(tmp_path)(img=X)
+
+
+def save_model(folder, seed):
+    model = nn.Model()
+    prob = model.fc_layer("img", 3, activation="softmax")
+    model.initialize_parameters(seed=seed, img=X)
+    ow.save(folder, model.program, model.scope, [prob])
+    return model.predict(prob, img=X)
+
+
+def test_programs_with_the_same_names_keep_their_own_parameters(tmp_path):
+    expected = [save_model(tmp_path / str(seed), seed) for seed in (1, 2)]
+    with ow.scope_guard(ow.Scope()) as scope:
+        loaded = [ow.load(tmp_path / str(seed)) for seed in (1, 2)]
+        for program, prob in zip(loaded, expected, strict=True):
+            np.testing.assert_array_equal(program(img=X)[0], prob)
+        np.testing.assert_array_equal(loaded[0](img=X)[0], expected[0])
+        last = ow.load(tmp_path / "2", ow.Scope())
+        assert scope.var("fc_0_w_param").numpy().tobytes() != b""  # the default scope has them, too
+    np.testing.assert_array_equal(last(img=X)[0], expected[1])
+
+
+def test_a_feed_without_a_name_is_answered_with_the_name(tmp_path):
+    save_model(tmp_path, 1)
+    with pytest.raises(FeedError, match=r"takes its feeds by name, .*; write loaded\(img=img\)$"):
+        ow.load(tmp_path, ow.Scope())(X)

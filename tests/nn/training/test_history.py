@@ -31,6 +31,11 @@ def test_columns_are_lists(history):
         history["los"]
 
 
+def test_a_loop_gives_its_rows(history):
+    assert [row["epoch"] for row in history] == [1, 2]
+    assert next(iter(history)) is history.records[0]
+
+
 def test_it_prints_a_table_and_a_line(history):
     lines = str(history).splitlines()
     assert lines[0].split() == history.columns

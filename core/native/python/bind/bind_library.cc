@@ -37,22 +37,42 @@ py::tuple Ops(const Library& self) {
   return ops;
 }
 
+const char* LibraryNameOf(const ow_kernel& kernel, const ow_plugin& plugin) {
+  return kernel.library == nullptr ? plugin.name : kernel.library;
+}
+
+py::tuple KernelRow(const ow_kernel& kernel, const ow_plugin& plugin) {
+  py::tuple dtypes(kernel.n_dtypes);
+  for (uint64_t d = 0; d < kernel.n_dtypes; ++d) dtypes[d] = DtypeToCode(kernel.dtypes[d]);
+  py::tuple may_reuse(kernel.n_may_reuse);
+  for (uint64_t r = 0; r < kernel.n_may_reuse; ++r) {
+    may_reuse[r] =
+        py::make_tuple(Text(kernel.may_reuse[r].output), Text(kernel.may_reuse[r].input));
+  }
+  return py::make_tuple(reinterpret_cast<uintptr_t>(&kernel), Text(kernel.op_type),
+                        Text(kernel.device), dtypes, Text(LibraryNameOf(kernel, plugin)),
+                        kernel.priority, kernel.flags, may_reuse);
+}
+
 py::tuple Kernels(const Library& self) {
   const ow_plugin& plugin = self.plugin();
   py::tuple kernels(plugin.n_kernels);
   for (uint64_t i = 0; i < plugin.n_kernels; ++i) {
+    kernels[i] = KernelRow(KernelAt(plugin, i), plugin);
+  }
+  return kernels;
+}
+
+py::list KernelsOf(const Library& self, const std::string& op_type, const std::string& device,
+                   const std::string& library) {
+  const ow_plugin& plugin = self.plugin();
+  py::list kernels;
+  for (uint64_t i = 0; i < plugin.n_kernels; ++i) {
     const ow_kernel& kernel = KernelAt(plugin, i);
-    py::tuple dtypes(kernel.n_dtypes);
-    for (uint64_t d = 0; d < kernel.n_dtypes; ++d) dtypes[d] = DtypeToCode(kernel.dtypes[d]);
-    py::tuple may_reuse(kernel.n_may_reuse);
-    for (uint64_t r = 0; r < kernel.n_may_reuse; ++r) {
-      may_reuse[r] =
-          py::make_tuple(Text(kernel.may_reuse[r].output), Text(kernel.may_reuse[r].input));
+    if (op_type == kernel.op_type && device == kernel.device &&
+        library == LibraryNameOf(kernel, plugin)) {
+      kernels.append(KernelRow(kernel, plugin));
     }
-    const char* library = kernel.library == nullptr ? plugin.name : kernel.library;
-    kernels[i] = py::make_tuple(reinterpret_cast<uintptr_t>(&kernel), Text(kernel.op_type),
-                                Text(kernel.device), dtypes, Text(library), kernel.priority,
-                                kernel.flags, may_reuse);
   }
   return kernels;
 }
@@ -135,6 +155,7 @@ void BindLibrary(py::module_& module) {
                              })
       .def_property_readonly("ops", &Ops)
       .def_property_readonly("kernels", &Kernels)
+      .def("kernels_of", &KernelsOf, py::arg("op_type"), py::arg("device"), py::arg("library"))
       .def_property_readonly("devices", &Devices)
       .def_property_readonly("dlpack_codes", &DlpackCodes)
       .def("open_device", &OpenDevice, py::arg("index"), py::arg("device_id") = 0,

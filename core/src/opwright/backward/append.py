@@ -8,6 +8,7 @@ from opwright.backward.emitting import append_zeros
 from opwright.backward.routing import Route, find_route
 from opwright.backward.versions import Key
 from opwright.backward.walking import Walk
+from opwright.describe.arguments import suggest_arguments
 from opwright.describe.dtypes import is_float
 from opwright.describe.journal import transaction
 from opwright.errors import GradientError
@@ -18,6 +19,7 @@ from opwright.vocabulary import GRAD_SUFFIX
 VariableOrName = Variable | str
 
 
+@suggest_arguments
 def append_backward(
     targets: Variable | Iterable[Variable],
     parameters: Iterable[VariableOrName] | None = None,

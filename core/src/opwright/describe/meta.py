@@ -266,6 +266,21 @@ def format_shape(shape: Iterable[int]) -> str:
     return "[" + ", ".join("?" if dim < 0 else str(dim) for dim in shape) + "]"
 
 
+def advise_shape(name: str, wanted: Sequence[int], got: Sequence[int]) -> str:
+    """Return what to write where an array has another shape than its variable.
+
+    A column of ones and the axis of a batch of one are what is forgotten most often.
+    """
+    wanted, got = tuple(wanted), tuple(got)
+    if len(got) + 1 == len(wanted) and wanted[-1] == 1 and shapes_match(got, wanted[:-1]):
+        return f"pass {name}.reshape({', '.join(map(str, (-1, *got[1:], 1)))})"
+    if len(got) == len(wanted) + 1 and got[-1] == 1 and shapes_match(got[:-1], wanted):
+        return f"pass {name}[..., 0]"
+    if len(got) + 1 == len(wanted) and wanted[0] < 0 and shapes_match(got, wanted[1:]):
+        return f"pass {name}[None], a batch of one"
+    return "pass arrays of the declared shape, or declare another"
+
+
 def dims_match(a: int, b: int) -> bool:
     """Tell whether two dimensions may be equal: where one is unknown, they may."""
     return a == b or a < 0 or b < 0

@@ -12,7 +12,7 @@ import numpy as np
 
 from opwright import _runtime
 from opwright.describe.dtypes import dtype_from_numpy
-from opwright.describe.meta import Meta, shapes_match
+from opwright.describe.meta import Meta, advise_shape, shapes_match
 from opwright.describe.names import hint
 from opwright.device.incoming import (
     borrow_host,
@@ -152,7 +152,8 @@ def check_meta(meta: Meta, spec: FeedSpec) -> None:
         )
     if spec.shape is not None and not shapes_match(meta.shape, spec.shape):
         raise FeedError(
-            f"{spec.label}: shape must be {shown_shape(spec.shape)}, got {shown_shape(meta.shape)}"
+            f"{spec.label}: shape must be {shown_shape(spec.shape)}, got "
+            f"{shown_shape(meta.shape)}; {advise_shape(spec.name, spec.shape, meta.shape)}"
         )
 
 

@@ -17,6 +17,7 @@ The runtime itself handles values that are ready, or that their library lends at
 from __future__ import annotations
 
 import reprlib
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -150,7 +151,8 @@ def read_to_copy(value: Any, device: _runtime.Device, who: str) -> NDArray[Any]:
 
 def plain_array(value: NDArray[Any], who: str) -> NDArray[Any]:
     """Return an array of a subclass as a plain ndarray; DtypeError for a masked one."""
-    if isinstance(value, np.ma.MaskedArray):
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)  # its import takes a while
+    if masked is not None and isinstance(value, masked):
         raise DtypeError(
             f"{who}: must be an array whose elements all count, got a masked array; "
             "pass its filled(0), or with another value in place of 0"

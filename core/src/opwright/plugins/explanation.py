@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from opwright.describe.arguments import suggest_arguments
 from opwright.describe.definition import OpDefinition
 from opwright.describe.dtypes import canonical_dtype
 from opwright.errors import OpwrightError
@@ -122,6 +123,7 @@ def _row(candidate: Candidate) -> tuple[str, ...]:
     )
 
 
+@suggest_arguments
 def explain(
     op_type: str,
     device: str = "cpu",

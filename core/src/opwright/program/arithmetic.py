@@ -17,6 +17,7 @@ from opwright.describe.current import current_function
 from opwright.describe.dtypes import is_float
 from opwright.errors import DtypeError, ProgramError
 from opwright.program.indexing import read_key
+from opwright.program.missing_attributes import describe_missing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -137,6 +138,12 @@ class Arithmetic:
 
     __array_ufunc__ = None
     """Makes NumPy leave ``array + variable`` to the Variable."""
+
+    if not TYPE_CHECKING:  # type checkers shall report an unknown name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise AttributeError with the function that does what is meant."""
+            raise AttributeError(describe_missing(type(self), name))
 
     __add__, __radd__ = _binary("+")
     __sub__, __rsub__ = _binary("-")

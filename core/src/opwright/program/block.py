@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from opwright.describe.arguments import suggest_arguments
 from opwright.describe.journal import transaction
 from opwright.describe.meta import Meta, format_shape
 from opwright.describe.names import hint
@@ -114,6 +115,7 @@ class Block:
         """Create a variable in the global block; the arguments are those of `create_var`."""
         return self.program.global_block().create_var(*args, **kwargs)
 
+    @suggest_arguments
     def create_parameter(
         self,
         name: str | None = None,

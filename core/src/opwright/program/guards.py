@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from opwright.describe.arguments import suggest_arguments
 from opwright.describe.journal import setting
 from opwright.program.program import Program
 
@@ -41,6 +42,7 @@ def is_program_guarded() -> bool:
     return _PROGRAMS.get() is not None
 
 
+@suggest_arguments
 def program_guard(
     main: Program, startup: Program | None = None
 ) -> AbstractContextManager[tuple[Program, Program]]:

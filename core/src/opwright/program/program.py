@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
+from opwright.describe.arguments import suggest_arguments
 from opwright.describe.journal import record, setting
 from opwright.describe.kit import load_tool
 from opwright.describe.names import UniqueNames
@@ -72,6 +73,7 @@ class Program:
         "blocks",
     )
 
+    @suggest_arguments
     def __init__(self, seed: int = 0) -> None:
         self._generation = 0
         self._names: set[str] = set()
@@ -220,6 +222,7 @@ class Program:
         """
         infer_block(self.global_block())
 
+    @suggest_arguments
     def clone(self, for_inference: bool = False) -> Program:
         """Return a copy of the program, which can be changed independently.
 
@@ -246,6 +249,7 @@ class Program:
         """Set the attribute ``training`` of all operators to false, as `clone` for inference."""
         stop_training(self)
 
+    @suggest_arguments
     def prune(self, targets: Variable | str | Iterable[Variable | str]) -> Program:
         """Return a new program with only what computes the targets.
 

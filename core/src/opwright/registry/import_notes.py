@@ -2,8 +2,10 @@
 
 ``os._exit``, a crash, or a kill while an import hangs leave no chance to report anything. So a note
 is written before a plugin's module is imported or its library opened, and removed after it. A note
-whose process is gone names what that process was importing. The next process warns; a module or
-library that ended two processes is skipped until its files change or the user asks to retry.
+whose process is gone names what that process was importing. The next process warns. What two
+processes were importing is tried in a fork of the third: both may have been killed for a reason of
+their own. Where it ends the fork as well, it is skipped until its files change or the user asks to
+retry.
 """
 
 from __future__ import annotations
@@ -13,17 +15,21 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from opwright.errors import PluginError
 from opwright.registry.package import Package
 
-MOST_ENDED: Final = 2
-"""The number of ended processes after which an import is skipped: one may have another cause."""
+MOST_ENDED: Final = 3
+"""The number of ended processes after which an import is skipped; the last one is a fork."""
+
+TRIAL_S: Final = 10.0
+"""The time that a fork has for an import, in seconds."""
 
 _PREFIX: Final = "importing-"
 _MOST_BYTES: Final = 4096
@@ -62,12 +68,25 @@ class ImportNotes:
     def noting(self, subject: str, package: Package) -> Iterator[None]:
         """Keep a note for the length of a block, which imports a module or opens a library.
 
-        Warns (RuntimeWarning) where one process has ended in the middle of this import. Raises
-        PluginError where `MOST_ENDED` have, so that it is not tried again.
+        Warns (RuntimeWarning) where one process has ended in the middle of this import. Where two
+        have, the block runs in a fork first. Raises PluginError where that ends, too, or has
+        before, so that it is not tried again.
         """
         about = (package, subject)
         ended = [item for item in self.find_ended() if (item.package, item.subject) == about]
-        _judge(ended)
+        trial = _fork() if len(ended) == MOST_ENDED - 1 else None
+        if trial == 0:
+            note = _Note.write(self._folder, subject, package)
+            try:
+                yield
+            finally:  # an import that raises does not end a process
+                if note is not None:
+                    note.remove()
+                os._exit(0)
+        if trial is None:
+            _judge(ended)
+        elif not _survives(trial):
+            _refuse(f"{describe_ended(ended)}, as did a fork of this one; it is left out", package)
         note = _Note.write(self._folder, subject, package)
         try:
             yield
@@ -105,6 +124,29 @@ def noted(
     Registries that are filled manually have no notes, and neither have children that are watched.
     """
     return contextlib.nullcontext() if notes is None else notes.noting(subject, package)
+
+
+def _fork() -> int:
+    """Return what `os.fork` does; beside other threads the fork may hang, and is killed then."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12, beside threads
+        return os.fork()
+
+
+def _survives(fork: int) -> bool:
+    """Tell whether a fork comes to its end in `TRIAL_S`; one that does not is killed."""
+    deadline = time.monotonic() + TRIAL_S
+    try:
+        while time.monotonic() < deadline:
+            pid, status = os.waitpid(fork, os.WNOHANG)
+            if pid:
+                return status == 0
+            time.sleep(0.005)
+        os.kill(fork, signal.SIGKILL)
+        os.waitpid(fork, 0)
+    except OSError:  # the process has children collected by other means
+        return False
+    return False
 
 
 def is_left_out(ended: list[EndedImport]) -> bool:
@@ -155,17 +197,21 @@ def _judge(ended: list[EndedImport]) -> None:
     """Warn of the first process that ended; raise from `MOST_ENDED` on."""
     if not ended:
         return
-    plugin = ended[0].package.plugin
+    package = ended[0].package
     if is_left_out(ended):
-        error = PluginError(describe_ended(ended))
-        error.advice = advise_retry(plugin)
-        raise error
+        _refuse(describe_ended(ended), package)
     warnings.warn(
-        f"plugin {plugin!r}: {describe_ended(ended)}; where that happens once more it is left out; "
-        "to see what it does: opwright doctor",
+        f"plugin {package.plugin!r}: {describe_ended(ended)}; where that happens once more it is "
+        "left out; to see what it does: opwright doctor",
         RuntimeWarning,
         stacklevel=2,
     )
+
+
+def _refuse(reason: str, package: Package) -> NoReturn:
+    error = PluginError(reason)
+    error.advice = advise_retry(package.plugin)
+    raise error
 
 
 class _Note:

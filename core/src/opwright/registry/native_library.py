@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from opwright import _runtime
@@ -99,11 +99,8 @@ class NativeLibrary:
         self.label = label
         self._ops = [NativeOp(*row) for row in library.ops]
         self._op_index = {op.type: index for index, op in enumerate(self._ops)}
+        # Those looked for so far: of the hundreds that a library has, a process uses a few.
         self._kernels: dict[tuple[str, str, str], list[NativeKernel]] = {}
-        for row in library.kernels:
-            kernel = NativeKernel(library, row)
-            key = (kernel.op_type, kernel.device, kernel.library_name)
-            self._kernels.setdefault(key, []).append(kernel)
 
     def load_definition(self, type: str, hidden: bool = False) -> OpDefinition:
         """Return the definition of one of the library's operators.
@@ -143,9 +140,8 @@ class NativeLibrary:
 
         PluginError where the library has none.
         """
-        siblings = self._kernels.get((key.op_type, key.device, key.library), ())
         for dtype in (key.dtype, ANY):
-            for kernel in siblings:
+            for kernel in self._siblings(key.op_type, key.device, key.library):
                 if dtype in kernel.dtypes:
                     return kernel
         known = list(self._kernel_texts(key.op_type))
@@ -160,16 +156,30 @@ class NativeLibrary:
                 f"{name}: no device of this name is in {self.label}{hint(name, names, 'devices')}"
             )
         helpers = {
-            op_type: kernels[0]
-            for (op_type, device, _), kernels in self._kernels.items()
+            op_type: self._siblings(op_type, device, library)[0]
+            for op_type, device, library in self._kernel_keys()
             if device == name
         }
         return NativeDevice(self._library, names.index(name), helpers)
 
+    def _siblings(self, op_type: str, device: str, library: str) -> Sequence[NativeKernel]:
+        """Return the kernels of one type, device and library name, in the order of the table."""
+        key = op_type, device, library
+        found = self._kernels.get(key)
+        if found is None:
+            rows = self._library.kernels_of(*key)
+            found = self._kernels.setdefault(key, [NativeKernel(self._library, r) for r in rows])
+        return found
+
+    def _kernel_keys(self) -> Iterable[tuple[str, str, str]]:
+        """Return type, device and library name of all kernels, each once, in the table's order."""
+        return dict.fromkeys((row[1], row[2], row[4]) for row in self._library.kernels)
+
     def _kernel_texts(self, op_type: str) -> Iterator[str]:
-        for (type, device, library), kernels in self._kernels.items():
+        for type, device, library in self._kernel_keys():
             if type == op_type:
-                dtypes = " | ".join(dtype for kernel in kernels for dtype in kernel.dtypes)
+                siblings = self._siblings(type, device, library)
+                dtypes = " | ".join(dtype for kernel in siblings for dtype in kernel.dtypes)
                 yield f"{type}[{device}, {dtypes}, {library}]"
 
 

@@ -55,7 +55,8 @@ def append_constant(block: Block, value: Any, dtype: str | None, who: str, besid
         raise ShapeError(
             f"{who}: an array beside a Variable becomes a constant of the program and must have at "
             f"most {MAX_ELEMENTS} elements, got {array.size} in shape {shape}; make it a parameter "
-            "(block.create_parameter) or feed it (block.create_var and compile(feed=...))"
+            "(block.create_parameter), or feed it (block.create_var and compile(feed=...)); a "
+            "function of opwright.grad takes it as an argument"
         )
     op = block.append_op(op_type, attrs=attrs)
     variable = block.var(op.output("out")[0])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from opwright.backward import append_backward
+from opwright.describe.arguments import suggest_arguments
 from opwright.describe.dtypes import dtype_from_numpy, is_float
 from opwright.device.incoming import is_array, read_host
 from opwright.device.outgoing import from_numpy_like
@@ -36,6 +37,7 @@ class _Trace(NamedTuple):
     feeds: list[str]
 
 
+@suggest_arguments
 def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """Return a function that computes ``f(*args)`` and its gradient at once.
 
@@ -55,6 +57,7 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[...,
     return _Differentiated(f, argnums)
 
 
+@suggest_arguments
 def grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """Return a function that computes the gradient of a function that calls operators.
 

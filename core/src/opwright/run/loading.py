@@ -12,7 +12,7 @@ from opwright.errors import ProgramError
 from opwright.program import default_scope
 from opwright.program.files import LoadedProgram
 from opwright.program.files import load as load_files
-from opwright.program.files.writing import feed_names
+from opwright.program.files.writing import feed_names, persistable_variables
 from opwright.run.network import Network
 
 
@@ -32,7 +32,9 @@ def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProg
         The folder; or one of those in its ``generations``; or any with ``program.pb`` and
         ``params.safetensors`` of one call of `save` in it.
     scope : Scope, optional
-        Where the persistable variables are set; by default the default scope.
+        Where the persistable variables are set, and are when the result is called. By default they
+        are set in the default scope, and the result has copies of its own: another program with the
+        same names may be loaded.
 
     Returns
     -------
@@ -49,8 +51,11 @@ def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProg
     OperatorNotFoundError
         If an operator is unknown; the message names the package to install.
     """
-    target = default_scope() if scope is None else scope
+    target = Scope() if scope is None else scope
     loaded = load_files(path, target)
+    if scope is None:
+        names = [variable.name for variable in persistable_variables(loaded.program)]
+        default_scope().set_all({name: target.var(name).numpy() for name in names})
     loaded.compute = _Inference(loaded, target)
     return loaded
 

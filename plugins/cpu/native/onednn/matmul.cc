@@ -12,20 +12,23 @@
 namespace opwright_cpu {
 namespace {
 
+bool HasAvx512() {
+  constexpr auto kAvx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  static const bool has_it =
+      (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kAvx512) == kAvx512;
+  return has_it;
+}
+
 // Sums so short that writing them is most of the work, to few columns or to rows that lie a power
 // of two apart: oneDNN's loops for processors without AVX-512 take 1.2 to 1.9 times as long as
 // ours.
-bool IsShortSumWithoutAvx512(const GemmSize& size) {
-  constexpr auto kAvx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
-  static const bool has_avx512 =
-      (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kAvx512) == kAvx512;
+bool IsShortSum(const GemmSize& size) {
   constexpr int64_t kShortSum = 64, kFewColumns = 16, kAliasedColumns = 256;
-  return !has_avx512 && size.k <= kShortSum &&
-         (size.n <= kFewColumns || size.n % kAliasedColumns == 0);
+  return size.k <= kShortSum && (size.n <= kFewColumns || size.n % kAliasedColumns == 0);
 }
 
 bool IsOwnProduct(const MatrixShape& shape) {
-  return IsOwn(shape) || IsShortSumWithoutAvx512(shape.size);
+  return IsOwn(shape) || (HasAvx512() ? IsTurned(shape) : IsShortSum(shape.size));
 }
 
 template <typename T>

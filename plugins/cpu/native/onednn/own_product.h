@@ -9,6 +9,7 @@
 #include "common/parallel.h"
 #include "onednn/gemm.h"
 #include "onednn/matrix_shape.h"
+#include "onednn/turned_product.h"
 
 namespace opwright_cpu {
 
@@ -41,13 +42,14 @@ class OwnProduct {
   template <typename T>
   void Make(const MatrixShape& shape, int32_t n_threads) {
     shape_ = shape;
+    is_turned_ = std::is_same_v<T, float> && IsTurned(shape) && HasPanels(shape);
     const GemmSize& size = shape.size;
     const int64_t most = std::max<int64_t>(1, shape.Multiplications() / kProductGrain);
     n_threads_ = static_cast<int32_t>(std::min<int64_t>(n_threads, most));
     by_rows_ = size.m >= size.n;
     const int64_t length = by_rows_ ? size.m : size.n;
     const bool splits = n_threads_ > 1 && shape.stack_size < 2 * n_threads_;
-    pieces_ = splits ? std::min<int64_t>(n_threads_, (length + kStep - 1) / kStep) : 1;
+    pieces_ = splits ? std::min<int64_t>(n_threads_, (length + Step() - 1) / Step()) : 1;
     thread_bytes_ = kGemmWorkspaceBytes<T>;
   }
 
@@ -63,7 +65,7 @@ class OwnProduct {
   }
 
  private:
-  static constexpr int64_t kStep = 32;  // whole tiles
+  int64_t Step() const { return is_turned_ ? 64 : 32; }  // whole panels, whole tiles
 
   template <typename T>
   void RunPiece(int64_t unit, const T* x, const T* y, T* out, void* workspace) const {
@@ -75,7 +77,7 @@ class OwnProduct {
     MatrixView<const T> b{y + at.y, shape_.y_strides[0], shape_.y_strides[1]};
     MatrixView<T> c{out + index * size.m * size.n, size.n, 1};
     int64_t& length = by_rows_ ? size.m : size.n;
-    const Part part = PartOf(length, kStep, piece, static_cast<int32_t>(pieces_));
+    const Part part = PartOf(length, Step(), piece, static_cast<int32_t>(pieces_));
     length = part.end - part.begin;
     if (by_rows_) {
       a = a.At(part.begin, 0);
@@ -84,7 +86,11 @@ class OwnProduct {
       b = b.At(0, part.begin);
       c = c.At(0, part.begin);
     }
-    if (length > 0) Gemm<T>(size, a, b, c, workspace);
+    if (length <= 0) return;
+    if constexpr (std::is_same_v<T, float>) {
+      if (is_turned_) return MultiplyTurned(size, a, b, c);
+    }
+    Gemm<T>(size, a, b, c, workspace);
   }
 
   MatrixShape shape_;
@@ -92,6 +98,7 @@ class OwnProduct {
   int64_t pieces_ = 1;
   int32_t n_threads_ = 1;
   bool by_rows_ = true;
+  bool is_turned_ = false;
 };
 
 }  // namespace opwright_cpu

@@ -35,6 +35,12 @@ struct RecurrentAttrs {
   OPWRIGHT_ATTRIBUTES(bidirectional, batch_first, activation);
 };
 
+struct LstmTrainAttrs {
+  bool batch_first;
+  int64_t part_steps;
+  OPWRIGHT_ATTRIBUTES(batch_first, part_steps);
+};
+
 struct RotaryAttrs {
   bool interleaved;
   OPWRIGHT_ATTRIBUTES(interleaved);

@@ -75,23 +75,12 @@ struct RecurrentKernel {
 
   void RunLayer(const opwright::RunContext& ctx, int64_t layer, const T* source,
                 const Buffers& buffers, const std::vector<int64_t>& lengths) const {
-    const int64_t inputs = s_.InputsOf(layer), gates = s_.gates(), width = s_.width();
     for (int64_t d = 0; d < s_.directions; ++d) {
       const auto i = static_cast<uint32_t>(layer * s_.directions + d);
-      T* sums = At(ctx, kGates, i, s_.rows() * width);
-      const T* weight = ctx.input(1, i).template data<T>();
-      ParallelGemm<T>(gemm_,
-                      {s_.rows(), gates, inputs, source, inputs, 1, weight, 1, inputs, sums, width,
-                       T(1), T(0), nullptr},
-                      ctx.n_threads());
-      if (ctx.has_input(3)) {
-        AddBias(ctx.input(3, i).template data<T>(), s_.rows(), gates, width, sums);
-      }
-      if (ctx.has_input(4) && s_.kind != Recurrent::kGru) {
-        AddBias(ctx.input(4, i).template data<T>(), s_.rows(), gates, width, sums);
-      }
+      T* sums = At(ctx, kGates, i, s_.rows() * s_.width());
+      WriteSums<T>(s_, gemm_, ctx, i, {source, s_.InputsOf(layer)}, sums);
       PackForward(s_.kind, ctx.input(2, i).template data<T>(), s_.size,
-                  buffers.weights + d * gates * s_.size);
+                  buffers.weights + d * s_.gates() * s_.size);
     }
     ForRowsOfDirections(s_, ctx.n_threads(), [&](int64_t d, int64_t begin, int64_t end) {
       RunRows(ctx, layer * s_.directions + d, d, begin, end, buffers, lengths);

@@ -92,6 +92,31 @@ void ParallelGemm(GemmFn<T> gemm, const GemmCall<T>& call, int32_t n_threads) {
               });
 }
 
+// Rows of all steps that a layer reads.
+template <typename T>
+struct LayerSource {
+  const T* data;
+  int64_t inputs;
+};
+
+// What the source gives to the sums of all steps, of number `i` in the lists of parameters, with
+// the biases that nothing else than the sum depends on. Slots 1 to 4 are the parameters.
+template <typename T>
+void WriteSums(const RecurrentShape& s, GemmFn<T> gemm, const opwright::RunContext& ctx, uint32_t i,
+               const LayerSource<T>& source, T* sums) {
+  const T* weight = ctx.input(1, i).template data<T>();
+  ParallelGemm<T>(gemm,
+                  {s.rows(), s.gates(), source.inputs, source.data, source.inputs, 1, weight, 1,
+                   source.inputs, sums, s.width(), T(1), T(0), nullptr},
+                  ctx.n_threads());
+  if (ctx.has_input(3)) {
+    AddBias(ctx.input(3, i).template data<T>(), s.rows(), s.gates(), s.width(), sums);
+  }
+  if (ctx.has_input(4) && s.kind != Recurrent::kGru) {
+    AddBias(ctx.input(4, i).template data<T>(), s.rows(), s.gates(), s.width(), sums);
+  }
+}
+
 // Copies [a, b, width] to [b, a, width].
 template <typename T>
 void SwapAxes(const T* from, int64_t a, int64_t b, int64_t width, T* to) {

@@ -32,9 +32,10 @@ struct CellGradKernel : CellOfLayer<T, kHasCell> {
     Base::ForRows(ctx.n_threads(),
                   [&](int64_t begin, int64_t end) { RunRows(ctx, begin, end - begin, at); });
     const T* x = In(ctx, 0);
-    const WeightGrads<T> grads{s_,    gemm_,         ctx,        Base::kWeights, 0,
-                               false, {0, s_.steps}, In(ctx, 1), nullptr,        at.parts};
-    grads.Write(x, s_.inputs);
+    const WeightGrads<T> grads{s_,         gemm_,   ctx, Base::kWeights, 0, false, {0, s_.steps},
+                               In(ctx, 1), nullptr, 0,   at.parts};
+    grads.WriteSource(x, s_.inputs);
+    grads.WriteState();
     return opwright::Status::Ok();
   }
 

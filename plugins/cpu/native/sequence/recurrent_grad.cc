@@ -106,8 +106,10 @@ struct RecurrentGradKernel {
                                    steps,
                                    In(ctx, 5, i, s_.n * s_.size),
                                    In(ctx, kStates, i, s_.rows() * s_.size),
+                                   0,
                                    PartsOf(at, reverse ? 1 : 0)};
-        grads.Write(source + before, inputs);
+        grads.WriteSource(source + before, inputs);
+        grads.WriteState();
       }
       for (int64_t d = 0; to != nullptr && d < s_.directions; ++d) {
         AddSourceGrad(ctx, layer, d, (steps.end - steps.begin) * s_.n, at, to + before);

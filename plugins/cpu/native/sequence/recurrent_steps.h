@@ -34,9 +34,17 @@ struct StepRows {
 template <typename T>
 void RunStep(Recurrent kind, const StepRows<T>& at);
 
+// Of an LSTM, from the gates that RunStep has left: the cells once more, to the same bits.
+template <typename T>
+void RunCellsAgain(const StepRows<T>& at);
+
+// And the states, from gates and cells; zeros where a sequence has ended.
+template <typename T>
+void RunStatesAgain(const StepRows<T>& at);
+
 // What goes back through one step. `state_grad` and `cell_grad` are read and overwritten: the
 // gradients of what the step gave become those of what it read, without what goes through the
-// products. `parts` gets the gradients of the sums, in rows like `gates`.
+// products. `parts` gets the gradients of the sums, in rows like `gates`, and may be these.
 template <typename T>
 struct StepBack {
   StepRows<T> at;
@@ -45,6 +53,7 @@ struct StepBack {
   T* state_grad;
   T* cell_grad;
   T* parts;
+  T* states;  // of an LSTM: gets what RunStatesAgain gives; NULL: not wanted
 };
 
 template <typename T>

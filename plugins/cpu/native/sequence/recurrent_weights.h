@@ -11,9 +11,9 @@
 namespace opwright_cpu {
 
 // Of one direction of one layer, number `index` in the lists of parameters, which begin with
-// weight_ih in `slot`: `h0` is the state before all steps or NULL, `states` what all steps gave,
-// and `parts` the gradients of the sums of some steps. The last of these steps come first; what
-// earlier ones give is added. In reverse they are all of them.
+// weight_ih in `slot`: `h0` is the state before all steps or NULL, `states` what the steps from
+// `first_state` on gave, which may be the one before `steps`, and `parts` the gradients of the sums
+// of `steps`. The last steps come first; what earlier ones give is added. In reverse they are all.
 template <typename T>
 struct WeightGrads {
   const RecurrentShape& s;
@@ -25,15 +25,20 @@ struct WeightGrads {
   Part steps;
   const T* h0;
   const T* states;
+  int64_t first_state;
   const T* parts;
 
-  // Writes those that are wanted; `source` is what the layer read in these steps.
-  void Write(const T* source, int64_t inputs) const {
+  // Writes that of weight_ih if it is wanted; `source` is what the layer read in these steps.
+  void WriteSource(const T* source, int64_t inputs) const {
+    if (T* grad = Out(0)) Multiply(parts, s.gates(), rows(), source, inputs, kept(), grad);
+  }
+
+  // Writes the others that are wanted.
+  void WriteState() const {
     const int64_t size = s.size, gates = s.gates();
     const bool is_gru = s.kind == Recurrent::kGru;
     // A GRU's part of n goes back to the state by itself.
     const int64_t shared = is_gru ? 2 * size : gates;
-    if (T* grad = Out(0)) Multiply(parts, gates, rows(), source, inputs, kept(), grad);
     if (T* grad = Out(1)) {
       WriteStateGrad(parts, shared, grad);
       if (is_gru) WriteStateGrad(parts + 3 * size, size, grad + shared * size);
@@ -74,7 +79,7 @@ struct WeightGrads {
     const int64_t begin = std::min(std::max<int64_t>(steps.begin, 1), steps.end);
     const int64_t count = steps.end - begin;
     const T* behind = part + (reverse ? 0 : (begin - steps.begin) * row);
-    const T* before = states + (reverse ? begin : begin - 1) * each;
+    const T* before = states + ((reverse ? begin : begin - 1) - first_state) * each;
     Multiply(behind, columns, count * s.n, count > 0 ? before : states, s.size, kept(), grad);
     if (steps.begin > 0 || steps.end == 0 || h0 == nullptr) return;
     const T* first = part + (reverse ? (steps.end - 1) * row : 0);

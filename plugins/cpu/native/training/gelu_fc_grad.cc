@@ -20,15 +20,17 @@ template <typename T>
 struct GeluFcGradKernel {
   static_assert(std::is_same_v<T, float>, "panels are of float");
 
-  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+  static void Configure(opwright::KernelOptions& options) {
+    options.library = "native";
+    options.may_reuse = {{"x_grad", "x"}};
+  }
 
   Status Prepare(opwright::PrepareContext& ctx, const GeluFcAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(layer_.Describe(ctx.input(1), ctx.input(2), attrs));
     if (layer_.m < kFewest)
       return Status::Refused("is for at least ", kFewest, " rows, got ", layer_.m);
     threads_ = ThreadsFor(layer_.m, layer_.n, layer_.k, ctx.n_threads());
-    ctx.SetWorkspace(static_cast<uint64_t>(threads_ * kColumns * (layer_.n + kRows)) *
-                     sizeof(float));
+    ctx.SetWorkspace(static_cast<uint64_t>(threads_ * PerThread()) * sizeof(float));
     ctx.SetEstimate(2 * EstimateProduct(layer_.m, layer_.n, layer_.k, sizeof(float), threads_) +
                     static_cast<uint64_t>(layer_.m * layer_.k / threads_));
     return Status::Ok();
@@ -37,7 +39,7 @@ struct GeluFcGradKernel {
   Status Run(const opwright::RunContext& ctx, const GeluFcAttrs&) const {
     Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
       const Part part = OwnedRows(layer_.k, thread, n_threads);
-      float* memory = ctx.workspace<float>() + thread * kColumns * (layer_.n + kRows);
+      float* memory = ctx.workspace<float>() + thread * PerThread();
       for (int64_t column = part.begin; column < part.end; column += kColumns) {
         RunColumns(ctx, column, std::min(kColumns, part.end - column), memory);
       }
@@ -51,10 +53,13 @@ struct GeluFcGradKernel {
   static constexpr int64_t kRows = 252;
   static constexpr int64_t kFewest = 48;  // for which the weight is worth being transposed
 
+  int64_t PerThread() const { return kColumns * (layer_.n + 2 * kRows); }
+
   void RunColumns(const opwright::RunContext& ctx, int64_t column, int64_t width,
                   float* memory) const {
     float* transposed = memory;
     float* activated = memory + kColumns * layer_.n;
+    float* products = activated + kColumns * kRows;  // x_grad may lie in the place of x
     Transpose(ctx.input(1).data<float>() + column * layer_.n, width, transposed);
     float* sums = ctx.has_output(2) ? ctx.output(2).data<float>() + column : nullptr;
     if (sums != nullptr) std::fill_n(sums, width, 0.0f);
@@ -62,12 +67,11 @@ struct GeluFcGradKernel {
     for (int64_t row = 0; row < layer_.m; row += kRows) {
       const int64_t rows = std::min(kRows, layer_.m - row);
       const float* grad = ctx.input(2).data<float>() + row * layer_.n;
-      float* x_grad = ctx.output(0).data<float>() + row * layer_.k + column;
-      Multiply({rows, width, layer_.n, grad, layer_.n, 1, transposed, width, 1, x_grad, layer_.k,
+      Multiply({rows, width, layer_.n, grad, layer_.n, 1, transposed, width, 1, products, width,
                 1.0f, 0.0f, nullptr});
-      ActivateAndDeriveRows(
-          {ctx.input(0).data<float>() + row * layer_.k + column, layer_.k, rows, width, activated},
-          layer_.tanh, x_grad, sums);
+      const int64_t first = row * layer_.k + column;
+      ActivateAndDeriveRows({ctx.input(0).data<float>() + first, layer_.k, rows, width, activated},
+                            layer_.tanh, {products, ctx.output(0).data<float>() + first, sums});
       Multiply({width, layer_.n, rows, activated, 1, width, grad, layer_.n, 1, weight_grad,
                 layer_.n, 1.0f, row == 0 ? 0.0f : 1.0f, nullptr});
     }

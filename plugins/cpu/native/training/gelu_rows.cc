@@ -42,18 +42,19 @@ OPWRIGHT_CPU_CLONES void Activate(const GeluBlock& block) {
 
 // The power that both need is computed once.
 template <bool kTanh>
-OPWRIGHT_CPU_CLONES void ActivateAndDerive(const GeluBlock& block, float* grad) {
+OPWRIGHT_CPU_CLONES void ActivateAndDerive(const GeluBlock& block, const GeluBack& back) {
   for (int64_t i = 0; i < block.rows; ++i) {
     const float* x = block.x + i * block.x_stride;
+    const float* grad = back.grad + i * block.n;
     float* activated = block.activated + i * block.n;
-    float* row = grad + i * block.x_stride;
-    FetchRow(x + kAhead * block.x_stride, block.n);
-    FetchRowToWrite(row + block.rows * block.x_stride, block.n);
+    float* x_grad = back.x_grad + i * block.x_stride;
+    FetchRowToWrite(x_grad + kAhead * block.x_stride, block.n);
+    if (x != x_grad) FetchRow(x + kAhead * block.x_stride, block.n);
 #pragma omp simd
     for (int64_t j = 0; j < block.n; ++j) {
-      const float value = x[j], before = row[j];
+      const float value = x[j], before = grad[j];
       activated[j] = GeluOf<kTanh>(value);
-      row[j] = GeluGradOf<kTanh>(value, before);
+      x_grad[j] = GeluGradOf<kTanh>(value, before);
     }
   }
 }
@@ -76,13 +77,15 @@ void ActivateRows(const GeluBlock& block, bool tanh) {
   }
 }
 
-void ActivateAndDeriveRows(const GeluBlock& block, bool tanh, float* grad, float* sums) {
+void ActivateAndDeriveRows(const GeluBlock& block, bool tanh, const GeluBack& back) {
   if (tanh) {
-    ActivateAndDerive<true>(block, grad);
+    ActivateAndDerive<true>(block, back);
   } else {
-    ActivateAndDerive<false>(block, grad);
+    ActivateAndDerive<false>(block, back);
   }
-  if (sums != nullptr) AddRows(grad, block.x_stride, block.rows, block.n, sums);
+  if (back.sums != nullptr) {
+    AddRows(back.x_grad, block.x_stride, block.rows, block.n, back.sums);
+  }
 }
 
 }  // namespace opwright_cpu

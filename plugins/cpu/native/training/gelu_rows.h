@@ -19,9 +19,16 @@ struct GeluBlock {
 // activated = gelu(x), its tanh approximation where `tanh` says so.
 void ActivateRows(const GeluBlock& block, bool tanh);
 
-// The same, and grad *= the derivative of gelu at x, of rows that lie x_stride apart, too. `sums`,
-// if it is not NULL, gets the sums of the columns of grad added.
-void ActivateAndDeriveRows(const GeluBlock& block, bool tanh, float* grad, float* sums);
+// What goes back through gelu: `grad` of what it returned, whose rows follow each other; `x_grad`,
+// whose rows lie x_stride apart and which may be x; `sums` of the columns of x_grad, or NULL.
+struct GeluBack {
+  const float* grad;
+  float* x_grad;
+  float* sums;
+};
+
+// The same, and x_grad = grad * the derivative of gelu at x; its columns are added to the sums.
+void ActivateAndDeriveRows(const GeluBlock& block, bool tanh, const GeluBack& back);
 
 }  // namespace opwright_cpu
 

@@ -15,6 +15,7 @@ PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("training", "fc_input_grad fc_sgd"),
     ("gelu_fc", "gelu_fc gelu_fc_grad"),
     ("packed_attention", "packed_attention packed_attention_grad"),
+    ("lstm_train", "lstm_train lstm_train_grad"),
     ("convolution", "conv2d_fused fold_batch_norm"),
 )
 """Module below ``plan_ops`` and the types, without ``cpu.``, that it defines in upper case."""
@@ -25,6 +26,7 @@ PASSES: tuple[tuple[str, str], ...] = (
     ("fuse", "fuse_gelu_fc"),
     ("fuse", "fuse_packed_attention"),
     ("fuse", "fuse_conv"),
+    ("fuse", "train_lstm"),
     ("memory", "recompute"),
 )
 """Phase and name of each pass, in the order in which they run; ``fuse_x`` lies in ``passes.x``."""

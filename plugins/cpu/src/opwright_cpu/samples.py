@@ -118,6 +118,45 @@ def packed_attention_grad(draw: Draw) -> Drawn:
     return {**inputs, **{name: array.astype(dtype) for name, array in made.items()}}, attrs
 
 
+def _lstm(draw: Draw, **attrs: Any) -> tuple[dict[str, Any], tuple[int, ...], tuple[int, ...]]:
+    """Weights and perhaps lengths; the shapes of a state of each layer, and of the output."""
+    steps, n, size = draw.other_length(), draw.other_length(), draw.choice([1, 3, 16])
+    inputs, layers = draw.other_length(), draw.choice([1, 2, 3])
+    leading = (n, steps) if attrs["batch_first"] else (steps, n)
+    made: dict[str, Any] = {"x": draw.floats((*leading, inputs))}
+    made["weight_ih"] = tuple(draw.floats((4 * size, size if i else inputs)) for i in range(layers))
+    made["weight_hh"] = tuple(draw.floats((4 * size, size)) for _ in range(layers))
+    if draw.choice([True, False]):
+        made["lengths"] = np.arange(n, dtype="int64") % (steps + 1)
+    return made, (layers, n, size), (*leading, size)
+
+
+def lstm_train(draw: Draw) -> Drawn:
+    """Layers with biases or without, that begin anywhere."""
+    made, state, _ = _lstm(draw, **draw.attrs)
+    for slot in ("bias_ih", "bias_hh"):
+        if draw.choice([True, False]):
+            made[slot] = tuple(draw.floats((4 * state[2],)) for _ in range(state[0]))
+    for slot in ("h0", "c0"):
+        if draw.choice([True, False]):
+            made[slot] = draw.floats(state)
+    return made, draw.attrs
+
+
+def lstm_train_grad(draw: Draw) -> Drawn:
+    """Gates between 0 and 1, any cells, and gradients of some outputs."""
+    made, state, out = _lstm(draw, **draw.attrs)
+    layers, n, size = state
+    steps = out[1] if draw.attrs["batch_first"] else out[0]
+    parts = -(-steps // draw.attrs["part_steps"])
+    made["gates"] = draw.floats((layers, steps, n, 4 * size), 0.1, 0.9)
+    made["marks"] = draw.floats((layers, parts, n, size))
+    for slot, shape in (("h0", state), ("out_grad", out), ("h_n_grad", state), ("c_n_grad", state)):
+        if draw.choice([True, False]):
+            made[slot] = draw.floats(shape)
+    return made, draw.attrs
+
+
 def proposed(draw: Draw) -> Drawn:
     """The shapes that the slots' comments write are those that the operator takes."""
     inputs = draw.propose()
@@ -131,6 +170,8 @@ SAMPLES = {
     "cpu.fold_batch_norm": fold_batch_norm,
     "cpu.gelu_fc": gelu_fc,
     "cpu.gelu_fc_grad": gelu_fc_grad,
+    "cpu.lstm_train": lstm_train,
+    "cpu.lstm_train_grad": lstm_train_grad,
     "cpu.packed_attention": packed_attention,
     "cpu.packed_attention_grad": packed_attention_grad,
 }

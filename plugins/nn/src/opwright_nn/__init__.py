@@ -24,6 +24,7 @@ from opwright_nn import (
 from opwright_nn._version import __version__
 from opwright_nn.datasets.batches import batches
 from opwright_nn.datasets.loading import load_batches
+from opwright_nn.foreign_names import NAMES, answering
 from opwright_nn.inspection import LayerSummary, NonFinite, Summary, find_nan, plot, summary
 from opwright_nn.model import Model, inference_program
 from opwright_nn.optimizer import get_sparse_rows, optimize
@@ -37,6 +38,8 @@ from opwright_nn.training import (
     EarlyStopping,
     GradientNorms,
     History,
+    NanWatch,
+    NonFiniteError,
     Plateau,
     TensorBoard,
     Training,
@@ -53,7 +56,9 @@ __all__ = [
     "LayerSummary",
     "MixedPrecision",
     "Model",
+    "NanWatch",
     "NonFinite",
+    "NonFiniteError",
     "ParamAttr",
     "Plateau",
     "Schedule",
@@ -85,9 +90,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # type checkers shall report an unknown name
-
-    def __getattr__(name: str) -> object:
-        """Raise AttributeError with the name that is meant, also for names of other frameworks."""
-        from opwright_nn.foreign_names import NAMES, describe_missing
-
-        raise AttributeError(describe_missing(__name__, name, NAMES.get(name.lower()), __all__))
+    __getattr__ = answering(__name__, __all__, NAMES, has_operators=True)

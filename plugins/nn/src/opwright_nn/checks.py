@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NoReturn
 
 import numpy as np
@@ -196,7 +196,22 @@ def check_instance(
         return
     article = "an" if cls.__name__[0] in "AEIOUaeiou" else "a"
     rule = f"{article} {cls.__name__}{'' if required else ' or None'}"
-    _raise_type(who, name, rule, value, f"create {article} {cls.__name__} first")
+    kinds = sorted(_list_kinds(cls))
+    fix = f"create {article} {cls.__name__} first"
+    if 0 < len(kinds) <= 12:
+        fix = f"create one of {', '.join(kinds)}"
+    if isinstance(value, type) and issubclass(value, cls):
+        fix = f"call it: {value.__name__}()"
+    _raise_type(who, name, rule, value, fix)
+
+
+def _list_kinds(cls: type) -> Iterator[str]:
+    """Yield the names of the public classes below a class."""
+    kinds: list[type] = cls.__subclasses__()
+    for kind in kinds:
+        if kind.__name__[0] != "_":
+            yield kind.__name__
+        yield from _list_kinds(kind)
 
 
 def check_callable(who: str, name: str, value: object) -> Callable[..., object]:

@@ -5,14 +5,16 @@ No name here can be used; they only make the error for one of them say what to w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NoReturn
 
+import opwright as ow
 from opwright.plugin import find_nearest
 
 _FOLDER_OF_PARAMETERS: Final = "model.save(folder), and model.load_parameter(folder) to load it"
 
 METHODS: Final[Mapping[str, str]] = {
+    "binary_cross_entropy": "model.sigmoid_cross_entropy_with_logits(scores, 'label')",
     "compile": "model.minimize(loss, nn.optimizer.Adam(1e-3))",
     "cuda": "nn.Model(device='cuda')",
     "dense": "model.fc_layer(x, 64)",
@@ -21,6 +23,8 @@ METHODS: Final[Mapping[str, str]] = {
     "fc": "model.fc_layer(x, 64)",
     "fit": "nn.train(model, (x, y), epochs=10)",
     "forward": "model.predict(scores, x=x)",
+    "global_avg_pool2d": "model.flatten(model.adaptive_avg_pool2d(x, 1))",
+    "global_max_pool2d": "model.flatten(model.adaptive_max_pool2d(x, 1))",
     "get_weights": "model.parameters, and model.scope for their values",
     "layers": "nn.summary(model).layers",
     "linear": "model.fc_layer(x, 64)",
@@ -79,8 +83,121 @@ NAMES: Final[Mapping[str, str]] = {
     "relu": "model.relu(x)",
     "sequential": "nn.Model()",
     "sgd": "nn.optimizer.SGD(0.1)",
+    "terminateonnan": "nn.NanWatch()",
 }
 """Name in the package, in lower case, to what to write."""
+
+
+LAYERS: Final[Mapping[str, str]] = {
+    name: answer.replace("model.fc_layer", "layers.fc").replace("model.", "layers.")
+    for name, answer in {
+        **NAMES,
+        "binary_cross_entropy": METHODS["binary_cross_entropy"],
+        "global_avg_pool2d": METHODS["global_avg_pool2d"],
+        "global_max_pool2d": METHODS["global_max_pool2d"],
+    }.items()
+    if answer.startswith("model.") and name not in ("input", "plot_model")
+} | {"input": "layers.data('x', [None, 8])"}
+"""Name in `opwright_nn.layers`, in lower case, to what to write."""
+
+CLIPS: Final[Mapping[str, str]] = {
+    "clip_grad_norm_": "nn.clip.ClipByGlobalNorm(1.0)",
+    "clip_grad_value_": "nn.clip.ClipByValue(1.0)",
+    "global_clipnorm": "nn.clip.ClipByGlobalNorm(1.0)",
+}
+"""Name in `opwright_nn.clip` to what to write."""
+
+DATASETS: Final[Mapping[str, str]] = {
+    "cifar10": "nn.datasets.cifar.read(paths, 'cifar10')",
+    "dataloader": "nn.batches((x, y), 64), or nn.load_batches for files",
+    "fashion_mnist": "nn.datasets.idx.read(path)",
+    "imagefolder": "nn.datasets.image_folder.read(folder, size)",
+    "imdb": "nn.datasets.sentences.opinions(1000)",
+    "load_digits": "nn.datasets.digits.load()",
+    "mnist": "nn.datasets.digits.load(), or nn.datasets.idx.read(path)",
+    "tensordataset": "nn.batches((x, y), 64)",
+}
+"""Name in `opwright_nn.datasets`, in lower case, to what to write."""
+
+INITIALIZERS: Final[Mapping[str, str]] = {
+    "glorotnormal": "nn.initializer.Xavier(uniform=False)",
+    "glorotuniform": "nn.initializer.Xavier()",
+    "henormal": "nn.initializer.Kaiming(uniform=False)",
+    "heuniform": "nn.initializer.Kaiming()",
+    "kaiming_normal_": "nn.initializer.Kaiming(uniform=False)",
+    "kaiming_uniform_": "nn.initializer.Kaiming()",
+    "ones": "nn.initializer.Constant(1.0)",
+    "randomnormal": "nn.initializer.Normal()",
+    "randomuniform": "nn.initializer.Uniform()",
+    "xavier_normal_": "nn.initializer.Xavier(uniform=False)",
+    "xavier_uniform_": "nn.initializer.Xavier()",
+    "zeros": "nn.initializer.Constant(0.0)",
+}
+"""Name in `opwright_nn.initializer`, in lower case, to what to write."""
+
+METRICS: Final[Mapping[str, str]] = {
+    "binaryaccuracy": "nn.metrics.Accuracy(scores, 'label')",
+    "categoricalaccuracy": "nn.metrics.Accuracy(scores, 'label')",
+    "f1": "nn.metrics.Precision and nn.metrics.Recall",
+    "f1score": "nn.metrics.Precision and nn.metrics.Recall",
+    "mae": "nn.metrics.Mean(model.l1(out, 'y'))",
+    "meansquarederror": "nn.metrics.Mean(model.mse(out, 'y'))",
+    "mse": "nn.metrics.Mean(model.mse(out, 'y'))",
+    "sparsecategoricalaccuracy": "nn.metrics.Accuracy(scores, 'label')",
+    "topkcategoricalaccuracy": "nn.metrics.Accuracy(scores, 'label', k=5)",
+}
+"""Name in `opwright_nn.metrics`, in lower case, to what to write."""
+
+SCHEDULES: Final[Mapping[str, str]] = {
+    "cosineannealinglr": "nn.schedule.cosine(1e-3, steps=1000)",
+    "cosinedecay": "nn.schedule.cosine(1e-3, steps=1000)",
+    "exponential": "nn.Schedule(lambda t: 0.1 * 0.99**t)",
+    "exponentialdecay": "nn.Schedule(lambda t: 0.1 * 0.99**t)",
+    "exponentiallr": "nn.Schedule(lambda t: 0.1 * 0.99**t)",
+    "lambdalr": "nn.Schedule(lambda t: 0.1 / (1 + 0.01 * t))",
+    "onecyclelr": "nn.schedule.one_cycle(0.1, steps=1000)",
+    "plateau": "nn.Plateau()",
+    "reducelronplateau": "nn.Plateau()",
+    "steplr": "nn.schedule.step(0.1, size=1000, gamma=0.1)",
+}
+"""Name in `opwright_nn.schedule`, in lower case, to what to write."""
+
+
+def answering(
+    module: str,
+    known: Sequence[str],
+    foreign: Mapping[str, str] | None = None,
+    *,
+    has_operators: bool = False,
+) -> Callable[[str], NoReturn]:
+    """Return the ``__getattr__`` of a module, which names what is meant.
+
+    Parameters
+    ----------
+    module : str
+        The module's name.
+    known : sequence of str
+        The public names of the module.
+    foreign : mapping of str to str, optional
+        Names of other frameworks, in lower case, to what to write.
+    has_operators : bool
+        Whether an operator's name is answered with `opwright.ops`.
+    """
+
+    def find(name: str) -> NoReturn:
+        answer = (foreign or {}).get(name.lower())
+        if answer is None and has_operators:
+            answer = find_operator(name)
+        raise AttributeError(describe_missing(module, name, answer, known))
+
+    return find
+
+
+def find_operator(name: str) -> str | None:
+    """Return what to write for the name of an operator; None where no operator has it."""
+    if name.startswith("_") or name not in ow.list_ops():
+        return None
+    return f"ow.ops.{name}(x), which takes variables and arrays"
 
 
 def describe_missing(who: str, name: str, foreign: str | None, known: Iterable[str]) -> str:

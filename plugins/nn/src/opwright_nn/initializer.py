@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from opwright_nn.foreign_names import INITIALIZERS, answering
 from opwright_nn.parameters.initializer import (
     Constant,
     Initializer,
@@ -12,3 +15,6 @@ from opwright_nn.parameters.initializer import (
 )
 
 __all__ = ["Constant", "Initializer", "Kaiming", "Normal", "Uniform", "Xavier"]
+
+if not TYPE_CHECKING:  # type checkers shall report an unknown name
+    __getattr__ = answering(__name__, __all__, INITIALIZERS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,12 @@ import numpy.typing as npt
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 from opwright_nn import arguments, checks
+from opwright_nn.foreign_names import METRICS, answering
 
 __all__ = ["AUC", "Accuracy", "Mean", "Metric", "Precision", "R2", "Recall", "accuracy"]
+
+if not TYPE_CHECKING:  # type checkers shall report an unknown name
+    __getattr__ = answering(__name__, __all__, METRICS)
 
 
 @arguments.suggest

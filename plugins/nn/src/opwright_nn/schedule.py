@@ -9,15 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import opwright as ow
 from opwright.errors import AttributeValueError, ProgramError
 from opwright_nn import arguments, checks
+from opwright_nn.foreign_names import SCHEDULES, answering
 
 __all__ = ["Rate", "Schedule", "cosine", "one_cycle", "step", "warmup"]
+
+if not TYPE_CHECKING:  # type checkers shall report an unknown name
+    __getattr__ = answering(__name__, __all__, SCHEDULES)
 
 Curve = Callable[[Any], Any]
 """From the number of steps done before, float32 [1], to the learning rate, float32 [1]."""
@@ -38,6 +42,9 @@ class Schedule:
     def __init__(self, curve: Curve) -> None:
         checks.check_callable("Schedule", "curve", curve)
         self.curve = curve
+
+    def __repr__(self) -> str:
+        return f"Schedule({self.rate(0):.6g} in the first step)"
 
     def rate(self, step: int) -> float:
         """Return the rate of a step, of which the first has the number 0."""

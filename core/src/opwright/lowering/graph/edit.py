@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Edit:
-    """Changes that a pass collects: `fuse` and `bypass` return whether one is allowed.
+    """Changes that a pass collects: `fuse`, `exchange`, `bypass` return whether one is allowed.
 
-    Both look at the graph before the first change, and refuse what may conflict with another
+    All look at the graph before the first change, and refuse what may conflict with another
     change of this edit. `apply` makes all changes; a new edit sees the result.
     """
 
@@ -95,6 +95,55 @@ class Edit:
             return False
         self._accept(ops, new, at, lost, directions)
         self._moved.update(v.buffer for v in written if self._uses.written_at.get(v, here) != here)
+        return True
+
+    def exchange(self, pairs: Mapping[LoweredOp, LoweredOp]) -> bool:
+        """Replace several operators at once, each by a new one in its own place.
+
+        So an operator and its gradient can agree on other values that pass between them.
+
+        Parameters
+        ----------
+        pairs : mapping of LoweredOp to LoweredOp
+            The operators to remove, each with its replacement.
+
+        Returns
+        -------
+        bool
+            False, and nothing changes, for the reasons that `fuse` has.
+
+        Raises
+        ------
+        PluginError
+            If an operator is not in the graph.
+        """
+        position = self._uses.position
+        if not pairs or not pairs.keys() <= position.keys():
+            raise PluginError(
+                f"exchange: must be given operators of the graph, got {list(pairs)}; make a new "
+                "edit after apply"
+            )
+        old = set(pairs)
+        if not self._gone.isdisjoint(old) or any(op.has_effect for op in old):
+            return False
+        written = {value for new in pairs.values() for value in new.writes()}
+        lost = {value for op in old for values in op.outputs for value in values} - written
+        if not self._can_lose(lost, old):
+            return False
+        ordered = sorted(pairs, key=position.__getitem__)
+        before: set[Value] = set()
+        for op in ordered:
+            new, here = pairs[op], position[op]
+            if not (
+                self._can_read_beside(new, here, before, lost)
+                and all(self._uses.written_at.get(v, here) == here for v in new.writes())
+                and self._keeps_pins([op], [new])
+            ):
+                return False
+            before.update(new.writes())
+        for op in ordered:
+            gone = {value for values in op.outputs for value in values} & lost
+            self._accept([op], [pairs[op]], op, gone, set())
         return True
 
     def bypass(self, op: LoweredOp, *sources: Value) -> bool:
@@ -202,6 +251,22 @@ class Edit:
                 if own in self._lost or not self._exists(own, here, places):
                     return False
             written.update(op.writes())
+        return True
+
+    def _can_read_beside(
+        self, new: LoweredOp, here: int, before: set[Value], lost: set[Value]
+    ) -> bool:
+        """Whether what an operator reads is there at its place, or one of ``before``."""
+        for value in new.data_reads():
+            read = self.current(value)
+            own = read.source or read
+            if own in self._lost or own in lost:
+                return False
+            if own in before:
+                if not self._uses.holds(own, here):
+                    return False
+            elif not self._exists(own, here, (here,)):
+                return False
         return True
 
     def _exists(self, value: Value, here: int, places: Collection[int]) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from numpy.typing import NDArray
 
 from opwright.describe.arguments import suggest_arguments
-from opwright.errors import FileMissingError, FormatError, ProgramError
+from opwright.errors import FeedError, FileMissingError, FormatError, ProgramError
 from opwright.program import Program, default_scope
 from opwright.program.files.disk import open_regular
 from opwright.program.files.opening import SavedPair, folder_of, read_saved
@@ -54,7 +54,7 @@ class LoadedProgram(_Fields):
     notes: Mapping[str, Any] = _NO_NOTES
     compute: Callable[[dict[str, Any]], list[Any]] | None = None
 
-    def __call__(self, /, **feeds: Any) -> list[Any]:
+    def __call__(self, /, *args: Any, **feeds: Any) -> list[Any]:
         """Return the results for arrays, which are given by the names of their variables.
 
         Raises
@@ -68,6 +68,11 @@ class LoadedProgram(_Fields):
             raise ProgramError(
                 "LoadedProgram: it must have its parameters to be called, got the program alone; "
                 "load it by opwright.load(folder)"
+            )
+        if args:
+            raise FeedError(
+                f"LoadedProgram: it takes its feeds by name, got {len(args)} without; write "
+                f"loaded({', '.join(f'{name}={name}' for name in self.feeds[:1] or ('name',))})"
             )
         return self.compute(feeds)
 

@@ -155,7 +155,7 @@ def _collect(program: Program, scope: Scope) -> Arrays:
         else:
             raise ProgramError(
                 f"save: the scope must hold every persistable variable, got none for {name!r}; "
-                "run the startup program in this scope first"
+                "run the startup program in this scope first, or initialize_parameters() of a Model"
             )
         meta = Meta(arrays[name].shape, dtype_from_numpy(arrays[name].dtype))
         shape = meta.shape if variable.shape is None else variable.shape

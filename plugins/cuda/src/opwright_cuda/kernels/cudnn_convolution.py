@@ -92,22 +92,23 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     (x,), (weight,), (out_grad,) = (ctx.inputs[slot] for slot in ("x", "weight", "out_grad"))
     slopes, windows = _images(ctx, out_grad, plan.input("out_grad")), Windows.of(ctx.attrs)
     unfolded = find_unfolded(ctx, plan, x, weight, out_grad)
+
+    def add(what: What, slot: str, images: Pointer, filters: Pointer) -> None:
+        graph = OperationGraph(x.dtype)
+        sides = _images(ctx, x, images), _weight(weight, filters)
+        graph.add_convolution(what, *sides, slopes, windows)
+        _add(ctx, plan, graph, slot)
+
     if "x_grad" in slots:
         if unfolded is not None and unfolded.gives_x_grad:
             unfolded.add_x_grad()
         else:
-            graph, images = OperationGraph(x.dtype), _images(ctx, x, plan.output("x_grad"))
-            filters = _weight(weight, plan.input("weight"))
-            graph.add_convolution(What.DATA_GRADIENT, images, filters, slopes, windows)
-            _add(ctx, plan, graph, "x_grad")
+            add(What.DATA_GRADIENT, "x_grad", plan.output("x_grad"), plan.input("weight"))
     if "weight_grad" in slots:
         if unfolded is not None and unfolded.gives_weight_grad:
             unfolded.add_weight_grad()
         else:
-            graph, images = OperationGraph(x.dtype), _images(ctx, x, plan.input("x"))
-            filters = _weight(weight, plan.output("weight_grad"))
-            graph.add_convolution(What.WEIGHT_GRADIENT, images, filters, slopes, windows)
-            _add(ctx, plan, graph, "weight_grad")
+            add(What.WEIGHT_GRADIENT, "weight_grad", plan.input("x"), plan.output("weight_grad"))
     if "bias_grad" in slots:
         add_bias_grad(plan, describe(ctx, x, weight, out_grad))
 

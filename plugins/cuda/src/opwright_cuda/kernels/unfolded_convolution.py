@@ -21,7 +21,14 @@ from opwright_cuda.kernels.reduction import launch_reduction, total_of
 from opwright_cuda.kernels.transpose import launch_transpose
 from opwright_cuda.launch import Argument, LaunchPlan, Pointer
 from opwright_cuda.launch.indexing import NARROW, Layout
-from opwright_cuda.products import TILE, Operands, Product, add_product, cut_product
+from opwright_cuda.products import (
+    TILE,
+    Operands,
+    Product,
+    add_product,
+    cut_product,
+    equal_parts,
+)
 from opwright_cuda.source import own_source
 
 DTYPE: Final = "float32"
@@ -152,11 +159,8 @@ class UnfoldedConvolution:
     def _count_parts(self) -> int:
         conv = self._conv
         tiles = quotient_up(conv.filters, TILE) * quotient_up(conv.n_taps, TILE)
-        most = min(TILES * self._plan.gpu.multiprocessors // tiles, self._n_windows // LEAST_PART)
-        parts = 1
-        while 2 * parts <= most and self._n_windows % (2 * parts) == 0:
-            parts *= 2
-        return parts
+        enough = TILES * self._plan.gpu.multiprocessors // tiles
+        return equal_parts(self._n_windows, min(enough, self._n_windows // LEAST_PART))
 
 
 def find_unfolded(

@@ -3,7 +3,7 @@
 from opwright_cuda.products.blas import add_product, find_refusal, tell_blas_path
 from opwright_cuda.products.either import add_either_product, repeated_product
 from opwright_cuda.products.layer import LayerGrads, add_layer_grads, find_layer_refusal
-from opwright_cuda.products.long import count_parts, cut_product
+from opwright_cuda.products.long import count_parts, cut_product, equal_parts
 from opwright_cuda.products.product import Operands, Product, describe_product
 from opwright_cuda.products.small import add_small_product, find_small_refusal
 from opwright_cuda.products.tiles import PRODUCT_THREADS, TILE, TILE_SUMS, add_own_product
@@ -23,6 +23,7 @@ __all__ = [
     "count_parts",
     "cut_product",
     "describe_product",
+    "equal_parts",
     "find_layer_refusal",
     "find_refusal",
     "find_small_refusal",

@@ -42,9 +42,13 @@ def count_parts(product: Product, multiprocessors: int, allows_tf32: bool) -> in
     tiles = -(-product.m // TILE) * -(-product.n // TILE)
     if not 0 < tiles <= multiprocessors // IDLE:
         return 1
-    most = min(multiprocessors // tiles, product.k // LEAST_PART)
+    return equal_parts(product.k, min(multiprocessors // tiles, product.k // LEAST_PART))
+
+
+def equal_parts(n: int, most: int) -> int:
+    """Return the largest power of 2 that divides `n` and is at most `most`, or 1."""
     parts = 1
-    while 2 * parts <= most and product.k % (2 * parts) == 0:
+    while 2 * parts <= most and n % (2 * parts) == 0:
         parts *= 2
     return parts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from opwright.op import format_shape, shapes_match
 from opwright.plugin import hint
 from opwright_nn import arguments, checks
 from opwright_nn.checkpoint.comparing import Array, list_some, persistables
+
+_COUNTER: Final = "num_batches_tracked"
+"""A count that PyTorch's batch normalization keeps, and computes nothing with by default."""
 
 
 @arguments.suggest
@@ -60,7 +63,8 @@ def load_weights(
     names : mapping of str to str or transposed
         The name of a variable to the name of its tensor in the file.
     strict : bool
-        True requires a tensor for each parameter of the program, and a variable for each tensor.
+        True requires a tensor for each parameter of the program, and a variable for each tensor but
+        those called ``num_batches_tracked``, which PyTorch only counts with.
 
     Raises
     ------
@@ -116,12 +120,16 @@ def _check_names(
         return
     sources = {_source_name(source) for source in names.values()}
     missing = [f"none for {p.name!r}" for p in program.parameters() if p.name not in names]
-    missing += [f"none to {name!r}" for name in tensors if name not in sources]
+    missing += [f"none to {name!r}" for name in tensors if _is_needed(name, sources)]
     if missing:
         raise ProgramError(
             f"{who}: names must map every parameter to a tensor, got {list_some(missing)}; add "
             "them, or pass strict=False"
         )
+
+
+def _is_needed(name: str, sources: set[str]) -> bool:
+    return name not in sources and name.rpartition(".")[2] != _COUNTER
 
 
 def _source_name(source: str | transposed) -> str:

@@ -8,6 +8,8 @@ lengths.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from opwright_nn.datasets import (
     cifar,
     csv,
@@ -27,6 +29,7 @@ from opwright_nn.datasets.padding import pad
 from opwright_nn.datasets.table import Table
 from opwright_nn.datasets.vocabulary import Vocabulary
 from opwright_nn.datasets.workers import LoadError
+from opwright_nn.foreign_names import DATASETS, answering
 
 __all__ = [
     "Dataset",
@@ -47,3 +50,6 @@ __all__ = [
     "sentences",
     "text",
 ]
+
+if not TYPE_CHECKING:  # type checkers shall report an unknown name
+    __getattr__ = answering(__name__, __all__, DATASETS)

@@ -86,6 +86,12 @@ class Batches(Iterator[Batch], Generic[Batch]):
         self._batches: Iterator[Batch]
         self._batches = _show_progress(iterator, first, total) if self._progress else iterator
 
+    def __repr__(self) -> str:
+        rows, size = len(self._arrays[0]), self._starts.step
+        return (
+            f"Batches({rows} rows in batches of {size}, {self._epochs} epochs of {self.per_epoch})"
+        )
+
     def __len__(self) -> int:
         return self._epochs * len(self._starts)
 

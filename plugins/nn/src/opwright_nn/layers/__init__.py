@@ -5,14 +5,22 @@ Each appends variables, parameters and operators to the default programs.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from opwright_nn.arguments import suggest
+from opwright_nn.foreign_names import LAYERS, answering
 from opwright_nn.layers.accuracy import accuracy
 from opwright_nn.layers.activations import (
     elu,
     gelu,
+    hard_sigmoid,
+    hard_swish,
     leaky_relu,
     log_softmax,
+    mish,
     relu,
+    relu6,
+    selu,
     sigmoid,
     silu,
     softmax,
@@ -55,6 +63,7 @@ from opwright_nn.layers.normalization import (
     group_norm,
     instance_norm,
     layer_norm,
+    lrn,
     rms_norm,
 )
 from opwright_nn.layers.pooling import (
@@ -111,6 +120,8 @@ __all__ = [
     "gelu",
     "group_norm",
     "gru",
+    "hard_sigmoid",
+    "hard_swish",
     "hinge",
     "huber",
     "instance_norm",
@@ -122,6 +133,7 @@ __all__ = [
     "learned_positions",
     "log_loss",
     "log_softmax",
+    "lrn",
     "lstm",
     "margin_rank_loss",
     "matmul",
@@ -129,17 +141,20 @@ __all__ = [
     "max_pool2d",
     "max_pool3d",
     "mean",
+    "mish",
     "mse",
     "multiply",
     "nll",
     "prelu",
     "rank_loss",
     "relu",
+    "relu6",
     "reshape",
     "rms_norm",
     "rnn",
     "rotary_embedding",
     "scan",
+    "selu",
     "sigmoid",
     "sigmoid_cross_entropy_with_logits",
     "silu",
@@ -160,3 +175,6 @@ __all__ = [
 
 for _name in __all__:
     globals()[_name] = suggest(globals()[_name])
+
+if not TYPE_CHECKING:  # type checkers shall report an unknown name
+    __getattr__ = answering(__name__, __all__, LAYERS, has_operators=True)

@@ -26,6 +26,33 @@ def gelu(x: ow.Variable, approximate: str = "none", name: str | None = None) -> 
     return append_layer("gelu", {"x": x}, {"approximate": approximate}, name)
 
 
+def selu(x: ow.Variable, name: str | None = None) -> ow.Variable:
+    """Append ``1.0507 * elu(x, alpha=1.6733)``, which keeps the mean 0 and the variance 1."""
+    return append_layer("selu", {"x": x}, {}, name)
+
+
+def relu6(x: ow.Variable, name: str | None = None) -> ow.Variable:
+    """Append ``min(max(x, 0), 6)``."""
+    return append_layer("relu6", {"x": x}, {}, name)
+
+
+def hard_sigmoid(
+    x: ow.Variable, alpha: float = 0.2, beta: float = 0.5, name: str | None = None
+) -> ow.Variable:
+    """Append ``min(max(alpha * x + beta, 0), 1)``; PyTorch's `alpha` is 1 / 6."""
+    return append_layer("hard_sigmoid", {"x": x}, {"alpha": alpha, "beta": beta}, name)
+
+
+def hard_swish(x: ow.Variable, name: str | None = None) -> ow.Variable:
+    """Append ``x * min(max(x + 3, 0), 6) / 6``."""
+    return append_layer("hard_swish", {"x": x}, {}, name)
+
+
+def mish(x: ow.Variable, name: str | None = None) -> ow.Variable:
+    """Append ``x * tanh(softplus(x))``."""
+    return append_layer("mish", {"x": x}, {}, name)
+
+
 def silu(x: ow.Variable, name: str | None = None) -> ow.Variable:
     """Append ``x * sigmoid(x)``."""
     return append_layer("silu", {"x": x}, {}, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
@@ -9,6 +10,7 @@ import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import checks
 from opwright_nn.layers.layer import Layer, begin
+from opwright_nn.operators import append
 from opwright_nn.precision import cast_to, find_policy
 
 Variables = ow.Variable | list[ow.Variable] | tuple[ow.Variable, ...]
@@ -35,8 +37,9 @@ def scan(
     reverse: bool = False,
     name: str | None = None,
     checkpoint_every: int | None = None,
+    axis: int = 0,
 ) -> tuple[Carry, Carry | None]:
-    """Append a loop over the elements of `xs` along axis 0, as `jax.lax.scan` does.
+    """Append a loop over the elements of `xs` along an axis, as `jax.lax.scan` does.
 
     A run computes ``carry, out[i] = body(carry, xs[i])`` for each i, with `init` as the first
     carry. Gradients flow through it: the values that they need are kept for every turn.
@@ -62,13 +65,17 @@ def scan(
         At least 1. Of what gradients need, keep the carry of every so many-th turn alone, and
         compute the turns between again: memory for n / k + k turns in place of n, for the time of
         one more forward loop. Gradients have the same bits.
+    axis : int
+        The axis of `xs`, and of `out`, along which the elements are: 1 for sequences
+        [batch, time, columns]. Negative numbers count from the end. Other axes than 0 are moved to
+        the front and back again.
 
     Returns
     -------
     carry : Variable or tuple of Variable
         The last carry, in the form of `init`.
     out : Variable, tuple of Variable or None, [n, ...]
-        What the turns gave, in the order of `xs`.
+        What the turns gave, in the order of `xs`; n is at `axis`.
 
     Examples
     --------
@@ -87,10 +94,13 @@ def scan(
         attrs["checkpoint_every"] = checks.check_int(
             "scan", "checkpoint_every", checkpoint_every, at_least=1
         )
+    axis = checks.check_int("scan", "axis", axis)
     layer = begin("scan", name)
+    sequences = (
+        () if given is None else tuple([_to_front(layer.block, x, axis) for x in given.variables])
+    )
     block = ow.default_main_program().create_block()
     carry = _enter(block, layer, "carry", first.variables, 0)
-    sequences = () if given is None else given.variables
     elements = _enter(block, layer, "x", sequences, 1)
     element = None if given is None else given.shaped(elements)
     result = body(first.shaped(carry), element)
@@ -103,7 +113,8 @@ def scan(
     after = _check_carry("scan", "body", first, result[0])
     out = None if result[1] is None else _check_result("scan", "the out of body", result[1])
     finals = _names(layer, "final", len(after))
-    stacked = [] if out is None else _names(layer, "out", len(out.variables))
+    outs = [] if out is None else _names(layer, "out", len(out.variables))
+    stacked = outs if axis == 0 else [f"{name}/by_turn" for name in outs]
     layer.block.append_op(
         "scan",
         inputs={"init": list(first.variables), "xs": list(sequences)},
@@ -118,7 +129,13 @@ def scan(
         },
     )
     last = first.shaped([layer.block.var(n) for n in finals])
-    return last, None if out is None else out.shaped([layer.block.var(n) for n in stacked])
+    if out is None:
+        return last, None
+    placed = [
+        _from_front(layer.block, layer.block.var(by_turn), axis, name)
+        for by_turn, name in zip(stacked, outs, strict=True)
+    ]
+    return last, out.shaped(placed)
 
 
 @ow.transaction()
@@ -137,9 +154,11 @@ def while_loop(
     ----------
     condition : callable
         ``condition(carry) -> Variable``, a bool of one element. It is called twice, for the first
-        turn and for the others.
+        turn and for the others. A function with a parameter for each of several variables gets
+        them one by one: ``lambda i, a: i < 10``.
     body : callable
-        ``body(carry) -> carry``, in the form of `init`, with the same shapes and dtypes.
+        ``body(carry) -> carry``, in the form of `init`, with the same shapes and dtypes. It is
+        called as `condition` is.
     init : Variable, or list or tuple of them
         The carry of the first turn.
     max_steps : int, optional
@@ -156,6 +175,7 @@ def while_loop(
     first = _check_variables("while_loop", "init", init)
     checks.check_callable("while_loop", "condition", condition)
     checks.check_callable("while_loop", "body", body)
+    condition, body = _taking_carry(condition, first), _taking_carry(body, first)
     attrs: dict[str, object] = {}
     if max_steps is not None:
         attrs["max_steps"] = checks.check_int("while_loop", "max_steps", max_steps, at_least=0)
@@ -180,6 +200,52 @@ def while_loop(
         },
     )
     return first.shaped([layer.block.var(n) for n in outs])
+
+
+def _taking_carry(function: Callable[..., object], first: _Given) -> Callable[..., object]:
+    """Return a function of the carry; one of n variables that has n parameters gets them singly."""
+    count = len(first.variables)
+    if first.is_single or count == 1 or _takes(function, 1) or not _takes(function, count):
+        return function
+    return lambda carry: function(*carry)
+
+
+def _takes(function: Callable[..., object], count: int) -> bool:
+    """Tell whether a function can be called with so many arguments."""
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except (TypeError, ValueError):  # ValueError: a builtin without a signature
+        return False
+    return True
+
+
+def _to_front(block: ow.Block, x: ow.Variable, axis: int) -> ow.Variable:
+    """Append x with `axis` first."""
+    if axis == 0:
+        return x
+    axis, rank = _check_axis(x, axis)
+    order = [axis, *[other for other in range(rank) if other != axis]]
+    return append(block, "transpose", {"x": x}, {"axes": order})
+
+
+def _from_front(block: ow.Block, x: ow.Variable, axis: int, name: str) -> ow.Variable:
+    """Append x with its first axis at `axis`."""
+    if axis == 0:
+        return x
+    axis, rank = _check_axis(x, axis)
+    order = list(range(1, rank))
+    order.insert(axis, 0)
+    return append(block, "transpose", {"x": x}, {"axes": order}, name=name)
+
+
+def _check_axis(x: ow.Variable, axis: int) -> tuple[int, int]:
+    """Return an axis as a number from 0, and the number of axes."""
+    rank = 0 if x.shape is None else len(x.shape)
+    if not -rank <= axis < rank:
+        raise AttributeValueError(
+            f"scan: axis must be one of the known axes of {x!r}, got {axis}; 0 is the first of them"
+        )
+    return axis % rank, rank
 
 
 def _append_empty(layer: Layer, length: int) -> ow.Variable:

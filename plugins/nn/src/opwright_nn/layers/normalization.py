@@ -7,7 +7,7 @@ from functools import partial
 import opwright as ow
 from opwright.errors import AttributeValueError, ShapeError
 from opwright_nn import checks, operators
-from opwright_nn.layers.layer import begin, check_activation
+from opwright_nn.layers.layer import append_layer, begin, check_activation
 from opwright_nn.parallel import DataParallel, check_data_parallel
 from opwright_nn.parameters.deferred import Shape, ShapeRule
 from opwright_nn.parameters.initializer import Constant
@@ -167,6 +167,35 @@ def instance_norm(
     checks.check_variable(who, "x", x)
     given = (scale, bias, param_attr, bias_attr)
     return _normalize(who, x, epsilon, {}, partial(_channels, who, x), given, name)
+
+
+def lrn(
+    x: ow.Variable,
+    size: int = 5,
+    *,
+    alpha: float = 1e-4,
+    beta: float = 0.75,
+    bias: float = 1.0,
+    name: str | None = None,
+) -> ow.Variable:
+    """Append ``x / (bias + alpha * m) ** beta``, m the mean of the squares of near channels.
+
+    Krizhevsky, Sutskever and Hinton, ImageNet classification, 2012. It has no parameters.
+
+    Parameters
+    ----------
+    x : Variable, [n, channels, …]
+        Float.
+    size : int, at least 1
+        The number of channels in a mean, around each channel.
+    alpha, beta, bias : float
+        As above.
+    name : str, optional
+        The prefix of the names of its variables.
+    """
+    size = checks.check_int("lrn", "size", size, at_least=1)
+    attrs = {"size": size, "alpha": alpha, "beta": beta, "bias": bias}
+    return append_layer("lrn", {"x": x}, attrs, name)
 
 
 @ow.transaction()

@@ -474,6 +474,20 @@ class LayerMethods(ModelPrograms):
         The method of `layers.gru`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`, float32 for `h0`, int64 for `lengths`.
         """
+    def hard_sigmoid(
+        self, input: Input, alpha: float = 0.2, beta: float = 0.5, name: str | None = None
+    ) -> ow.Variable:
+        """Append ``min(max(alpha * x + beta, 0), 1)``; PyTorch's `alpha` is 1 / 6.
+
+        The method of `layers.hard_sigmoid`, whose x is `input`. Variables may be given by name;
+        a new name becomes an input: float32 for `input`.
+        """
+    def hard_swish(self, input: Input, name: str | None = None) -> ow.Variable:
+        """Append ``x * min(max(x + 3, 0), 6) / 6``.
+
+        The method of `layers.hard_swish`, whose x is `input`. Variables may be given by name; a
+        new name becomes an input: float32 for `input`.
+        """
     def hinge(
         self, input: Input, label: Input, name: str | None = None, *, reduction: str = "none"
     ) -> ow.Variable:
@@ -602,6 +616,21 @@ class LayerMethods(ModelPrograms):
         The method of `layers.log_softmax`, whose x is `input`. Variables may be given by name;
         a new name becomes an input: float32 for `input`.
         """
+    def lrn(
+        self,
+        input: Input,
+        size: int = 5,
+        *,
+        alpha: float = 0.0001,
+        beta: float = 0.75,
+        bias: float = 1.0,
+        name: str | None = None,
+    ) -> ow.Variable:
+        """Append ``x / (bias + alpha * m) ** beta``, m the mean of the squares of near channels.
+
+        The method of `layers.lrn`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`.
+        """
     def lstm(
         self,
         input: Input,
@@ -713,6 +742,12 @@ class LayerMethods(ModelPrograms):
         The method of `layers.mean`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`.
         """
+    def mish(self, input: Input, name: str | None = None) -> ow.Variable:
+        """Append ``x * tanh(softplus(x))``.
+
+        The method of `layers.mish`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`.
+        """
     def mse(
         self, input: Input, label: Input, name: str | None = None, *, reduction: str = "none"
     ) -> ow.Variable:
@@ -771,6 +806,12 @@ class LayerMethods(ModelPrograms):
         """Append ``max(x, 0)``.
 
         The method of `layers.relu`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`.
+        """
+    def relu6(self, input: Input, name: str | None = None) -> ow.Variable:
+        """Append ``min(max(x, 0), 6)``.
+
+        The method of `layers.relu6`, whose x is `input`. Variables may be given by name; a new
         name becomes an input: float32 for `input`.
         """
     def reshape(
@@ -840,10 +881,17 @@ class LayerMethods(ModelPrograms):
         reverse: bool = False,
         name: str | None = None,
         checkpoint_every: int | None = None,
+        axis: int = 0,
     ) -> tuple[Carry, Carry | None]:
-        """Append a loop over the elements of `xs` along axis 0, as `jax.lax.scan` does.
+        """Append a loop over the elements of `xs` along an axis, as `jax.lax.scan` does.
 
         The method of `layers.scan`.
+        """
+    def selu(self, input: Input, name: str | None = None) -> ow.Variable:
+        """Append ``1.0507 * elu(x, alpha=1.6733)``, which keeps the mean 0 and the variance 1.
+
+        The method of `layers.selu`, whose x is `input`. Variables may be given by name; a new
+        name becomes an input: float32 for `input`.
         """
     def sigmoid(self, input: Input, name: str | None = None) -> ow.Variable:
         """Append ``1 / (1 + exp(-x))``.

@@ -12,7 +12,7 @@ import opwright as ow
 from opwright.errors import AttributeTypeError, FeedError, ProgramError
 from opwright.op import format_shape
 from opwright_nn import arguments, checks
-from opwright_nn.foreign_names import METHODS, describe_missing
+from opwright_nn.foreign_names import METHODS, describe_missing, find_operator
 from opwright_nn.model.copies import model_state, restore_model
 from opwright_nn.model.feeds import find_fillable
 from opwright_nn.model.inference import computed_names, input_names
@@ -128,7 +128,7 @@ class Model(ModelTraining):
 
         def __getattr__(self, name: str) -> object:
             """Raise AttributeError with what is meant, also for methods of other frameworks."""
-            foreign = METHODS.get(name)
+            foreign = METHODS.get(name) or find_operator(name)
             raise AttributeError(describe_missing("Model", name, foreign, dir(type(self))))
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 
 import opwright as ow
 from opwright.errors import FeedError, ProgramError, ShapeError
-from opwright.op import format_shape, shapes_match
+from opwright.op import advise_shape, format_shape, shapes_match
 from opwright.vocabulary import STEP
 from opwright_nn import checks
 from opwright_nn.model.inference import persistable_names
@@ -175,7 +175,7 @@ def _check_fits(name: str, declared: Shape | None, shape: Shape) -> None:
     if declared is not None and not shapes_match(declared, shape):
         raise FeedError(
             f"feed {name!r}: must have shape {format_shape(declared)}, got {format_shape(shape)}; "
-            "pass arrays of the declared shape, or declare another"
+            f"{advise_shape(name, declared, shape)}"
         )
 
 

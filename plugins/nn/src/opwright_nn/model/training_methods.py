@@ -236,12 +236,19 @@ class ModelTraining(ModelFiles, OptimizerMethods):
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the optimizer: of the last step, or before the first one."""
+        """The learning rate of the optimizer: of the last step, or before the first one.
+
+        ``model.learning_rate = 0.01`` is ``model.set_learning_rate(0.01)``.
+        """
         optimizer = self._require_optimizer("Model.learning_rate")
         rate = self.scope.find_var(optimizer.learning_rate.name)
         if rate is None or not rate.is_set:
             return optimizer.initial_learning_rate
         return float(str(rate.numpy().reshape(-1)[0]))  # 0.1, as float32 writes it
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        self.set_learning_rate(value)
 
     @arguments.suggest
     def set_learning_rate(self, value: float) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from opwright_nn.foreign_names import answering
 from opwright_nn.optimizer.accumulate import Accumulate, AccumulatingStep
 from opwright_nn.optimizer.adam import Adam, AdamW
 from opwright_nn.optimizer.adam_variants import Adamax, Lamb, Lion, NAdam, RAdam
@@ -38,3 +41,6 @@ __all__ = [
     "make_optimizer",
     "optimize",
 ]
+
+if not TYPE_CHECKING:  # type checkers shall report an unknown name
+    __getattr__ = answering(__name__, __all__)

@@ -103,17 +103,17 @@ class Optimizer:
     ) -> None:
         who = self._who
         self.schedule = learning_rate if isinstance(learning_rate, Schedule) else None
-        self.initial_learning_rate = checks.check_float(
-            who,
-            "learning_rate",
-            learning_rate.rate(0) if isinstance(learning_rate, Schedule) else learning_rate,
-            at_least=0.0,
-        )
+        first = learning_rate if self.schedule is None else self.schedule.rate(0)
+        self.initial_learning_rate = checks.check_float(who, "learning_rate", first, at_least=0.0)
         checks.check_instance(who, "regularizer", regularizer, Regularizer)
         checks.check_instance(who, "clip", clip, GradientClip)
         self.regularizer = regularizer
         self.clip = clip
         self._learning_rate: ow.Variable | None = None
+
+    def __repr__(self) -> str:
+        values = {"learning_rate": self.schedule or self.initial_learning_rate, **self.attrs()}
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in values.items())})"
 
     def attrs(self) -> dict[str, Any]:
         """Return the attributes of the operator."""

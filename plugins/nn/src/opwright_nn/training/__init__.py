@@ -6,6 +6,7 @@ from opwright_nn.training.callback import Callback
 from opwright_nn.training.checkpointing import Checkpoint
 from opwright_nn.training.gradient_norms import GradientNorms
 from opwright_nn.training.history import History
+from opwright_nn.training.nan_watch import NanWatch, NonFiniteError
 from opwright_nn.training.stopping import EarlyStopping, Plateau
 from opwright_nn.training.tensorboard import TensorBoard
 from opwright_nn.training.train import train
@@ -17,6 +18,8 @@ __all__ = [
     "EarlyStopping",
     "GradientNorms",
     "History",
+    "NanWatch",
+    "NonFiniteError",
     "Plateau",
     "TensorBoard",
     "Training",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from opwright_nn.training.training import Training
+
+Step = Callable[..., Sequence[Any]]
+"""``step(**feeds)`` returns a list whose first value is the loss."""
 
 
 class Callback:
@@ -31,6 +34,10 @@ class Callback:
 
     def begin(self, training: Training) -> None:
         """Check what it needs, before the first step."""
+
+    def wrap_step(self, training: Training, step: Step) -> Step:
+        """Return what runs in place of ``step(**feeds) -> list``; called before each epoch."""
+        return step
 
     def after_steps(self, training: Training) -> None:
         """Act after each `every_steps` steps."""

@@ -6,7 +6,7 @@ import base64
 import csv
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ TIMES = ("seconds", "samples_per_second")
 class History:
     """What `train` returns: a row for each epoch.
 
-    ``history["loss"]`` is the list of one column, ``print(history)`` a table.
+    ``history["loss"]`` is the list of one column, ``print(history)`` a table, and a loop over it
+    gives its rows.
 
     Parameters
     ----------
@@ -59,6 +60,9 @@ class History:
 
     def __len__(self) -> int:
         return len(self.records)
+
+    def __iter__(self) -> Iterator[dict[str, float]]:
+        return iter(self.records)
 
     def __getitem__(self, name: str) -> list[float]:
         if name not in self.columns:

@@ -158,6 +158,11 @@ class Training:
         """Whether this process writes for all that train together; true for one that is alone."""
         return self._trained.team is None or self._trained.team.rank == 0
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether several processes train together."""
+        return self._trained.team is not None
+
     def example_feeds(self) -> Mapping[str, Any]:
         """Return the feeds of a batch, without advancing."""
         return self._source.example()
@@ -234,6 +239,8 @@ class Training:
     def _run_epoch(self, interrupt: Interrupt) -> bool:
         """Run the rest of the current epoch; return whether it is over."""
         batches, step = self._source.epoch(self._done), self._trained.find_step()
+        for callback in self._callbacks:
+            step = callback.wrap_step(self, step)
         while True:
             n = self._next_chunk()
             began = time.perf_counter()

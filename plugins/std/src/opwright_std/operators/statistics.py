@@ -15,7 +15,7 @@ from opwright.op import (
     normalize_axes,
     reduced_shape,
 )
-from opwright_std.numerics.dtypes import FLOATS, NUMBERS
+from opwright_std.numerics.dtypes import FLOATS, HALVES, NUMBERS
 from opwright_std.operators.reduction import known_meta, reduction
 
 Writer = BodyContext | GradientContext
@@ -55,6 +55,33 @@ def _spread(g: GradientContext, name: str | None, like: str | None = None) -> st
     return g.emit("sum_grad", inputs, {"x_grad": 1}, _axes(g))
 
 
+def _is_half(w: Writer) -> bool:
+    return known_meta(w).dtype in HALVES
+
+
+def _wide(w: Writer, name: str | None) -> str:
+    """Write a variable of 16 bits in float32; others are returned."""
+    if not _is_half(w):
+        return name or ""
+    return w.emit("cast", {"x": name}, attrs={"dtype": "float32"})
+
+
+def _compute_wide(b: BodyContext, op_type: str, attrs: dict[str, Any]) -> None:
+    """Write the operator in float32, and its result rounded once.
+
+    The square of 256 is an infinity in float16, and each step of a body would round.
+    """
+    out = b.emit(op_type, {"x": _wide(b, b.input("x"))}, attrs=attrs)
+    b.emit("cast", {"x": out}, {"out": b.output("out")}, {"dtype": known_meta(b).dtype})
+
+
+def _set_x_grad(g: GradientContext, name: str) -> None:
+    """Set the gradient of x, in its dtype."""
+    if _is_half(g):
+        name = g.emit("cast_like", {"x": name, "like": g.input("x")})
+    g.set_input_grad("x", name)
+
+
 def _bounded(w: Writer, name: str, dtype: str) -> str:
     """Write the nearest finite numbers: the difference of two infinities is none."""
     bound = LARGEST[dtype]
@@ -62,6 +89,9 @@ def _bounded(w: Writer, name: str, dtype: str) -> str:
 
 
 def _logsumexp_body(b: BodyContext) -> None:
+    if _is_half(b):
+        _compute_wide(b, "logsumexp", _axes(b))
+        return
     x = b.input("x")
     if 0 in _lengths(b):
         total = b.emit("sum", {"x": x}, attrs=_axes(b))
@@ -82,17 +112,15 @@ def _logsumexp_gradient(g: GradientContext) -> None:
     in float32.
     """
     x, dtype = g.input("x"), known_meta(g).dtype
-    is_short = dtype in ("float16", "bfloat16")
-    wide, out = x, g.output("out") or ""
-    if is_short:
-        wide = g.emit("cast", {"x": x}, attrs={"dtype": "float32"})
+    wide, out = _wide(g, x), g.output("out") or ""
+    if _is_half(g):
         out = g.emit("logsumexp", {"x": wide}, attrs=_axes(g))
-    spread = _spread(g, _bounded(g, out, "float32" if is_short else dtype), like=wide)
+    spread = _spread(g, _bounded(g, out, "float32" if _is_half(g) else dtype), like=wide)
     powers = g.emit("exp", {"x": g.emit("subtract", {"x": wide, "y": spread})})
     total = g.emit("sum", {"x": powers}, attrs=_axes(g, keepdims=True))
     total = g.emit("clip", {"x": total}, attrs=_SHARED)
     share = g.emit("divide", {"x": powers, "y": total})
-    if is_short:
+    if _is_half(g):
         share = g.emit("cast_like", {"x": share, "like": x})
     grad = _spread(g, g.output_grad("out"))
     g.set_input_grad("x", g.emit("multiply", {"x": share, "y": grad}))
@@ -120,6 +148,9 @@ def _power(w: Writer, x: str, exponent: float) -> str:
 def _norm_body(b: BodyContext) -> None:
     x, p = b.input("x"), b.attr("p")
     out = {"out": b.output("out")}
+    if _is_half(b) and p not in (0, 1, math.inf, -math.inf):
+        _compute_wide(b, "norm", _axes(b, p=p))
+        return
     if p == 2:
         total = b.emit("sum", {"x": b.emit("square", {"x": x})}, attrs=_axes(b))
         b.emit("sqrt", {"x": total}, out)
@@ -189,34 +220,45 @@ NORM = (
 )
 
 
-def _divided(w: Writer, name: str, like: str | None, correction: float) -> str:
+def _divided(w: Writer, x: str, name: str, like: str | None, correction: float) -> str:
     """Write name / max(n - correction, 0), where n elements of x are reduced to one."""
     lengths = _lengths(w)
     if -1 not in lengths:
-        divisor = _number(w, max(math.prod(lengths) - correction, 0.0))
+        value = max(math.prod(lengths) - correction, 0.0)
+        attrs = {"shape": [], "value": value, "dtype": _computed_dtype(w)}
+        divisor = w.emit("fill", {}, attrs=attrs)
     else:
-        ones = w.emit("fill_like", {"x": w.input("x")}, attrs={"value": 1.0})
+        ones = w.emit("fill_like", {"x": x}, attrs={"value": 1.0})
         count = w.emit("sum", {"x": ones}, attrs=_axes(w))
         count = w.emit("scale", {"x": count}, attrs={"bias": -correction})
         divisor = w.emit("clip", {"x": count}, attrs={"min": 0.0})
     return w.emit("divide", {"x": name, "y": divisor}, {"out": like or 1})
 
 
-def _centered(w: Writer) -> str:
-    mean = w.emit("mean", {"x": w.input("x")}, attrs=_axes(w, keepdims=True))
-    return w.emit("subtract", {"x": w.input("x"), "y": mean})
+def _computed_dtype(w: Writer) -> str:
+    return "float32" if _is_half(w) else known_meta(w).dtype
+
+
+def _centered(w: Writer, x: str) -> str:
+    mean = w.emit("mean", {"x": x}, attrs=_axes(w, keepdims=True))
+    return w.emit("subtract", {"x": x, "y": mean})
 
 
 def _variance_body(b: BodyContext) -> None:
-    squares = b.emit("square", {"x": _centered(b)})
+    if _is_half(b):
+        _compute_wide(b, "variance", _axes(b, correction=b.attr("correction")))
+        return
+    x = b.input("x") or ""
+    squares = b.emit("square", {"x": _centered(b, x)})
     total = b.emit("sum", {"x": squares}, attrs=_axes(b))
-    _divided(b, total, b.output("out"), b.attr("correction"))
+    _divided(b, x, total, b.output("out"), b.attr("correction"))
 
 
 def _variance_gradient(g: GradientContext) -> None:
-    twice = g.emit("scale", {"x": g.output_grad("out")}, attrs={"scale": 2.0})
-    share = _spread(g, _divided(g, twice, None, g.attr("correction")))
-    g.set_input_grad("x", g.emit("multiply", {"x": _centered(g), "y": share}))
+    x, grad = _wide(g, g.input("x")), _wide(g, g.output_grad("out"))
+    twice = g.emit("scale", {"x": grad}, attrs={"scale": 2.0})
+    share = _spread(g, _divided(g, x, twice, None, g.attr("correction")), like=x)
+    _set_x_grad(g, g.emit("multiply", {"x": _centered(g, x), "y": share}))
 
 
 VARIANCE = (
@@ -234,15 +276,23 @@ VARIANCE = (
 
 def _std_body(b: BodyContext) -> None:
     attrs = _axes(b, correction=b.attr("correction"))
+    if _is_half(b):
+        _compute_wide(b, "std", attrs)
+        return
     b.emit("sqrt", {"x": b.emit("variance", {"x": b.input("x")}, attrs=attrs)}, _out(b))
 
 
 def _std_gradient(g: GradientContext) -> None:
     # Of equal elements the root has no slope; it is taken to be 0, as that of norm is.
-    share = _spread(g, _divided(g, g.output_grad("out") or "", None, g.attr("correction")))
-    spread = _spread(g, g.output("out"))
-    slope = _where_zero(g, spread, g.emit("divide", {"x": _centered(g), "y": spread}))
-    g.set_input_grad("x", g.emit("multiply", {"x": slope, "y": share}))
+    x, correction = _wide(g, g.input("x")), g.attr("correction")
+    out = g.output("out")
+    if _is_half(g):
+        out = g.emit("std", {"x": x}, attrs=_axes(g, correction=correction))
+    grad = _wide(g, g.output_grad("out"))
+    share = _spread(g, _divided(g, x, grad, None, correction), like=x)
+    spread = _spread(g, out, like=x)
+    slope = _where_zero(g, spread, g.emit("divide", {"x": _centered(g, x), "y": spread}))
+    _set_x_grad(g, g.emit("multiply", {"x": slope, "y": share}))
 
 
 def _out(b: BodyContext) -> dict[str, str | None]:

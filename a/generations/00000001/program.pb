@@ -1,0 +1,2 @@
+
+opwright.programÿÿÿÿÿÿÿÿÿ…}Â²~k

@@ -1,0 +1,1 @@
+latest/program.pb

@@ -1,0 +1,40 @@
+// What cpu.lstm_train and its gradient share. Of an LSTM in one direction only the gates are kept,
+// and the cells before each part of its steps: from these the gradient computes the other cells and
+// the states of one part at a time.
+#ifndef OPWRIGHT_CPU_SEQUENCE_LSTM_TRAIN_H_
+#define OPWRIGHT_CPU_SEQUENCE_LSTM_TRAIN_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "sequence/recurrent.h"
+
+namespace opwright_cpu {
+
+struct LstmTrainShape : RecurrentShape {
+  int64_t part_steps = 1;
+
+  opwright::Status Describe(opwright::PrepareContext& ctx, const LstmTrainAttrs& attrs) {
+    const RecurrentAttrs same{false, attrs.batch_first, {}};
+    OPWRIGHT_RETURN_IF_ERROR(MakeRecurrentShape(ctx, true, true, same, this));
+    if (rows() == 0 || size == 0) {
+      return opwright::Status::Refused("is for steps of some rows, got ", steps, " steps of ", n,
+                                       " rows of ", size);
+    }
+    part_steps = std::min(attrs.part_steps, steps);
+    return opwright::Status::Ok();
+  }
+
+  int64_t each() const { return n * size; }
+  int64_t parts() const { return (steps + part_steps - 1) / part_steps; }
+
+  // Counted from the end: the first part may be shorter.
+  Part StepsOf(int64_t part) const {
+    const int64_t end = steps - (parts() - 1 - part) * part_steps;
+    return {std::max<int64_t>(0, end - part_steps), end};
+  }
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_SEQUENCE_LSTM_TRAIN_H_

@@ -1,0 +1,160 @@
+"""NanWatch: ends a training at its first NaN, and names the operator that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import opwright as ow
+from opwright.errors import OpwrightError, ProgramError
+from opwright_nn import arguments, checks
+from opwright_nn.inspection import NonFinite, find_nan
+from opwright_nn.model.inference import input_names
+from opwright_nn.training.callback import Callback
+
+if TYPE_CHECKING:
+    from opwright_nn.training.training import Training
+
+Step = Callable[..., Sequence[Any]]
+Values = dict[str, Any]
+
+
+class NonFiniteError(OpwrightError, FloatingPointError):
+    """A loss or a parameter became a NaN or an infinity in a training.
+
+    Attributes
+    ----------
+    step : int
+        The number of the step, of which the first is 1.
+    found : NonFinite or None
+        Where it began; None where the step did not repeat it.
+    """
+
+    @arguments.suggest
+    def __init__(self, message: str, step: int, found: NonFinite | None) -> None:
+        super().__init__(message)
+        self.step = step
+        self.found = found
+
+
+class NanWatch(Callback):
+    """End a training at the first NaN or infinity, with the operator that made it.
+
+    After every `every_steps` steps it looks at their losses and at the parameters. Where one is not
+    finite, it repeats these steps on copies, and the first bad one operator by operator, as
+    `find_nan` does. The training has the same bits with it.
+
+    Parameters
+    ----------
+    every_steps : int, at least 1
+        The batches and one copy of all variables are kept for so many steps. A `Checkpoint` with
+        the same number never saves what is not finite.
+
+    Raises
+    ------
+    NonFiniteError
+        In the training: it names the step, the operator and its inputs.
+    """
+
+    @arguments.suggest
+    def __init__(self, every_steps: int = 50) -> None:
+        self.every_steps = checks.check_int("NanWatch", "every_steps", every_steps, at_least=1)
+        self._before: Values = {}
+        self._recent: list[tuple[Mapping[str, Any], Any]] = []
+
+    def begin(self, training: Training) -> None:
+        """Check that the steps can be repeated."""
+        if training.program is None or training.is_shared:
+            got = "a step" if training.program is None else "one of several processes"
+            raise ProgramError(
+                f"NanWatch: the training must be that of a Model in one process, whose steps can "
+                f"be repeated, got {got}; call nn.find_nan with the batch"
+            )
+
+    def wrap_step(self, training: Training, step: Step) -> Step:
+        """Return a step that also keeps its batch."""
+        self._before, self._recent = _copy(training), []
+        recent = self._recent
+
+        def watched(**feeds: Any) -> Sequence[Any]:
+            values = step(**feeds)
+            recent.append((feeds, values[0]))
+            return values
+
+        return watched
+
+    def after_steps(self, training: Training) -> None:
+        """Look at the steps since the last call."""
+        now = _copy(training)
+        if not all(_is_finite(loss) for _, loss in self._recent) or not _is_sound(training, now):
+            self._raise(training)
+        self._before = now
+        self._recent.clear()
+
+    def after_epoch(self, training: Training, record: Mapping[str, float]) -> None:
+        """Look at the last steps of the epoch."""
+        self.after_steps(training)
+
+    def _raise(self, training: Training) -> None:
+        number, found = _Replay(training, self._before).run([feeds for feeds, _ in self._recent])
+        step = training.n_steps - len(self._recent) + number
+        where = "a repetition of the step shows none" if found is None else str(found)
+        raise NonFiniteError(
+            f"train: the loss and all parameters must be finite, got others in step {step}: "
+            f"{where}; decrease the learning rate, clip gradients, or change that operator",
+            step,
+            found,
+        )
+
+
+class _Replay:
+    """Repeats steps on copies of the variables."""
+
+    def __init__(self, training: Training, before: Values) -> None:
+        self._training = training
+        self._program = training.program or ow.Program()
+        self._inputs = input_names(self._program)
+        self._scope = ow.Scope()
+        self._scope.set_all(before)
+        self._step = ow.Network(self._program.global_block()).compile(
+            feed=self._inputs,
+            fetch=[training.fetches[0]],
+            scope=self._scope,
+            **training.run_options,
+        )
+
+    def run(self, batches: Sequence[Mapping[str, Any]]) -> tuple[int, NonFinite | None]:
+        """Return the number, from 1, of the first step that is not finite, and where it begins."""
+        for number, batch in enumerate(batches, start=1):
+            feeds = {name: batch[name] for name in self._inputs}
+            before = _copy(self._training, self._scope)
+            (loss,) = self._step(**feeds)
+            after = _copy(self._training, self._scope)
+            if not _is_finite(loss) or not _is_sound(self._training, after):
+                self._scope.set_all(before)
+                device = self._training.run_options.get("device")
+                return number, find_nan(self._program, feeds, scope=self._scope, device=device)
+        return len(batches), None
+
+
+def _copy(training: Training, scope: ow.Scope | None = None) -> Values:
+    """Return all variables that outlast a step, as arrays of their own."""
+    values: Values = {}
+    block = (training.program or ow.Program()).global_block()
+    for name, variable in block.vars.items():
+        held = (scope or training.scope).find_var(name) if variable.persistable else None
+        if held is not None and held.is_set:
+            values[name] = held.numpy()
+    return values
+
+
+def _is_sound(training: Training, values: Values) -> bool:
+    """Tell whether all parameters are finite."""
+    program = training.program or ow.Program()
+    return all(_is_finite(values[p.name]) for p in program.parameters() if p.name in values)
+
+
+def _is_finite(array: Any) -> bool:
+    return bool(np.isfinite(np.asarray(array, np.float64)).all())

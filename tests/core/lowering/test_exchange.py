@@ -1,0 +1,98 @@
+"""Edits that exchange several operators: a pair agrees on what passes between its members."""
+
+from __future__ import annotations
+
+import pytest
+
+from opwright import context_guard
+from opwright.errors import PluginError
+from opwright.lowering.graph.verify import find_violation, last_writes
+
+from .toy_graphs import graph_of, op, sgd, types
+
+MAKER, READER = ("tanh", "h", "x"), ("multiply", "out", "h")
+
+
+def _pair(*between, behind=(), **given):
+    """``h = tanh(x); ...; out = h * y``, whose members another value could connect."""
+    return graph_of([op(*MAKER), *between, op(*READER, y="y"), *behind], **given)
+
+
+def _exchange(graph, edit=None, turned=False):
+    """Let the first operator write another value, and the product read it instead."""
+    (maker,), (reader,) = graph.of_type("tanh"), graph.of_type("multiply")
+    (x,), (h,), (y,) = maker.inputs[0], maker.outputs[0], reader.inputs[1]
+    other = graph.value("other", h.meta)
+    first = graph.make("sigmoid", {"x": x}, {"out": other}, like=maker)
+    second = graph.make("add", {"x": other, "y": y}, {"out": reader.outputs[0]}, like=reader)
+    pairs = {reader: first, maker: second} if turned else {reader: second, maker: first}
+    return (edit or graph.edit()).exchange(pairs)
+
+
+def test_each_new_operator_has_the_place_of_the_one_that_it_replaces(context):
+    graph = _pair(op("relu", "z", "x"), fetches=("out", "z"))
+    edit = graph.edit()
+    assert _exchange(graph, edit)
+    assert edit.apply()
+    assert types(graph) == ["sigmoid", "relu", "add"]
+    assert graph.ops[2].inputs[0][0].op is graph.ops[0]
+    assert [op.origins for op in graph.ops[::2]] == [(0,), (2,)]
+    assert find_violation(graph, {}) is None
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"behind": [op("relu", "z", "h")], "fetches": ("out", "z")},
+        {"fetches": ("out", "h")},
+        {"lasting": ("h",)},
+    ],
+    ids=["read by another", "fetched", "persistable"],
+)
+def test_a_value_that_others_need_is_not_lost(context, case):
+    graph = _pair(**case)
+    assert not _exchange(graph)
+    assert types(graph)[:2] == ["tanh", "multiply"]
+
+
+def test_what_an_operator_reads_is_written_before_it(context):
+    assert not _exchange(_pair(), turned=True)
+
+
+def test_memory_that_is_overwritten_in_between_is_not_read_behind_that(context):
+    ops = [op("tanh", "h", "w"), sgd("w", "x"), op(*READER, y="y")]
+    graph = graph_of(ops, persistables=("w",), lasting=("w",))
+    lasting = last_writes(graph)
+    maker, _, reader = graph.ops
+    (w,), (h,), (y,) = maker.inputs[0], maker.outputs[0], reader.inputs[1]
+    early = graph.make("relu", {"x": w}, {"out": h}, like=maker)
+    late = graph.make("add", {"x": w, "y": y}, {"out": reader.outputs[0]}, like=reader)
+    right = graph.make("add", {"x": h, "y": y}, {"out": reader.outputs[0]}, like=reader)
+    assert not graph.edit().exchange({maker: early, reader: late})
+    edit = graph.edit()
+    assert edit.exchange({maker: early, reader: right})
+    edit.apply()
+    assert types(graph) == ["relu", "toy.step", "add"]
+    assert find_violation(graph, lasting) is None
+
+
+def test_a_pinned_kernel_is_not_exchanged(context):
+    with context_guard(context.with_pins({"tanh": "numpy"})):
+        assert not _exchange(_pair())
+
+
+def test_an_operator_is_exchanged_once(context):
+    graph = _pair()
+    edit = graph.edit()
+    assert _exchange(graph, edit)
+    assert not _exchange(graph, edit)
+    (reader,) = graph.of_type("multiply")
+    assert not edit.fuse([reader], [])
+
+
+def test_operators_that_are_not_in_the_graph_are_refused(context):
+    graph, other = _pair(), _pair()
+    pairs = dict(zip(other.ops, graph.ops, strict=True))
+    for wrong in (pairs, {}):
+        with pytest.raises(PluginError, match="exchange: must be given operators of the graph"):
+            graph.edit().exchange(wrong)
