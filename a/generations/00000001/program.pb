@@ -1,2 +1,0 @@
-
-opwright.programÿÿÿÿÿÿÿÿÿ…}Â²~k
