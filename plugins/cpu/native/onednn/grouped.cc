@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/clones.h"
 #include "common/parallel.h"
 #include "onednn/columns.h"
 #include "onednn/grouped_tiles.h"
@@ -11,13 +12,27 @@ namespace opwright_cpu {
 namespace {
 
 // Some units of a row: [columns, channels] to [units, width, unit], `left` columns further.
-void CopyUnits(const float* row, int64_t columns, int64_t channels, int64_t unit, int64_t n_units,
-               int64_t width, int64_t left, float* to) {
+template <int64_t kUnit>
+OPWRIGHT_CPU_CLONES void CopyUnitsOf(const float* row, int64_t columns, int64_t channels,
+                                     int64_t n_units, int64_t width, int64_t left, float* to) {
   for (int64_t column = 0; column < columns; ++column) {
     for (int64_t u = 0; u < n_units; ++u) {
-      std::memcpy(to + (u * width + left + column) * unit, row + column * channels + u * unit,
-                  static_cast<size_t>(unit) * sizeof(float));
+      std::memcpy(to + (u * width + left + column) * kUnit, row + column * channels + u * kUnit,
+                  kUnit * sizeof(float));
     }
+  }
+}
+
+// A unit is 8, 16 or 32 channels: copies of a size that is known are no calls.
+void CopyUnits(const float* row, int64_t columns, int64_t channels, int64_t unit, int64_t n_units,
+               int64_t width, int64_t left, float* to) {
+  switch (unit) {
+    case 8:
+      return CopyUnitsOf<8>(row, columns, channels, n_units, width, left, to);
+    case 16:
+      return CopyUnitsOf<16>(row, columns, channels, n_units, width, left, to);
+    default:
+      return CopyUnitsOf<32>(row, columns, channels, n_units, width, left, to);
   }
 }
 
