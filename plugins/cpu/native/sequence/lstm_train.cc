@@ -22,10 +22,7 @@ struct LstmTrainKernel {
   Status Prepare(opwright::PrepareContext& ctx, const LstmTrainAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(s_.Describe(ctx, attrs));
     gemm_ = BestGemm<T>();
-    Arena<T> arena(nullptr);
-    TakeBuffers(&arena);
-    ctx.SetWorkspace(static_cast<uint64_t>(arena.taken()) * sizeof(T));
-    ctx.SetEstimate(static_cast<uint64_t>(1000 + s_.Multiplications() / (16 * ctx.n_threads())));
+    s_.template Request<T>(ctx, 16, [&](Arena<T>* arena) { TakeBuffers(arena); });
     return Status::Ok();
   }
 

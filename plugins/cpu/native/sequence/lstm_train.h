@@ -25,6 +25,16 @@ struct LstmTrainShape : RecurrentShape {
     return opwright::Status::Ok();
   }
 
+  // What both kernels need: what `take` takes of an arena, and time for their multiplications.
+  template <typename T, typename Take>
+  void Request(opwright::PrepareContext& ctx, int64_t per_nanosecond, const Take& take) const {
+    Arena<T> arena(nullptr);
+    take(&arena);
+    ctx.SetWorkspace(static_cast<uint64_t>(arena.taken()) * sizeof(T));
+    const int64_t time = Multiplications() / (per_nanosecond * ctx.n_threads());
+    ctx.SetEstimate(static_cast<uint64_t>(1000 + time));
+  }
+
   int64_t each() const { return n * size; }
   int64_t parts() const { return (steps + part_steps - 1) / part_steps; }
 

@@ -27,10 +27,7 @@ struct LstmTrainGradKernel {
   Status Prepare(opwright::PrepareContext& ctx, const LstmTrainAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(s_.Describe(ctx, attrs));
     gemm_ = BestGemm<T>();
-    Arena<T> arena(nullptr);
-    TakeBuffers(&arena);
-    ctx.SetWorkspace(static_cast<uint64_t>(arena.taken()) * sizeof(T));
-    ctx.SetEstimate(static_cast<uint64_t>(1000 + s_.Multiplications() / (8 * ctx.n_threads())));
+    s_.template Request<T>(ctx, 8, [&](Arena<T>* arena) { TakeBuffers(arena); });
     return Status::Ok();
   }
 

@@ -1,8 +1,8 @@
 """``train_lstm``: an LSTM that is trained keeps its gates, and neither its cells nor its states.
 
 Both follow from the gates, and a step back that has them in the cache computes them in passing. An
-LSTM and its gradient are replaced together, where nobody else reads what the one keeps for the
-other. The gradients of the gates' sums then take the place of the gates.
+LSTM and its gradient are replaced together, where no other operator reads what the one keeps for
+the other. The gradients of the gates' sums then take the place of the gates.
 """
 
 from __future__ import annotations
