@@ -87,13 +87,7 @@ def scan(
     first = _check_variables("scan", "init", init)
     given = None if xs is None else _check_variables("scan", "xs", xs)
     checks.check_callable("scan", "body", body)
-    attrs: dict[str, object] = {"reverse": checks.check_bool("scan", "reverse", reverse)}
-    if length is not None:
-        attrs["length"] = checks.check_int("scan", "length", length, at_least=0)
-    if checkpoint_every is not None:
-        attrs["checkpoint_every"] = checks.check_int(
-            "scan", "checkpoint_every", checkpoint_every, at_least=1
-        )
+    attrs = _check_turns(length, reverse, checkpoint_every)
     axis = checks.check_int("scan", "axis", axis)
     layer = begin("scan", name)
     sequences = (
@@ -136,6 +130,17 @@ def scan(
         for by_turn, name in zip(stacked, outs, strict=True)
     ]
     return last, out.shaped(placed)
+
+
+def _check_turns(
+    length: int | None, reverse: bool, checkpoint_every: int | None
+) -> dict[str, object]:
+    """Return the attributes of ``scan`` that are given, checked."""
+    attrs: dict[str, object] = {"reverse": checks.check_bool("scan", "reverse", reverse)}
+    for name, value, least in (("length", length, 0), ("checkpoint_every", checkpoint_every, 1)):
+        if value is not None:
+            attrs[name] = checks.check_int("scan", name, value, at_least=least)
+    return attrs
 
 
 @ow.transaction()

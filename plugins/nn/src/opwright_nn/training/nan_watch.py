@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +12,11 @@ from opwright.errors import OpwrightError, ProgramError
 from opwright_nn import arguments, checks
 from opwright_nn.inspection import NonFinite, find_nan
 from opwright_nn.model.inference import input_names
-from opwright_nn.training.callback import Callback
+from opwright_nn.training.callback import Callback, Step
 
 if TYPE_CHECKING:
     from opwright_nn.training.training import Training
 
-Step = Callable[..., Sequence[Any]]
 Values = dict[str, Any]
 
 
@@ -66,12 +65,7 @@ class NanWatch(Callback):
 
     def begin(self, training: Training) -> None:
         """Check that the steps can be repeated."""
-        if training.program is None or training.is_shared:
-            got = "a step" if training.program is None else "one of several processes"
-            raise ProgramError(
-                f"NanWatch: the training must be that of a Model in one process, whose steps can "
-                f"be repeated, got {got}; call nn.find_nan with the batch"
-            )
+        _program_of(training)
 
     def wrap_step(self, training: Training, step: Step) -> Step:
         """Return a step that also keeps its batch."""
@@ -114,7 +108,7 @@ class _Replay:
 
     def __init__(self, training: Training, before: Values) -> None:
         self._training = training
-        self._program = training.program or ow.Program()
+        self._program = _program_of(training)
         self._inputs = input_names(self._program)
         self._scope = ow.Scope()
         self._scope.set_all(before)
@@ -139,11 +133,22 @@ class _Replay:
         return len(batches), None
 
 
+def _program_of(training: Training) -> ow.Program:
+    """Return the program of a training whose steps can be repeated."""
+    program = training.program
+    if program is None or training.is_shared:
+        got = "a step" if program is None else "one of several processes"
+        raise ProgramError(
+            f"NanWatch: the training must be that of a Model in one process, whose steps can be "
+            f"repeated, got {got}; call nn.find_nan with the batch"
+        )
+    return program
+
+
 def _copy(training: Training, scope: ow.Scope | None = None) -> Values:
     """Return all variables that outlast a step, as arrays of their own."""
     values: Values = {}
-    block = (training.program or ow.Program()).global_block()
-    for name, variable in block.vars.items():
+    for name, variable in _program_of(training).global_block().vars.items():
         held = (scope or training.scope).find_var(name) if variable.persistable else None
         if held is not None and held.is_set:
             values[name] = held.numpy()
@@ -152,8 +157,8 @@ def _copy(training: Training, scope: ow.Scope | None = None) -> Values:
 
 def _is_sound(training: Training, values: Values) -> bool:
     """Tell whether all parameters are finite."""
-    program = training.program or ow.Program()
-    return all(_is_finite(values[p.name]) for p in program.parameters() if p.name in values)
+    parameters = _program_of(training).parameters()
+    return all(_is_finite(values[p.name]) for p in parameters if p.name in values)
 
 
 def _is_finite(array: Any) -> bool:
