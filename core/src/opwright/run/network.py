@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
@@ -251,8 +250,9 @@ class Network:
             persistables=Persistables(lasting=lasting_names(self._block, ops, fetches) - fed),
             fetches=Fetches(fetches, on_device=fetch_device),
         )
-        note_plan = partial(setattr, self, "_last")
-        source = CompiledSource(template, feeds, scope, self._plans, self.generation, note_plan)
+        source = CompiledSource(
+            template, feeds, scope, self._plans, self.generation, self._remember_plan
+        )
         compiled = source.callable()
         self._compiled = weakref.ref(compiled)  # weak, since it refers to this network
         return compiled
@@ -356,6 +356,9 @@ class Network:
                 "call run, or call what compile returned"
             )
         return self._last
+
+    def _remember_plan(self, plan: LoweredPlan) -> None:
+        self._last = plan
 
     @property
     def _program(self) -> Any:
