@@ -24,7 +24,7 @@ LEAST_SIDE: Final = 8
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Bring the axes into another order."""
+    """Permute the axes."""
     x = ctx.inputs["x"][0]
     rank = len(x.shape)
     axes = [axis % rank for axis in ctx.attrs["axes"]] or list(reversed(range(rank)))

@@ -134,7 +134,7 @@ class LaunchPlan:
         return self.input(slot) if self._ctx.inputs[slot] else None
 
     def optional_output(self, slot: str) -> Pointer | None:
-        """Return the address of an output's data, or None where it is absent or nobody reads it."""
+        """Return the address of an output's data, or None where it is absent or never read."""
         is_wanted = self._ctx.outputs[slot] and slot not in self._ctx.unread
         return self.output(slot) if is_wanted else None
 
