@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "check.h"
+#include "runtime/threads/brief_jobs.h"
 #include "runtime/threads/load_watch.h"
 #include "runtime/threads/team.h"
 #include "tests.h"
 
 namespace {
 
+using opwright::BriefJobs;
 using opwright::LoadWatch;
 using opwright::Team;
 
@@ -141,6 +143,65 @@ void AChildOfForkHasATeamOfItsOwn() {
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+// The threads that run the shares of a job.
+struct Threads {
+  Team* team;
+  std::atomic<bool> another{false};
+  std::thread::id caller = std::this_thread::get_id();
+  static void Run(void* data, int32_t) {
+    auto* self = static_cast<Threads*>(data);
+    if (std::this_thread::get_id() != self->caller) self->another = true;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
+    while (std::chrono::steady_clock::now() < end) {
+    }
+  }
+  bool Shared() {
+    another = false;
+    team->Run(2, 2, Run, this);
+    return another;
+  }
+};
+
+void ABriefJobStartsAndWakesNoThread() {
+  Team& team = NewTeam();
+  Threads threads{&team};
+  for (int32_t job = 0; job < 20; ++job) {
+    const Team::BriefWork brief;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // longer than a thread spins
+    CHECK(!threads.Shared());
+  }
+  CHECK_EQ(team.n_workers(), 0);
+  team.Run(2, 2, Threads::Run, &threads);  // no longer brief
+  CHECK_EQ(team.n_workers(), 1);
+}
+
+void BriefJobsThatFollowEachOtherAreShared() {
+  Team& team = NewTeam();
+  Threads threads{&team};
+  const Team::BriefWork brief;
+  int32_t n_shared = 0;
+  for (int32_t job = 0; job < 20'000 && n_shared < 3; ++job) n_shared += threads.Shared() ? 1 : 0;
+  CHECK_EQ(n_shared, 3);
+}
+
+constexpr int64_t kUs = 1'000;
+
+void JobsWakeThreadsOnceTheyHaveTakenAsLongAlone() {
+  constexpr int64_t kSpin = 200 * kUs, kJob = 10 * kUs;
+  BriefJobs jobs;
+  int64_t now_ns = 1'000 * kUs;
+  int32_t n_alone = 0;
+  for (; !jobs.Wake(now_ns, kSpin); ++n_alone, now_ns += kJob) {
+    jobs.AfterAlone(now_ns, now_ns + kJob);
+  }
+  CHECK_EQ(n_alone, 5);
+  CHECK(!jobs.Wake(now_ns + 2 * kSpin, kSpin));  // they sleep again by then
+  for (int32_t job = 0; job < 100; ++job, now_ns += 2 * kSpin) {
+    CHECK(!jobs.Wake(now_ns + 2 * kSpin, kSpin));
+    jobs.AfterAlone(now_ns + 2 * kSpin, now_ns + 2 * kSpin + kJob);
+  }
+}
+
 constexpr int64_t kMs = 1'000'000;
 
 // Jobs for so long, of which each millisecond has a wait for another thread's share.
@@ -194,6 +255,9 @@ void AddTeamTests(check::Tests* tests) {
   tests->push_back({"jobs of many threads", JobsOfManyThreadsRunSideBySide});
   tests->push_back({"a job within a share", AJobWithinAShareRunsInItsThread});
   tests->push_back({"a team in a child of fork", AChildOfForkHasATeamOfItsOwn});
+  tests->push_back({"a brief job", ABriefJobStartsAndWakesNoThread});
+  tests->push_back({"brief jobs in a row", BriefJobsThatFollowEachOtherAreShared});
+  tests->push_back({"when brief jobs wake", JobsWakeThreadsOnceTheyHaveTakenAsLongAlone});
   tests->push_back({"short waits", ShortWaitsDoNotStopSharing});
   tests->push_back({"long waits", WaitsThatTakeMostOfTheTimeMakeJobsRunAlone});
   tests->push_back({"pauses grow", PausesGrowWhileTheMachineIsBusy});

@@ -1,12 +1,14 @@
 #include "runtime/plan/instance.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "runtime/border.h"
 #include "runtime/library/host.h"
 #include "runtime/library/limits.h"
 #include "runtime/plan/checked_steps.h"
+#include "runtime/threads/team.h"
 
 namespace opwright {
 
@@ -274,6 +276,8 @@ int32_t Instance::RunSteps(const StepRange& range) noexcept {
 }
 
 int32_t Instance::Run(RunState* state) noexcept {
+  std::optional<Team::BriefWork> brief;
+  if (plan_.is_brief) brief.emplace();
   state_ = state;
   message_[0] = '\0';
   for (DynamicSlot& slot : dynamic_) slot.is_set = false;

@@ -10,6 +10,7 @@
 #include <new>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "runtime/plan/step_timer.h"
 
@@ -77,6 +78,7 @@ void RunAlone(int32_t n_shares, Team::Function function, void* data) {
 }
 
 std::atomic<Team*> process_team{nullptr};
+thread_local bool work_is_brief = false;
 
 void ForgetTeam() { process_team.store(nullptr, std::memory_order_relaxed); }
 
@@ -109,6 +111,9 @@ Team& Team::OfProcess() {
   return *team;
 }
 
+Team::BriefWork::BriefWork() noexcept : was_brief_(std::exchange(work_is_brief, true)) {}
+Team::BriefWork::~BriefWork() { work_is_brief = was_brief_; }
+
 void Team::Run(int32_t n_threads, int32_t n_shares, Function function, void* data) noexcept {
   const bool is_shared = n_threads > 1 && n_shares > 1 && n_shares <= kMostShares &&
                          !has_job_.test_and_set(std::memory_order_acquire);
@@ -121,7 +126,12 @@ void Team::RunTogether(int32_t n_threads, int32_t n_shares, Function function,
                        void* data) noexcept {
   const int64_t begin_ns = SteadyNs();
   if (!load_.AllowsSharing(begin_ns)) return RunAlone(n_shares, function, data);
-  const int32_t n_lanes = StartWorkers(std::min(n_threads, n_shares));
+  const int32_t n_wanted = std::min(n_threads, n_shares);
+  if (work_is_brief && !AreAwake(n_wanted) && !brief_jobs_.Wake(begin_ns, load_.SpinNs())) {
+    RunAlone(n_shares, function, data);
+    return brief_jobs_.AfterAlone(begin_ns, SteadyNs());
+  }
+  const int32_t n_lanes = StartWorkers(n_wanted);
   function_ = function;
   data_ = data;
   Publish(n_lanes, n_shares);
@@ -131,6 +141,16 @@ void Team::RunTogether(int32_t n_threads, int32_t n_shares, Function function,
   WaitForOthers();
   const int64_t end_ns = SteadyNs();
   load_.AfterJob(end_ns, own_end_ns - begin_ns, end_ns - own_end_ns);
+}
+
+// Whether a job of so many threads has to start or wake none.
+bool Team::AreAwake(int32_t n_lanes) const noexcept {
+  n_lanes = std::min(n_lanes, kMostThreads);
+  if (n_workers_.load(std::memory_order_relaxed) + 1 < n_lanes) return false;
+  for (int32_t i = 1; i < n_lanes; ++i) {
+    if (lanes_[static_cast<size_t>(i)]->is_asleep.load(std::memory_order_relaxed)) return false;
+  }
+  return true;
 }
 
 // Returns how many threads there are, the caller's included: fewer than wanted where the system

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "runtime/threads/brief_jobs.h"
 #include "runtime/threads/load_watch.h"
 
 namespace opwright {
@@ -36,6 +37,18 @@ class Team {
   // stays in one core's cache.
   void Run(int32_t n_threads, int32_t n_shares, Function function, void* data) noexcept;
 
+  // While one lives, jobs of its thread are brief: few of them wake threads that sleep.
+  class BriefWork {
+   public:
+    BriefWork() noexcept;
+    ~BriefWork();
+    BriefWork(const BriefWork&) = delete;
+    BriefWork& operator=(const BriefWork&) = delete;
+
+   private:
+    bool was_brief_;
+  };
+
   // Threads that were started, for tests.
   int32_t n_workers() const { return n_workers_.load(std::memory_order_relaxed); }
 
@@ -50,6 +63,7 @@ class Team {
   };
 
   void RunTogether(int32_t n_threads, int32_t n_shares, Function function, void* data) noexcept;
+  bool AreAwake(int32_t n_lanes) const noexcept;
   int32_t StartWorkers(int32_t n_wanted) noexcept;
   void Publish(int32_t n_lanes, int32_t n_shares) noexcept;
   int32_t RunShares(int32_t own_lane, uint32_t epoch) noexcept;
@@ -62,6 +76,7 @@ class Team {
   void* data_ = nullptr;
   uint32_t epoch_ = 0;
   LoadWatch load_;
+  BriefJobs brief_jobs_;
   std::atomic<int32_t> n_lanes_{1};  // of the job; a thread that comes late may see the next one's
   std::atomic<int32_t> n_workers_{0};
   Lane callers_lane_;

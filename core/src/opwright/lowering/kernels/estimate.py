@@ -18,10 +18,10 @@ STEP_NS: Final = 50
 LAUNCH_NS: Final = 5_000
 """Time to launch work on another device; the work itself does not count."""
 
-SHORT_PLAN_NS: Final = 80_000
-"""Work below which a plan runs on one thread. Threads synchronize at the start and end of every
-step: a training step that takes 37 µs on one thread took 119 µs on two, 82 µs of it for
-synchronization (docs/decisions/0013-threads.md)."""
+SHORT_PLAN_NS: Final = 20_000
+"""Work below which a plan runs on one thread. Threads that are awake meet in about a microsecond
+at each step that they share; a plan of up to 80 µs wakes none that sleeps
+(docs/decisions/0111-a-brief-plan-takes-threads-that-are-awake.md)."""
 
 
 def estimate_ns(op: LoweredOp, device: str) -> int:

@@ -1,0 +1,36 @@
+// Whether the jobs of a brief plan wake threads that sleep.
+#ifndef OPWRIGHT_RUNTIME_BRIEF_JOBS_H_
+#define OPWRIGHT_RUNTIME_BRIEF_JOBS_H_
+
+#include <cstdint>
+
+namespace opwright {
+
+// To wake a thread takes its waker longer than the thread's share of a brief job is worth. It pays
+// where such jobs follow each other so closely that the thread stays awake between them. So they
+// run in their callers' threads alone until they have taken as long, without a pause, as waking
+// takes: what a job loses is at most what it would have lost by guessing wrong.
+class BriefJobs {
+ public:
+  // Whether a job that begins now wakes threads, which spin for `spin_ns` between two jobs.
+  bool Wake(int64_t now_ns, int64_t spin_ns) {
+    if (now_ns - end_ns_ > spin_ns) alone_ns_ = 0;
+    return alone_ns_ >= kWakeNs;
+  }
+
+  // After a job that ran alone.
+  void AfterAlone(int64_t begin_ns, int64_t end_ns) {
+    alone_ns_ += end_ns - begin_ns;
+    end_ns_ = end_ns;
+  }
+
+ private:
+  static constexpr int64_t kWakeNs = 50'000;
+
+  int64_t alone_ns_ = 0;
+  int64_t end_ns_ = 0;
+};
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_BRIEF_JOBS_H_
