@@ -51,89 +51,105 @@ OPWRIGHT_FUNCTOR Turned TakeTurns(double x) {
   const double low = (first.lost + second.lost) - n * kQuarter[3];
   return {second.value, low, BitCast<uint64_t>(shifted)};
 }
-// For a float the rest of a double is exact enough, and nothing is low.
-OPWRIGHT_FUNCTOR Turned TakeTurns(float x) {
-  constexpr double kRest = 6.0771005065061922e-11;
-  const double wide = static_cast<double>(x);
-  const double shifted = ShiftedTurns(wide);
-  const double n = shifted - Format<double>::kRound;
-  return {(wide - n * kQuarter[0]) - n * kRest, 0.0, BitCast<uint64_t>(shifted)};
-}
-
-// (sin(r) / r - 1) / r**2 and (cos(r) - 1 + r**2 / 2) / r**4 with z = r**2, for |r| <= pi / 4; to
-// as many digits as T has.
-template <typename T>
+// (sin(r) / r - 1) / r**2 and (cos(r) - 1 + r**2 / 2) / r**4 with z = r**2, for |r| <= pi / 4.
 OPWRIGHT_FUNCTOR double SineTail(double z) {
-  if constexpr (sizeof(T) == sizeof(float)) {
-    constexpr double c[] = {-0.166666666638530441, 0.00833333187383708804, -0.00019840086263755442,
-                            2.72498646551395837e-6};
-    return Polynomial(z, c);
-  } else {
-    constexpr double c[] = {-0.166666666666666646,   0.0083333333333309461,
-                            -0.0001984126983675497,  2.75573161006830291e-6,
-                            -2.50511314554279474e-8, 1.59181012302741203e-10};
-    return Polynomial(z, c);
-  }
+  constexpr double c[] = {-0.166666666666666646,  0.0083333333333309461,   -0.0001984126983675497,
+                          2.75573161006830291e-6, -2.50511314554279474e-8, 1.59181012302741203e-10};
+  return Polynomial(z, c);
 }
-template <typename T>
 OPWRIGHT_FUNCTOR double CosineTail(double z) {
-  if constexpr (sizeof(T) == sizeof(float)) {
-    constexpr double c[] = {0.0416666666643193295, -0.00138888876712881087,
-                            0.0000248005999835317099, -2.73009081679965387e-7};
-    return Polynomial(z, c);
-  } else {
-    constexpr double c[] = {0.0416666666666666654,    -0.00138888888888873957,
-                            0.0000248015872987634332, -2.75573172705603241e-7,
-                            2.08761460246897466e-9,   -1.13826148685563246e-11};
-    return Polynomial(z, c);
-  }
+  constexpr double c[] = {0.0416666666666666654,    -0.00138888888888873957,
+                          0.0000248015872987634332, -2.75573172705603241e-7,
+                          2.08761460246897466e-9,   -1.13826148685563246e-11};
+  return Polynomial(z, c);
 }
 
 struct SineAndCosine {
   double sine;
   double cosine;
 };
-template <typename T>
 OPWRIGHT_FUNCTOR SineAndCosine OfRest(Turned turned) {
   const double r = turned.rest;
   const double z = r * r;
   const double half = 0.5 * z;
   const double high = 1.0 - half;
-  const double sine = r + (z * r * SineTail<T>(z) + turned.low * high);
+  const double sine = r + (z * r * SineTail(z) + turned.low * high);
   const double lost = (1.0 - high) - half;
-  const double cosine = high + (lost + (z * z * CosineTail<T>(z) - r * turned.low));
+  const double cosine = high + (lost + (z * z * CosineTail(z) - r * turned.low));
   return {sine, cosine};
 }
 
-// The sine of the rest, or its cosine, negative where the second bit of `turns` is set.
-template <typename T>
-OPWRIGHT_FUNCTOR T OfQuadrant(Turned turned, uint64_t turns) {
-  const SineAndCosine of = OfRest<T>(turned);
-  const double size = (turns & 1) != 0 ? of.cosine : of.sine;
-  return static_cast<T>(BitCast<double>(BitCast<uint64_t>(size) ^ ((turns & 2) << 62)));
+OPWRIGHT_FUNCTOR double WithSignOfTurns(double size, uint64_t turns) {
+  return BitCast<double>(BitCast<uint64_t>(size) ^ ((turns & 2) << 62));
+}
+
+// sin(x + turns * pi / 2): the sine of the rest, or its cosine, negative where the second bit of
+// all turns is set.
+OPWRIGHT_FUNCTOR double SineOfTurned(double x, uint64_t turns) {
+  const Turned turned = TakeTurns(x);
+  const SineAndCosine of = OfRest(turned);
+  turns += turned.turns;
+  return WithSignOfTurns((turns & 1) != 0 ? of.cosine : of.sine, turns);
+}
+OPWRIGHT_FUNCTOR double TangentOf(double x) {
+  const Turned turned = TakeTurns(x);
+  const SineAndCosine of = OfRest(turned);
+  const bool odd = (turned.turns & 1) != 0;
+  return (odd ? -of.cosine : of.sine) / (odd ? of.sine : of.cosine);
+}
+
+// Of a float, in double, which is exact enough without anything low.
+struct RoughlyTurned {
+  double rest;
+  uint64_t turns;
+};
+OPWRIGHT_FUNCTOR RoughlyTurned TakeTurns(float x) {
+  constexpr double kRest = 6.0771005065061922e-11;
+  const double wide = static_cast<double>(x);
+  const double shifted = ShiftedTurns(wide);
+  const double n = shifted - Format<double>::kRound;
+  return {(wide - n * kQuarter[0]) - n * kRest, BitCast<uint64_t>(shifted)};
+}
+
+// One polynomial, with the sine's coefficients or the cosine's: sin(r) = r + r z Q(z) and
+// cos(r) = 1 + z Q(z).
+OPWRIGHT_FUNCTOR float SineOfTurned(float x, uint64_t turns) {
+  const RoughlyTurned turned = TakeTurns(x);
+  turns += turned.turns;
+  const bool odd = (turns & 1) != 0;
+  const double z = turned.rest * turned.rest;
+  const double first = odd ? 1.0 : turned.rest;
+  const double c[] = {
+      odd ? -0.499999996942 : -0.166666666416, odd ? 0.0416666203288 : 0.00833332938358,
+      odd ? -0.00138866807505 : -0.000198393340826, odd ? 2.43834827674e-05 : 2.71830422495e-06};
+  return static_cast<float>(WithSignOfTurns(first * z * Polynomial(z, c) + first, turns));
+}
+// tan(r) = r + r z Q(z), and -1 / tan(r) a quarter turn further.
+OPWRIGHT_FUNCTOR float TangentOf(float x) {
+  constexpr double c[] = {0.333333497838,  0.133326623181,    0.054060035244,  0.0212815578664,
+                          0.0108374855244, 8.73660360772e-05, 0.00437736923729};
+  const RoughlyTurned turned = TakeTurns(x);
+  const double z = turned.rest * turned.rest;
+  const float near = static_cast<float>(turned.rest * z * Polynomial(z, c) + turned.rest);
+  return (turned.turns & 1) != 0 ? -1.0f / near : near;
 }
 
 }  // namespace detail
 
 template <typename T>
 OPWRIGHT_FUNCTOR T SinNear(T x) {
-  const detail::Turned turned = detail::TakeTurns(x);
-  const T sine = detail::OfQuadrant<T>(turned, turned.turns);
+  const T sine = detail::SineOfTurned(x, 0);
   return x == T(0) ? x : sine;  // keeps the sign of 0
 }
 
 template <typename T>
 OPWRIGHT_FUNCTOR T CosNear(T x) {
-  const detail::Turned turned = detail::TakeTurns(x);
-  return detail::OfQuadrant<T>(turned, turned.turns + 1);
+  return detail::SineOfTurned(x, 1);
 }
 
 template <typename T>
 OPWRIGHT_FUNCTOR T TanNear(T x) {
-  const detail::Turned turned = detail::TakeTurns(x);
-  const detail::SineAndCosine of = detail::OfRest<T>(turned);
-  const bool odd = (turned.turns & 1) != 0;
-  const T tangent = static_cast<T>((odd ? -of.cosine : of.sine) / (odd ? of.sine : of.cosine));
+  const T tangent = detail::TangentOf(x);
   return x == T(0) ? x : tangent;
 }
 
