@@ -211,6 +211,14 @@ def test_images_that_are_channels_last_already_are_left_alone():
     assert types["transpose"] == 0
 
 
+def test_transposed_convolutions_are_turned():
+    def write(x):
+        h = layers.relu(layers.conv2d_transpose(conv(x), 6, 2, strides=2))
+        return layers.max_pool2d(layers.conv2d_transpose(h, 4, 3, paddings=1), 2)
+
+    assert Net(write).check()["transpose"] == 2
+
+
 def test_normalisation_in_training_is_turned_as_rows_of_pixels():
     def write(x):
         h = norm(conv(x, bias=False), training=True)

@@ -131,19 +131,32 @@ int64_t ConvolutionShape::reach() const {
 }
 
 bool ConvolutionShape::has_parts() const {
+  if (is_transposed_) {
+    return is_channels_last_ && reach() >= strides_[0] && padding_end_[0] >= 0;
+  }
   const int64_t padding = std::max(padding_begin_[0], padding_end_[0]);
-  return is_channels_last_ && !is_transposed_ && padding < reach();
+  return is_channels_last_ && padding < reach();
 }
 
 ConvolutionShape ConvolutionShape::OfRows(int64_t begin, int64_t end, int64_t* first) const {
   ConvolutionShape part = *this;
   memory::dims x = x_.get_dims(), out = out_.get_dims();
-  const int64_t from = begin * strides_[0] - padding_begin_[0];
-  const int64_t to = (end - 1) * strides_[0] - padding_begin_[0] + reach();
-  part.padding_begin_[0] = std::max<int64_t>(-from, 0);
-  part.padding_end_[0] = std::max<int64_t>(to - x[2], 0);
-  *first = std::max<int64_t>(from, 0);
-  x[2] = std::min(to, x[2]) - *first;
+  if (is_transposed_) {
+    // Row i of x is added to `reach` rows of the output from i * stride - padding on.
+    const int64_t stride = strides_[0], shift = padding_begin_[0];
+    *first = (std::max<int64_t>(begin + shift - reach() + 1, 0) + stride - 1) / stride;
+    const int64_t last = std::min((end - 1 + shift) / stride, x[2] - 1);
+    part.padding_begin_[0] = begin + shift - *first * stride;
+    part.padding_end_[0] = last * stride + reach() - shift - end;
+    x[2] = last + 1 - *first;
+  } else {
+    const int64_t from = begin * strides_[0] - padding_begin_[0];
+    const int64_t to = (end - 1) * strides_[0] - padding_begin_[0] + reach();
+    part.padding_begin_[0] = std::max<int64_t>(-from, 0);
+    part.padding_end_[0] = std::max<int64_t>(to - x[2], 0);
+    *first = std::max<int64_t>(from, 0);
+    x[2] = std::min(to, x[2]) - *first;
+  }
   out[2] = end - begin;
   x[0] = out[0] = 1;
   part.SetImages(x, out);

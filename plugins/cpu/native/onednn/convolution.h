@@ -26,8 +26,8 @@ class ConvolutionShape {
   // which parts for threads can be cut from anywhere.
   ConvolutionShape AsColumn() const;
 
-  // Whether rows of an output can be computed by themselves: channels lie last, nothing is
-  // transposed, and every window reads a row of x.
+  // Whether rows of an output can be computed by themselves: channels lie last, and every window
+  // reads a row of x or, where they are transposed, every row of the output is one of a window.
   bool has_parts() const;
   // Of the output: sizes of its first spatial axis.
   int64_t rows() const { return out_.get_dims()[2]; }

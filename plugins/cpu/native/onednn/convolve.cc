@@ -33,28 +33,39 @@ struct Epilogue {
 enum Tensor : Operand { kX, kWeight, kBias, kScale, kShift, kResidual, kOut, kTensors };
 
 // How images are shared among threads: as by ImageSplit, but where there are fewer of them than
-// threads each image is shared by its rows, and by threads of oneDNN's own only where that cannot
-// be.
+// threads each image is shared by its rows, `step` of them or more, and by threads of oneDNN's own
+// only where that cannot be. Those wait for work for a millisecond afterwards, on processors that
+// the team's threads want, so that little work is left to one thread.
 struct ConvolutionSplit {
-  ConvolutionSplit(const ConvolutionShape& shape, const opwright::PrepareContext& ctx, bool by_rows)
-      : images(shape.images(), ctx), n_rows(shape.rows()), n_threads(images.n_threads) {
-    if (n_threads == 1 || !by_rows || !shape.has_parts()) return;
+  static constexpr int64_t kNoRows = 0;
+
+  ConvolutionSplit(const ConvolutionShape& shape, const opwright::PrepareContext& ctx, int64_t step)
+      : images(shape.images(), ctx), n_rows(shape.rows()), row_step(step) {
+    if (images.n_threads == 1) return;
+    if (step == kNoRows || !shape.has_parts()) {
+      constexpr int64_t kLeastOfOwn = int64_t{1} << 26;  // multiplications
+      n_threads = shape.multiplications() < kLeastOfOwn ? 1 : images.n_threads;
+      return;
+    }
     constexpr int64_t kLeast = 1 << 17;  // multiplications of a part
-    const int64_t most = std::min(n_rows, shape.multiplications() / shape.images() / kLeast);
-    const int64_t wanted = n_threads / std::gcd(shape.images(), int64_t{n_threads});
+    const int64_t most = std::min(n_rows / step, shape.multiplications() / shape.images() / kLeast);
+    const int64_t wanted = images.n_threads / std::gcd(shape.images(), int64_t{images.n_threads});
     n_row_parts = static_cast<int32_t>(std::clamp<int64_t>(most, 1, wanted));
     images.n_parts = static_cast<int32_t>(shape.images());
-    n_threads = 1;
   }
 
   int32_t n_parts() const { return images.n_parts * n_row_parts; }
   Part images_of(int32_t i) const { return images.part(i / n_row_parts); }
-  Part rows_of(int32_t i) const { return PartOf(n_rows, 1, i % n_row_parts, n_row_parts); }
+  Part rows_of(int32_t i) const {
+    return n_row_parts == 1 ? Part{0, n_rows}
+                            : PartOf(n_rows, row_step, i % n_row_parts, n_row_parts);
+  }
 
   ImageSplit images;
   int64_t n_rows;
+  int64_t row_step;
   int32_t n_row_parts = 1;
-  int32_t n_threads;  // of oneDNN's own, for each part
+  int32_t n_threads = 1;  // of oneDNN's own, for each part
 };
 
 // `Forward` is oneDNN's primitive of a convolution or a transposed one, which it calls a
@@ -68,13 +79,15 @@ class ConvolutionPipeline {
   opwright::Status Make(opwright::PrepareContext& ctx, const ConvolutionShape& shape,
                         const Epilogue& epilogue, bool may_pack) {
     weight_plain_ = shape.weight();
-    weight_used_ = shape.AnyWeight();
-    const ConvolutionSplit split(shape, ctx, true);
-    opwright::Status status = AddParts(shape, epilogue, split);
-    if (!status.ok() && split.n_row_parts > 1) {
+    // oneDNN chooses the weight's layout by the size of a part, and may have no code for that of
+    // the first one in others.
+    opwright::Status status = opwright::Status::Ok();
+    for (const int64_t step : {int64_t{1}, int64_t{16}, ConvolutionSplit::kNoRows}) {
       split_ = {};
       weight_used_ = shape.AnyWeight();
-      status = AddParts(shape, epilogue, ConvolutionSplit(shape, ctx, false));
+      const ConvolutionSplit split(shape, ctx, step);
+      status = AddParts(shape, epilogue, split);
+      if (status.ok() || split.n_row_parts == 1) break;
     }
     OPWRIGHT_RETURN_IF_ERROR(status);
     if (weight_used_ != weight_plain_ && may_pack) {

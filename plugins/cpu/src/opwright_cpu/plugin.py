@@ -8,7 +8,9 @@ from opwright import plugin
 from opwright_cpu._registrations import KERNELS
 
 CHANNELS_LAST: Mapping[str, str] = {"data_format": "NHWC"}
-PREFERS = dict.fromkeys(("conv2d", "conv2d_grad", "cpu.conv2d_fused"), CHANNELS_LAST)
+PREFERS = dict.fromkeys(
+    ("conv2d", "conv2d_grad", "conv2d_transpose", "cpu.conv2d_fused"), CHANNELS_LAST
+)
 """Attribute values with which kernels of an operator are at their best."""
 
 PLAN_OPS: tuple[tuple[str, str], ...] = (

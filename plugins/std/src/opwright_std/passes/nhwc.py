@@ -23,6 +23,7 @@ TO_NHWC, TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 IMAGES: dict[str, frozenset[str]] = {
     "conv2d": frozenset({"x", "out"}),
     "conv2d_grad": frozenset({"x", "out_grad", "x_grad"}),
+    "conv2d_transpose": frozenset({"x", "out"}),
     ".conv2d_fused": frozenset({"x", "residual", "out"}),
     "max_pool2d": frozenset({"x", "out", "index"}),
     "max_pool2d_grad": frozenset({"x", "index", "out_grad", "x_grad"}),
@@ -38,7 +39,7 @@ IMAGES: dict[str, frozenset[str]] = {
 """Operators with a data_format, and those of their slots that hold images. Here and below a dot
 stands before the operators of the device's own package: ``cpu.conv2d_fused``."""
 
-CONVOLUTIONS = ("conv2d", "conv2d_grad", ".conv2d_fused")
+CONVOLUTIONS = ("conv2d", "conv2d_grad", "conv2d_transpose", ".conv2d_fused")
 """What is turned wherever its kernel prefers it; the others only beside these."""
 
 _NORM_GRAD = frozenset({"x", "out", "out_grad", "x_grad", "residual_grad"})
