@@ -1,6 +1,7 @@
 #include "onednn/activation.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <opwright/functors.h>
 
@@ -10,9 +11,19 @@
 namespace opwright_cpu {
 namespace {
 
-OPWRIGHT_CPU_CLONES void Silu(float* numbers, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) numbers[i] = opwright::functors::Silu(numbers[i]);
-}
+namespace functors = opwright::functors;
+
+#define OPWRIGHT_CPU_ACTIVATION(name)                                        \
+  OPWRIGHT_CPU_CLONES void name(float* numbers, int64_t n) {                 \
+    for (int64_t i = 0; i < n; ++i) numbers[i] = functors::name(numbers[i]); \
+  }
+OPWRIGHT_CPU_ACTIVATION(Relu)
+OPWRIGHT_CPU_ACTIVATION(Relu6)
+OPWRIGHT_CPU_ACTIVATION(Sigmoid)
+OPWRIGHT_CPU_ACTIVATION(Tanh)
+OPWRIGHT_CPU_ACTIVATION(HardSwish)
+OPWRIGHT_CPU_ACTIVATION(Silu)
+#undef OPWRIGHT_CPU_ACTIVATION
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 
@@ -71,6 +82,18 @@ void SiluAvx512(float* numbers, int64_t n) { Silu(numbers, n); }
 OwnActivation FindOwnActivation(std::string_view op) {
   if (op != "silu") return nullptr;
   return ForThisProcessor<OwnActivation>(&Silu, &Silu, &SiluAvx512);
+}
+
+OwnActivation FindActivationLoop(std::string_view op) {
+  static constexpr std::pair<std::string_view, OwnActivation> kAll[] = {{"relu", &Relu},
+                                                                        {"relu6", &Relu6},
+                                                                        {"sigmoid", &Sigmoid},
+                                                                        {"hard_swish", &HardSwish},
+                                                                        {"tanh", &Tanh}};
+  for (const auto& [name, loop] : kAll) {
+    if (name == op) return loop;
+  }
+  return FindOwnActivation(op);
 }
 
 }  // namespace opwright_cpu

@@ -51,6 +51,9 @@ using OwnActivation = void (*)(float* numbers, int64_t n);
 // pass over memory, and is off by more ulps; its sigmoid, tanh and hard_swish are about as fast.
 OwnActivation FindOwnActivation(std::string_view op);
 
+// For behind products of our own: the loop of every function that FindEltwise knows, else NULL.
+OwnActivation FindActivationLoop(std::string_view op);
+
 }  // namespace opwright_cpu
 
 #endif  // OPWRIGHT_CPU_ONEDNN_ACTIVATION_H_

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "common/clones.h"
 #include "common/parallel.h"
 #include "onednn/columns.h"
+#include "onednn/own_product.h"
 
 namespace opwright_cpu {
 namespace {
@@ -54,6 +56,21 @@ bool FindActivation(const Eltwise* eltwise, Activation* activation) {
   if (eltwise == nullptr) return true;
   *activation = eltwise->op == "relu" ? Activation::kRelu : Activation::kRelu6;
   return eltwise->op == "relu" || eltwise->op == "relu6";
+}
+
+// What stands behind the sums of some channels of one pixel, from place `at` of the output on.
+OPWRIGHT_CPU_CLONES void FinishChannels(const GroupedEpilogue& epilogue, int64_t channel, int64_t n,
+                                        int64_t at, float* out) {
+  float* sums = out + at;
+  const auto behind = [&](const float* operand, int64_t place, const auto& function) {
+    if (operand == nullptr) return;
+    for (int64_t i = 0; i < n; ++i) sums[i] = function(sums[i], operand[place + i]);
+  };
+  const auto add = [](float x, float y) { return x + y; };
+  behind(epilogue.bias, channel, add);
+  behind(epilogue.scale, channel, [](float x, float y) { return x * y; });
+  behind(epilogue.shift, channel, add);
+  behind(epilogue.residual, at, add);
 }
 
 }  // namespace
@@ -128,11 +145,33 @@ void OwnForward::Make(const OwnConvolutionRequest& request) {
     packed_bytes_ = request.may_pack ? winograd_.packed_bytes() : 0;
     return;
   }
+  if (MakePanels(request)) return;
   const bool is_plain = !request.is_fused && request.activation == nullptr && !request.may_pack;
   if (!is_plain || !IsPointwise(request.weight, attrs)) return;
   pixels_.Make(request.x, request.weight, request.out, attrs, request.n_threads);
   product_ = MakeProduct({request.out.numel() / filters, filters, channels}, Plain(channels),
                          Transposed(channels), request.with_bias, request.n_threads);
+}
+
+// Measured: of more pixels oneDNN's convolution is faster, and of some where each thread has all of
+// the weight in its second cache.
+bool OwnForward::MakePanels(const OwnConvolutionRequest& request) {
+  constexpr int64_t kOne = 4, kFew = 64, kManyWeights = 512 * 1024;
+  filters_ = request.weight.dim(0);
+  const int64_t channels = request.weight.dim(1), pixels = request.out.numel() / filters_;
+  const int64_t most = filters_ * channels >= kManyWeights ? kFew : kOne;
+  if (!request.may_pack || pixels > most || !IsPointwise(request.weight, *request.attrs)) {
+    return false;
+  }
+  if (request.activation != nullptr) {
+    activate_ = FindActivationLoop(request.activation->op);
+    if (activate_ == nullptr) return false;
+  }
+  pixels_.Make(request.x, request.weight, request.out, *request.attrs, request.n_threads);
+  panels_.Make(MakeMatrixShape({pixels, channels}, {filters_, channels}, false, true),
+               request.n_threads);
+  packed_bytes_ = panels_.packed_bytes();
+  return true;
 }
 
 uint64_t OwnForward::workspace_bytes() const {
@@ -145,18 +184,29 @@ uint64_t OwnForward::workspace_bytes() const {
 
 void OwnForward::Pack(const float* weight, void* packed) const {
   if (is_grouped_) return grouped_.Pack(weight, packed);
+  if (!panels_.empty()) return panels_.Pack(weight, packed);
   winograd_.Pack(weight, packed);
+}
+
+void OwnForward::RunPanels(const float* pixels, const void* packed, const GroupedEpilogue& epilogue,
+                           float* out) const {
+  panels_.Run(pixels, packed, out, [&](int64_t pixel, int64_t channel, int64_t n) {
+    const int64_t at = pixel * filters_ + channel;
+    FinishChannels(epilogue, channel, n, at, out);
+    if (activate_ != nullptr) activate_(out + at, n);
+  });
 }
 
 void OwnForward::Run(Bound& bound, const float* x, const float* weight, GroupedEpilogue epilogue,
                      float* out, char* workspace) const {
-  if (!product_.empty()) {
+  if (!panels_.empty() || !product_.empty()) {
     if (!pixels_.are_all()) {
       auto* gathered = reinterpret_cast<float*>(workspace);
       pixels_.Gather(x, gathered);
       x = gathered;
       workspace += pixels_.workspace_bytes();
     }
+    if (!panels_.empty()) return RunPanels(x, weight, epilogue, out);
     return bound.product.Run(workspace, x, weight, epilogue.bias, out);
   }
   const void* packed = weight;

@@ -8,6 +8,7 @@
 
 #include "onednn/attributes.h"
 #include "onednn/grouped.h"
+#include "onednn/panel_product.h"
 #include "onednn/product.h"
 #include "onednn/winograd.h"
 #include "onednn/winograd_gradient.h"
@@ -45,14 +46,16 @@ struct OwnConvolutionRequest {
 };
 
 // A convolution in groups of few channels; of 3 x 3 taps by Winograd's transform; or of windows of
-// one pixel of channels last with a weight that changes: a matrix product reads the weight as it
-// lies, oneDNN's convolutions copy it.
+// one pixel of channels last, as a matrix product: of few pixels, where threads share the weight
+// instead of the pixels, and with a weight that changes, which oneDNN's convolutions would copy.
 class OwnForward {
  public:
   // Stays empty where oneDNN's convolution is the better one.
   void Make(const OwnConvolutionRequest& request);
 
-  bool empty() const { return !is_grouped_ && winograd_.empty() && product_.empty(); }
+  bool empty() const {
+    return !is_grouped_ && winograd_.empty() && panels_.empty() && product_.empty();
+  }
   uint64_t packed_bytes() const { return packed_bytes_; }
   uint64_t workspace_bytes() const;
   void Pack(const float* weight, void* packed) const;
@@ -65,12 +68,19 @@ class OwnForward {
            char* workspace) const;
 
  private:
+  bool MakePanels(const OwnConvolutionRequest& request);
+  void RunPanels(const float* pixels, const void* packed, const GroupedEpilogue& epilogue,
+                 float* out) const;
+
   bool is_grouped_ = false;
   GroupedConvolution grouped_;
   GroupedEpilogue::Activation activation_ = GroupedEpilogue::Activation::kNone;
   Winograd winograd_;
   uint64_t packed_bytes_ = 0;
   PointwisePixels pixels_;
+  PanelProduct panels_;
+  int64_t filters_ = 0;
+  OwnActivation activate_ = nullptr;  // behind panels
   Product product_;
 };
 

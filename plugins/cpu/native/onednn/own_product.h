@@ -28,12 +28,16 @@ inline bool IsOwn(const MatrixShape& shape) {
   return is_vector || IsSmall(shape);
 }
 
-// Float32 runs at about 64 multiplications a nanosecond and thread where vectors are long.
+// Float32 runs at about 64 multiplications a nanosecond and thread where vectors are long; products
+// of few rows or columns wait for the larger factor, which comes from a cache.
 template <typename T>
 uint64_t EstimateProductNs(const MatrixShape& shape, int32_t n_threads) {
+  constexpr double kBytesPerNs = 32.0;
   const double rate = std::is_integral_v<T> ? 4.0 : 256.0 / std::max<double>(sizeof(T), 4.0);
   const auto work = static_cast<double>(shape.Multiplications());
-  return 50 + static_cast<uint64_t>(work / rate / n_threads);
+  const auto least = static_cast<double>(std::min(shape.size.m, shape.size.n));
+  const double bytes = work / std::max(least, 1.0) * static_cast<double>(sizeof(T));
+  return 50 + static_cast<uint64_t>(std::max(work / rate, bytes / kBytesPerNs) / n_threads);
 }
 
 // Matrices of the stack, each in pieces of rows or columns.
