@@ -233,7 +233,9 @@ void PausesGrowWhileTheMachineIsBusy() {
   for (int window = 0; window < 12; ++window) {
     now_ns = RunJobs(&load, now_ns, 1000 * kMs, kMs / 4 * 3);
     int64_t pause_ns = 0;
-    while (!load.AllowsSharing(now_ns + pause_ns)) pause_ns += kMs / 4;
+    for (; !load.AllowsSharing(now_ns + pause_ns); pause_ns += kMs / 4) {
+      load.AfterAlone(now_ns + pause_ns);
+    }
     CHECK(pause_ns >= last_pause_ns - kMs);
     CHECK(pause_ns <= 65 * kMs);
     last_pause_ns = pause_ns;
@@ -243,6 +245,17 @@ void PausesGrowWhileTheMachineIsBusy() {
   now_ns = RunJobs(&load, now_ns, 100 * kMs, 0);  // calm
   now_ns = RunJobs(&load, now_ns, 1000 * kMs, kMs / 4 * 3);
   CHECK(load.AllowsSharing(now_ns + 10 * kMs));
+}
+
+void JobsAfterARestSayNothingOfTheLoad() {
+  LoadWatch load;
+  int64_t now_ns = 0;
+  for (int job = 0; job < 1000; ++job, now_ns += 30 * kMs) {
+    CHECK(load.AllowsSharing(now_ns));
+    load.AfterJob(now_ns + 9 * kMs, kMs, 8 * kMs);  // the other thread came late
+  }
+  now_ns = RunJobs(&load, now_ns, 1000 * kMs, kMs / 4 * 3);  // jobs in a row are looked at
+  CHECK(!load.AllowsSharing(now_ns));
 }
 
 }  // namespace
@@ -261,4 +274,5 @@ void AddTeamTests(check::Tests* tests) {
   tests->push_back({"short waits", ShortWaitsDoNotStopSharing});
   tests->push_back({"long waits", WaitsThatTakeMostOfTheTimeMakeJobsRunAlone});
   tests->push_back({"pauses grow", PausesGrowWhileTheMachineIsBusy});
+  tests->push_back({"jobs after a rest", JobsAfterARestSayNothingOfTheLoad});
 }

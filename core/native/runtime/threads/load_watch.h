@@ -16,6 +16,9 @@ namespace opwright {
 // A thread that spins is ready at once; one that sleeps is woken in some ten microseconds of its
 // waker's time, on virtual machines. But where others want the processor, spinning takes it from
 // them, and the system then takes it from the thread when it has work.
+//
+// A virtual processor that has rested may come late by milliseconds. So a job that follows a rest
+// says nothing of the load, and neither does what was before it.
 class LoadWatch {
  public:
   // Whether a job that begins now is shared.
@@ -26,9 +29,18 @@ class LoadWatch {
     return is_busy_.load(std::memory_order_relaxed) ? kShortSpinNs : kLongSpinNs;
   }
 
+  // After a job whose shares all ran in its caller's thread.
+  void AfterAlone(int64_t now_ns) { end_ns_ = now_ns; }
+
   // After a job that was shared: how long its caller's own shares took, and how long it then waited
   // for those of others, until `now_ns`.
   void AfterJob(int64_t now_ns, int64_t own_ns, int64_t waited_ns) {
+    const bool has_rested = now_ns - own_ns - waited_ns - end_ns_ > kRestNs;
+    end_ns_ = now_ns;
+    if (has_rested) {
+      shared_ns_ = stalled_ns_ = pause_ns_ = 0;
+      return;
+    }
     shared_ns_ += own_ns + waited_ns;
     if (waited_ns > kLeastStallNs + own_ns / 2) stalled_ns_ += waited_ns;
     if (shared_ns_ < kWindowNs) return;
@@ -52,10 +64,12 @@ class LoadWatch {
   static constexpr int64_t kLongSpinNs = 200'000;
   static constexpr int64_t kShortestPauseNs = 8'000'000;
   static constexpr int64_t kLongestPauseNs = 64'000'000;
+  static constexpr int64_t kRestNs = 10'000'000;
 
   int64_t shared_ns_ = 0;
   int64_t stalled_ns_ = 0;
   int64_t pause_ns_ = 0;
+  int64_t end_ns_ = 0;  // of the last job
   int64_t alone_until_ns_ = 0;
   std::atomic<bool> is_busy_{false};
 };

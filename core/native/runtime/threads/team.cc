@@ -125,19 +125,25 @@ void Team::Run(int32_t n_threads, int32_t n_shares, Function function, void* dat
 void Team::RunTogether(int32_t n_threads, int32_t n_shares, Function function,
                        void* data) noexcept {
   const int64_t begin_ns = SteadyNs();
-  if (!load_.AllowsSharing(begin_ns)) return RunAlone(n_shares, function, data);
+  if (!load_.AllowsSharing(begin_ns)) {
+    RunAlone(n_shares, function, data);
+    return load_.AfterAlone(SteadyNs());
+  }
   const int32_t n_wanted = std::min(n_threads, n_shares);
   if (work_is_brief && !AreAwake(n_wanted) && !brief_jobs_.Wake(begin_ns, load_.SpinNs())) {
     RunAlone(n_shares, function, data);
-    return brief_jobs_.AfterAlone(begin_ns, SteadyNs());
+    const int64_t end_ns = SteadyNs();
+    load_.AfterAlone(end_ns);
+    return brief_jobs_.AfterAlone(begin_ns, end_ns);
   }
   const int32_t n_lanes = StartWorkers(n_wanted);
   function_ = function;
   data_ = data;
   Publish(n_lanes, n_shares);
   const int32_t n_done = RunShares(0, epoch_);
-  if (n_unfinished_.fetch_sub(n_done, std::memory_order_acq_rel) == n_done) return;
+  const bool is_done = n_unfinished_.fetch_sub(n_done, std::memory_order_acq_rel) == n_done;
   const int64_t own_end_ns = SteadyNs();
+  if (is_done) return load_.AfterAlone(own_end_ns);
   WaitForOthers();
   const int64_t end_ns = SteadyNs();
   load_.AfterJob(end_ns, own_end_ns - begin_ns, end_ns - own_end_ns);

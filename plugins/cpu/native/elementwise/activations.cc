@@ -33,29 +33,24 @@ OPWRIGHT_CPU_FUNCTION_1(TanhGelu, functors::GeluTanh(x));
 OPWRIGHT_CPU_FUNCTION_2(ErfGeluGrad, functors::GeluGrad(x, y));
 OPWRIGHT_CPU_FUNCTION_2(TanhGeluGrad, functors::GeluTanhGrad(x, y));
 
-// One of two functions, as the first parameter says.
-template <typename T>
-struct EitherGelu : Function<T, 1> {
-  explicit EitherGelu(const Parameters& p) : tanh(p.first != 0) {}
-  OPWRIGHT_CPU_INLINE T operator()(T x) const {
-    return tanh ? functors::GeluTanh(x) : functors::Gelu(x);
-  }
-  bool tanh;
-};
-template <typename T>
-struct EitherGeluGrad : Function<T, 2> {
-  explicit EitherGeluGrad(const Parameters& p) : tanh(p.first != 0) {}
-  OPWRIGHT_CPU_INLINE T operator()(T x, T out_grad) const {
-    return tanh ? functors::GeluTanhGrad(x, out_grad) : functors::GeluGrad(x, out_grad);
-  }
-  bool tanh;
-};
-
-// One loop for each function: the compiler does not divide a loop over lines into two by itself.
+// One of two functions, as the first parameter says: a loop for each, since the compiler does not
+// divide one into two.
+template <typename F, typename OtherF>
+void EitherLoop(const void* const* inputs, void* out, int64_t n, const Parameters& parameters) {
+  (parameters.first != 0 ? MapLoop<OtherF> : MapLoop<F>)(inputs, out, n, parameters);
+}
 template <typename F, typename OtherF>
 void EitherLines(const void* const* inputs, void* out, int64_t n, const Parameters& parameters) {
   static const Loop loop = SelectLineLoopOf<F>(), other = SelectLineLoopOf<OtherF>();
   (parameters.first != 0 ? other : loop)(inputs, out, n, parameters);
+}
+template <template <typename> class F, template <typename> class OtherF>
+Loop SelectEither(DLDataType dtype) {
+  if (opwright::SameDtype(dtype, opwright::DtypeOf<float>())) {
+    return &EitherLoop<F<float>, OtherF<float>>;
+  }
+  const bool is_double = opwright::SameDtype(dtype, opwright::DtypeOf<double>());
+  return is_double ? &EitherLoop<F<double>, OtherF<double>> : nullptr;
 }
 template <template <typename> class F, template <typename> class OtherF>
 Loop SelectEitherLines(DLDataType dtype) {
@@ -96,8 +91,8 @@ void AddActivationFunctions(Functions& functions) {
   AddLongFunction<Tanh, OPWRIGHT_CPU_FLOATS>(functions, "tanh", 0.8);
   AddLongFunction<Softplus, OPWRIGHT_CPU_FLOATS>(functions, "softplus", 1.5);
   AddLongFunction<Silu, OPWRIGHT_CPU_FLOATS>(functions, "silu", 0.6);
-  AddFunction<EitherGelu, OPWRIGHT_CPU_FLOATS>(functions, "gelu", 2);
-  functions.back().select_lines = &SelectEitherLines<ErfGelu, TanhGelu>;
+  functions.push_back({"gelu", &SelectEither<ErfGelu, TanhGelu>, 1, 0.8,
+                       &SelectEitherLines<ErfGelu, TanhGelu>});
   AddLongFunction<Elu, OPWRIGHT_CPU_FLOATS>(functions, "elu", 0.6);
   AddFunction<LeakyRelu, OPWRIGHT_CPU_FLOATS>(functions, "leaky_relu");
   AddFunction<ReluGrad, OPWRIGHT_CPU_FLOATS>(functions, "relu_grad");
@@ -105,8 +100,8 @@ void AddActivationFunctions(Functions& functions) {
   AddFunction<TanhGrad, OPWRIGHT_CPU_FLOATS>(functions, "tanh_grad");
   AddLongFunction<SoftplusGrad, OPWRIGHT_CPU_FLOATS>(functions, "softplus_grad", 0.6);
   AddLongFunction<SiluGrad, OPWRIGHT_CPU_FLOATS>(functions, "silu_grad", 0.7);
-  AddFunction<EitherGeluGrad, OPWRIGHT_CPU_FLOATS>(functions, "gelu_grad", 2.5);
-  functions.back().select_lines = &SelectEitherLines<ErfGeluGrad, TanhGeluGrad>;
+  functions.push_back({"gelu_grad", &SelectEither<ErfGeluGrad, TanhGeluGrad>, 2, 1.0,
+                       &SelectEitherLines<ErfGeluGrad, TanhGeluGrad>});
   AddLongFunction<EluGrad, OPWRIGHT_CPU_FLOATS>(functions, "elu_grad", 0.6);
   AddFunction<LeakyReluGrad, OPWRIGHT_CPU_FLOATS>(functions, "leaky_relu_grad");
 }

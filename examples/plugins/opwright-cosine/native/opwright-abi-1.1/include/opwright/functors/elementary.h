@@ -186,7 +186,7 @@ OPWRIGHT_FUNCTOR T Log2(T x) {
   const T normal = denormal ? x * kRaise : x;
   const detail::Mantissa<T> m = detail::TakeExponent(normal);
   const T exponent = denormal ? m.exponent - T(F::kMantissaBits + 2) : m.exponent;
-  const T log = detail::LogOfSum(T(1) + m.f, T(0), T(0));
+  const T log = detail::LogBend(m.f, T(0)) + m.f;
   return detail::WithLogEnds(x, log * T(1.4426950408889634074) + exponent);
 }
 

@@ -235,25 +235,26 @@ OPWRIGHT_FUNCTOR Mantissa<T> TakeExponent(T u) {
   }
 }
 
-// ln(u) + lost + exponent_offset * ln(2) for u > 0 and a `lost` that is small beside u's last bit.
-OPWRIGHT_FUNCTOR float LogOfSum(float u, float lost, float exponent_offset) {
-  using F = Format<float>;
-  const Mantissa<float> m = TakeExponent(u);
-  const float exponent = m.exponent + exponent_offset;
-  const float square = m.f * m.f;
-  const float bend = LogTail(m.f) * (square * m.f) - (square * 0.5f - lost);
-  return (exponent * F::kLn2Low + bend) + m.f + exponent * F::kLn2High;
+// ln(1 + f) - f + lost for sqrt(1/2) <= 1 + f < sqrt(2).
+OPWRIGHT_FUNCTOR float LogBend(float f, float lost) {
+  const float square = f * f;
+  return LogTail(f) * (square * f) - (square * 0.5f - lost);
 }
 // In double a quotient replaces half of the polynomial, as in FreeBSD's msun.
-OPWRIGHT_FUNCTOR double LogOfSum(double u, double lost, double exponent_offset) {
-  using F = Format<double>;
-  const Mantissa<double> m = TakeExponent(u);
-  const double exponent = m.exponent + exponent_offset;
-  const double half_square = 0.5 * m.f * m.f;
-  const double s = m.f / (2.0 + m.f);
+OPWRIGHT_FUNCTOR double LogBend(double f, double lost) {
+  const double half_square = 0.5 * f * f;
+  const double s = f / (2.0 + f);
   const double z = s * s;
-  const double bend =
-      s * (half_square + z * LogQuotientTail(z)) + (exponent * F::kLn2Low + lost) - half_square;
+  return s * (half_square + z * LogQuotientTail(z)) + lost - half_square;
+}
+
+// ln(u) + lost + exponent_offset * ln(2) for u > 0 and a `lost` that is small beside u's last bit.
+template <typename T>
+OPWRIGHT_FUNCTOR T LogOfSum(T u, T lost, T exponent_offset) {
+  using F = Format<T>;
+  const Mantissa<T> m = TakeExponent(u);
+  const T exponent = m.exponent + exponent_offset;
+  const T bend = LogBend(m.f, exponent * F::kLn2Low + lost);
   return bend + m.f + exponent * F::kLn2High;
 }
 
