@@ -58,19 +58,23 @@ bool FindActivation(const Eltwise* eltwise, Activation* activation) {
   return eltwise->op == "relu" || eltwise->op == "relu6";
 }
 
+OPWRIGHT_CPU_INLINE void AddIfThere(const float* x, int64_t n, float* sums) {
+  if (x == nullptr) return;
+  for (int64_t i = 0; i < n; ++i) sums[i] += x[i];
+}
+OPWRIGHT_CPU_INLINE const float* From(const float* operand, int64_t place) {
+  return operand == nullptr ? nullptr : operand + place;
+}
+
 // What stands behind the sums of some channels of one pixel, from place `at` of the output on.
 OPWRIGHT_CPU_CLONES void FinishChannels(const GroupedEpilogue& epilogue, int64_t channel, int64_t n,
                                         int64_t at, float* out) {
   float* sums = out + at;
-  const auto behind = [&](const float* operand, int64_t place, const auto& function) {
-    if (operand == nullptr) return;
-    for (int64_t i = 0; i < n; ++i) sums[i] = function(sums[i], operand[place + i]);
-  };
-  const auto add = [](float x, float y) { return x + y; };
-  behind(epilogue.bias, channel, add);
-  behind(epilogue.scale, channel, [](float x, float y) { return x * y; });
-  behind(epilogue.shift, channel, add);
-  behind(epilogue.residual, at, add);
+  AddIfThere(From(epilogue.bias, channel), n, sums);
+  const float* scale = From(epilogue.scale, channel);
+  for (int64_t i = 0; scale != nullptr && i < n; ++i) sums[i] *= scale[i];
+  AddIfThere(From(epilogue.shift, channel), n, sums);
+  AddIfThere(From(epilogue.residual, at), n, sums);
 }
 
 }  // namespace

@@ -35,23 +35,54 @@ OPWRIGHT_CPU_INLINE void WriteLine(const T* x, int64_t n, T maximum, T total, T*
   }
 }
 
-// One line at a time. The powers wait in `out` for their sum.
+constexpr int64_t kLanes = 16;
+
+// The powers of the last elements of a line, which fill no vector: of a vector that ends with them,
+// whose first elements have been counted. One by one they would take longer than all others.
+template <typename T>
+struct LastPowers {
+  OPWRIGHT_CPU_INLINE LastPowers(const T* x, int64_t n, T maximum) {
+    const int64_t n_counted = kLanes - n % kLanes;
+#pragma omp simd
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const T power = functors::ExpNonPositive(x[n - kLanes + lane] - maximum);
+      powers[lane] = lane < n_counted ? T(0) : power;
+    }
+  }
+  OPWRIGHT_CPU_INLINE T Sum() const {
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t lane = 0; lane < kLanes; ++lane) sum += powers[lane];
+    return sum;
+  }
+  T powers[kLanes];
+};
+
+// One line at a time, of more than kShortLine elements. The powers wait in `out` for their sum.
 template <typename T, bool kLog>
 OPWRIGHT_CPU_CLONES void SoftmaxRows(const T* x, int64_t n_rows, int64_t n, T* out, T* maxima,
                                      T* totals) {
+  const int64_t whole = n / kLanes * kLanes;
   for (int64_t row = 0; row < n_rows; ++row, x += n, out += n) {
     const T maximum = MaxOf(x, n);
     T total;
     if constexpr (kLog) {
-      total = SumOver<T>(
-          n, [=](int64_t i) OPWRIGHT_CPU_TERM { return functors::ExpNonPositive(x[i] - maximum); });
+      total = SumOver<T>(whole, [=](int64_t i) OPWRIGHT_CPU_TERM {
+        return functors::ExpNonPositive(x[i] - maximum);
+      });
+      if (whole < n) total += LastPowers<T>(x, n, maximum).Sum();
       WriteLine<T, true>(x, n, maximum, total, out);
     } else {
-      total = SumOver<T>(n, [=](int64_t i) OPWRIGHT_CPU_TERM {
+      total = SumOver<T>(whole, [=](int64_t i) OPWRIGHT_CPU_TERM {
         const T power = functors::ExpNonPositive(x[i] - maximum);
         out[i] = power;
         return power;
       });
+      if (whole < n) {
+        const LastPowers<T> last(x, n, maximum);
+        total += last.Sum();
+        for (int64_t i = whole; i < n; ++i) out[i] = last.powers[i + kLanes - n];
+      }
       const T share = T(1) / total;
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) out[i] *= share;
@@ -60,8 +91,6 @@ OPWRIGHT_CPU_CLONES void SoftmaxRows(const T* x, int64_t n_rows, int64_t n, T* o
     if (totals != nullptr) totals[row] = total;
   }
 }
-
-constexpr int64_t kLanes = 16;
 
 // turned[i, lane] = x[lane, i]; lanes beyond n_rows repeat the first one.
 template <typename T>

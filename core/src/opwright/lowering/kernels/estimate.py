@@ -20,7 +20,7 @@ LAUNCH_NS: Final = 5_000
 
 SHORT_PLAN_NS: Final = 20_000
 """Work below which a plan runs on one thread. Threads that are awake meet in about a microsecond
-at each step that they share; a plan of up to 80 µs wakes none that sleeps
+at each step that they share; the runtime wakes none for a brief plan
 (docs/decisions/0111-a-brief-plan-takes-threads-that-are-awake.md)."""
 
 
