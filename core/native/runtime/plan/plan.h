@@ -226,7 +226,7 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   uint64_t n_python_steps = 0;
   uint64_t estimate_ns = 0;
   bool is_brief = false;  // has kernels for several threads, and too little work to wake one
-  uint32_t checks = 0;  // bits of checked_steps.h
+  uint32_t checks = 0;    // bits of checked_steps.h
   bool has_continuation = false;
   bool needs_gil = false;
   bool needs_scope = false;        // it or a child has persistables

@@ -91,8 +91,8 @@ void AddActivationFunctions(Functions& functions) {
   AddLongFunction<Tanh, OPWRIGHT_CPU_FLOATS>(functions, "tanh", 0.8);
   AddLongFunction<Softplus, OPWRIGHT_CPU_FLOATS>(functions, "softplus", 1.5);
   AddLongFunction<Silu, OPWRIGHT_CPU_FLOATS>(functions, "silu", 0.6);
-  functions.push_back({"gelu", &SelectEither<ErfGelu, TanhGelu>, 1, 0.8,
-                       &SelectEitherLines<ErfGelu, TanhGelu>});
+  functions.push_back(
+      {"gelu", &SelectEither<ErfGelu, TanhGelu>, 1, 0.8, &SelectEitherLines<ErfGelu, TanhGelu>});
   AddLongFunction<Elu, OPWRIGHT_CPU_FLOATS>(functions, "elu", 0.6);
   AddFunction<LeakyRelu, OPWRIGHT_CPU_FLOATS>(functions, "leaky_relu");
   AddFunction<ReluGrad, OPWRIGHT_CPU_FLOATS>(functions, "relu_grad");
