@@ -250,7 +250,7 @@ void PausesGrowWhileTheMachineIsBusy() {
 void JobsAfterARestSayNothingOfTheLoad() {
   LoadWatch load;
   int64_t now_ns = 0;
-  for (int job = 0; job < 1000; ++job, now_ns += 30 * kMs) {
+  for (int job = 0; job < 1000; ++job, now_ns += 90 * kMs) {
     CHECK(load.AllowsSharing(now_ns));
     load.AfterJob(now_ns + 9 * kMs, kMs, 8 * kMs);  // the other thread came late
   }

@@ -64,7 +64,7 @@ class LoadWatch {
   static constexpr int64_t kLongSpinNs = 200'000;
   static constexpr int64_t kShortestPauseNs = 8'000'000;
   static constexpr int64_t kLongestPauseNs = 64'000'000;
-  static constexpr int64_t kRestNs = 10'000'000;
+  static constexpr int64_t kRestNs = 50'000'000;
 
   int64_t shared_ns_ = 0;
   int64_t stalled_ns_ = 0;
