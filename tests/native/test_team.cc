@@ -191,13 +191,13 @@ void JobsWakeThreadsOnceTheyHaveTakenAsLongAlone() {
   BriefJobs jobs;
   int64_t now_ns = 1'000 * kUs;
   int32_t n_alone = 0;
-  for (; !jobs.Wake(now_ns, kSpin); ++n_alone, now_ns += kJob) {
+  for (; !jobs.PaysToWake(now_ns, kSpin); ++n_alone, now_ns += kJob) {
     jobs.AfterAlone(now_ns, now_ns + kJob);
   }
   CHECK_EQ(n_alone, 5);
-  CHECK(!jobs.Wake(now_ns + 2 * kSpin, kSpin));  // they sleep again by then
+  CHECK(!jobs.PaysToWake(now_ns + 2 * kSpin, kSpin));  // they sleep again by then
   for (int32_t job = 0; job < 100; ++job, now_ns += 2 * kSpin) {
-    CHECK(!jobs.Wake(now_ns + 2 * kSpin, kSpin));
+    CHECK(!jobs.PaysToWake(now_ns + 2 * kSpin, kSpin));
     jobs.AfterAlone(now_ns + 2 * kSpin, now_ns + 2 * kSpin + kJob);
   }
 }
@@ -234,7 +234,7 @@ void PausesGrowWhileTheMachineIsBusy() {
     now_ns = RunJobs(&load, now_ns, 1000 * kMs, kMs / 4 * 3);
     int64_t pause_ns = 0;
     for (; !load.AllowsSharing(now_ns + pause_ns); pause_ns += kMs / 4) {
-      load.AfterAlone(now_ns + pause_ns);
+      load.AfterCalmJob(now_ns + pause_ns);
     }
     CHECK(pause_ns >= last_pause_ns - kMs);
     CHECK(pause_ns <= 65 * kMs);

@@ -12,8 +12,9 @@ namespace opwright {
 // takes: what a job loses is at most what it would have lost by guessing wrong.
 class BriefJobs {
  public:
-  // Whether a job that begins now wakes threads, which spin for `spin_ns` between two jobs.
-  bool Wake(int64_t now_ns, int64_t spin_ns) {
+  // Whether it pays that a job which begins now wakes threads, which spin for `spin_ns` between two
+  // jobs.
+  bool PaysToWake(int64_t now_ns, int64_t spin_ns) {
     if (now_ns - end_ns_ > spin_ns) alone_ns_ = 0;
     return alone_ns_ >= kWakeNs;
   }

@@ -29,8 +29,8 @@ class LoadWatch {
     return is_busy_.load(std::memory_order_relaxed) ? kShortSpinNs : kLongSpinNs;
   }
 
-  // After a job whose shares all ran in its caller's thread.
-  void AfterAlone(int64_t now_ns) { end_ns_ = now_ns; }
+  // After a job whose caller waited for nobody.
+  void AfterCalmJob(int64_t now_ns) { end_ns_ = now_ns; }
 
   // After a job that was shared: how long its caller's own shares took, and how long it then waited
   // for those of others, until `now_ns`.

@@ -127,13 +127,13 @@ void Team::RunTogether(int32_t n_threads, int32_t n_shares, Function function,
   const int64_t begin_ns = SteadyNs();
   if (!load_.AllowsSharing(begin_ns)) {
     RunAlone(n_shares, function, data);
-    return load_.AfterAlone(SteadyNs());
+    return load_.AfterCalmJob(SteadyNs());
   }
   const int32_t n_wanted = std::min(n_threads, n_shares);
-  if (work_is_brief && !AreAwake(n_wanted) && !brief_jobs_.Wake(begin_ns, load_.SpinNs())) {
+  if (work_is_brief && !AreAwake(n_wanted) && !brief_jobs_.PaysToWake(begin_ns, load_.SpinNs())) {
     RunAlone(n_shares, function, data);
     const int64_t end_ns = SteadyNs();
-    load_.AfterAlone(end_ns);
+    load_.AfterCalmJob(end_ns);
     return brief_jobs_.AfterAlone(begin_ns, end_ns);
   }
   const int32_t n_lanes = StartWorkers(n_wanted);
@@ -143,7 +143,7 @@ void Team::RunTogether(int32_t n_threads, int32_t n_shares, Function function,
   const int32_t n_done = RunShares(0, epoch_);
   const bool is_done = n_unfinished_.fetch_sub(n_done, std::memory_order_acq_rel) == n_done;
   const int64_t own_end_ns = SteadyNs();
-  if (is_done) return load_.AfterAlone(own_end_ns);
+  if (is_done) return load_.AfterCalmJob(own_end_ns);
   WaitForOthers();
   const int64_t end_ns = SteadyNs();
   load_.AfterJob(end_ns, own_end_ns - begin_ns, end_ns - own_end_ns);

@@ -40,7 +40,7 @@ struct ConvolutionSplit {
   static constexpr int64_t kNoRows = 0;
 
   ConvolutionSplit(const ConvolutionShape& shape, const opwright::PrepareContext& ctx, int64_t step)
-      : images(shape.images(), ctx), n_rows(shape.rows()), row_step(step) {
+      : images(shape.images(), ctx), n_rows(shape.rows()), row_step(std::max<int64_t>(step, 1)) {
     if (images.n_threads == 1) return;
     if (step == kNoRows || !shape.has_parts()) {
       constexpr int64_t kLeastOfOwn = int64_t{1} << 26;  // multiplications
@@ -56,10 +56,7 @@ struct ConvolutionSplit {
 
   int32_t n_parts() const { return images.n_parts * n_row_parts; }
   Part images_of(int32_t i) const { return images.part(i / n_row_parts); }
-  Part rows_of(int32_t i) const {
-    return n_row_parts == 1 ? Part{0, n_rows}
-                            : PartOf(n_rows, row_step, i % n_row_parts, n_row_parts);
-  }
+  Part rows_of(int32_t i) const { return PartOf(n_rows, row_step, i % n_row_parts, n_row_parts); }
 
   ImageSplit images;
   int64_t n_rows;
@@ -83,9 +80,10 @@ class ConvolutionPipeline {
     // the first one in others.
     opwright::Status status = opwright::Status::Ok();
     for (const int64_t step : {int64_t{1}, int64_t{16}, ConvolutionSplit::kNoRows}) {
+      const ConvolutionSplit split(shape, ctx, step);
+      if (step > 1 && split.n_row_parts == 1) continue;  // too few rows for parts of so many
       split_ = {};
       weight_used_ = shape.AnyWeight();
-      const ConvolutionSplit split(shape, ctx, step);
       status = AddParts(shape, epilogue, split);
       if (status.ok() || split.n_row_parts == 1) break;
     }

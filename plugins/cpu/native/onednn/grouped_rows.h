@@ -18,6 +18,15 @@ struct GroupedEpilogue {
   const float* shift = nullptr;     // of each channel
   const float* residual = nullptr;  // as the output
   enum class Activation : uint8_t { kNone, kRelu, kRelu6 } activation = Activation::kNone;
+
+  // The same with what belongs to channels from `channel` on; the residual stays.
+  GroupedEpilogue From(int64_t channel) const {
+    GroupedEpilogue moved = *this;
+    if (moved.bias != nullptr) moved.bias += channel;
+    if (moved.scale != nullptr) moved.scale += channel;
+    if (moved.shift != nullptr) moved.shift += channel;
+    return moved;
+  }
 };
 
 // One way through the images: each position of `to` is a sum over taps of positions of `from`.

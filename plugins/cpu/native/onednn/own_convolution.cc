@@ -59,22 +59,15 @@ bool FindActivation(const Eltwise* eltwise, Activation* activation) {
 }
 
 OPWRIGHT_CPU_INLINE void AddIfThere(const float* x, int64_t n, float* sums) {
-  if (x == nullptr) return;
-  for (int64_t i = 0; i < n; ++i) sums[i] += x[i];
-}
-OPWRIGHT_CPU_INLINE const float* From(const float* operand, int64_t place) {
-  return operand == nullptr ? nullptr : operand + place;
+  for (int64_t i = 0; x != nullptr && i < n; ++i) sums[i] += x[i];
 }
 
-// What stands behind the sums of some channels of one pixel, from place `at` of the output on.
-OPWRIGHT_CPU_CLONES void FinishChannels(const GroupedEpilogue& epilogue, int64_t channel, int64_t n,
-                                        int64_t at, float* out) {
-  float* sums = out + at;
-  AddIfThere(From(epilogue.bias, channel), n, sums);
-  const float* scale = From(epilogue.scale, channel);
-  for (int64_t i = 0; scale != nullptr && i < n; ++i) sums[i] *= scale[i];
-  AddIfThere(From(epilogue.shift, channel), n, sums);
-  AddIfThere(From(epilogue.residual, at), n, sums);
+// What stands behind the sums of n channels of one pixel, and begins with the first of them.
+OPWRIGHT_CPU_CLONES void FinishChannels(const GroupedEpilogue& epilogue, int64_t n, float* sums) {
+  AddIfThere(epilogue.bias, n, sums);
+  for (int64_t i = 0; epilogue.scale != nullptr && i < n; ++i) sums[i] *= epilogue.scale[i];
+  AddIfThere(epilogue.shift, n, sums);
+  AddIfThere(epilogue.residual, n, sums);
 }
 
 }  // namespace
@@ -197,7 +190,9 @@ void OwnForward::RunPanels(const float* pixels, const void* packed, const Groupe
                            float* out) const {
   panels_.Run(pixels, packed, out, [&](int64_t pixel, int64_t channel, int64_t n) {
     const int64_t at = pixel * filters_ + channel;
-    FinishChannels(epilogue, channel, n, at, out);
+    GroupedEpilogue behind = epilogue.From(channel);
+    if (behind.residual != nullptr) behind.residual += at;
+    FinishChannels(behind, n, out + at);
     if (activate_ != nullptr) activate_(out + at, n);
   });
 }

@@ -167,18 +167,6 @@ TileResult Winograd::ResultOf(const Tensors& tensors, int64_t tile, int64_t filt
   return result;
 }
 
-namespace {
-
-GroupedEpilogue From(const GroupedEpilogue& epilogue, int64_t filter) {
-  GroupedEpilogue moved = epilogue;
-  if (moved.bias != nullptr) moved.bias += filter;
-  if (moved.scale != nullptr) moved.scale += filter;
-  if (moved.shift != nullptr) moved.shift += filter;
-  return moved;
-}
-
-}  // namespace
-
 void Winograd::SumPlainly(const Tensors& tensors, int64_t tile, Range filters,
                           const float* zeros) const {
   bool is_inside[kTilePlaces];
@@ -186,7 +174,7 @@ void Winograd::SumPlainly(const Tensors& tensors, int64_t tile, Range filters,
   for (int64_t filter = filters.begin; filter < filters.end; filter += kTileLanes) {
     SumTilePlainly(source, is_inside, shape_.channels, tensors.weights + WeightPlace(filter),
                    WeightStep(), PanelWidth(filter), tensors.is_plain,
-                   From(tensors.epilogue, filter), ResultOf(tensors, tile, filter));
+                   tensors.epilogue.From(filter), ResultOf(tensors, tile, filter));
   }
 }
 
@@ -209,7 +197,7 @@ void Winograd::RunBlock(const Tensors& tensors, Range tiles, Range filters, floa
                          nullptr});
     }
   }
-  const GroupedEpilogue epilogue = From(tensors.epilogue, filters.begin);
+  const GroupedEpilogue epilogue = tensors.epilogue.From(filters.begin);
   for (int64_t i = 0; i < n; ++i) {
     const TileResult result = ResultOf(tensors, tiles.begin + i, filters.begin);
     if (!FinishWinogradTile(sums + i * n_filters, sums_step, n_filters, epilogue, result)) {
