@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from thread_counts import thread_counts
 
 import opwright as ow
 from opwright_nn import layers
@@ -18,12 +18,7 @@ SHAPES = [(2100, 70), (64, 3), (9, 130), (1, 5), (3, 4, 5, 7), (2, 3, 600)]
 rng = np.random.default_rng(3)
 
 
-@pytest.fixture(autouse=True, params=[1, 3])
-def n_threads(request: pytest.FixtureRequest) -> Iterator[None]:
-    before = ow.get_num_threads()
-    ow.set_num_threads(request.param)
-    yield
-    ow.set_num_threads(before)
+n_threads = thread_counts(1, 3, autouse=True)
 
 
 def train(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from thread_counts import thread_counts
 
 import opwright as ow
 import opwright_nn as nn
@@ -20,12 +20,7 @@ STEP = {"bfloat16": 2**-8, "float16": 2**-11}
 """Half a step of each dtype, by which rounding once is off at most."""
 
 
-@pytest.fixture(autouse=True, params=[1, 3])
-def n_threads(request: pytest.FixtureRequest) -> Iterator[None]:
-    before = ow.get_num_threads()
-    ow.set_num_threads(request.param)
-    yield
-    ow.set_num_threads(before)
+n_threads = thread_counts(1, 3, autouse=True)
 
 
 def make_feeds(shape: tuple[int, ...], dtype: str) -> dict[str, np.ndarray]:

@@ -5,22 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from thread_counts import thread_counts
 
 import opwright as ow
 
-
-@pytest.fixture(params=[1, 2, 3, 5])
-def n_threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = ow.get_num_threads()
-    ow.set_num_threads(request.param)
-    yield request.param
-    ow.set_num_threads(before)
+n_threads = thread_counts(1, 2, 3, 5)
 
 
 @pytest.mark.parametrize("bias", [False, True])

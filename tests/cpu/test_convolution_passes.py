@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from image_nets import Net, conv, norm, parameter
+from thread_counts import thread_counts
 
 import opwright as ow
 import opwright_nn as nn
@@ -96,12 +97,7 @@ def test_relu6_taken_along_hides_nan_and_all_but_silu_of_float32_show_it_for_neg
         np.testing.assert_array_equal(fused, np.zeros_like(before) + (0 if hides else np.nan))
 
 
-@pytest.fixture(params=[1, 2, 3])
-def n_threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = ow.get_num_threads()
-    ow.set_num_threads(request.param)
-    yield request.param
-    ow.set_num_threads(before)
+n_threads = thread_counts(1, 2, 3)
 
 
 @pytest.mark.parametrize("images", [1, 2, 5])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from thread_counts import thread_counts
 
 import opwright as ow
 import opwright_nn as nn
@@ -68,12 +69,7 @@ def assert_same(step: Step, rows: int = 130, fetch: list[Any] | None = None) -> 
 SIZES = [(48, 16, 16), (130, 80, 48), (253, 272, 144), (600, 528, 80), (64, 1040, 64)]
 
 
-@pytest.fixture(params=[1, 2, 3])
-def n_threads(request: pytest.FixtureRequest):
-    before = ow.get_num_threads()
-    ow.set_num_threads(request.param)
-    yield request.param
-    ow.set_num_threads(before)
+n_threads = thread_counts(1, 2, 3)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from thread_counts import thread_counts
 
 import opwright as ow
 
@@ -100,12 +100,7 @@ def is_replaced(types: Counter[str]) -> bool:
     return types["cpu.lstm_train"] == 1
 
 
-@pytest.fixture(params=[1, 2, 3])
-def n_threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = ow.get_num_threads()
-    ow.set_num_threads(request.param)
-    yield request.param
-    ow.set_num_threads(before)
+n_threads = thread_counts(1, 2, 3)
 
 
 # One part of the steps, several, the first of which is shorter, and one for each step.

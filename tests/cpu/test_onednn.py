@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from thread_counts import thread_counts
 
 import opwright as ow
 from opwright.kernel import Refuse
@@ -37,12 +38,7 @@ def call(
         ]
 
 
-@pytest.fixture(params=[1, 2, 5])
-def n_threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = ow.get_num_threads()
-    ow.set_num_threads(request.param)
-    yield request.param
-    ow.set_num_threads(before)
+n_threads = thread_counts(1, 2, 5)
 
 
 def numbers(*shape: int, dtype: str = "float32") -> np.ndarray:

@@ -5,11 +5,12 @@ Groups of few channels, windows of one pixel, and windows of 3 x 3 by Winograd's
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from thread_counts import thread_counts
 
 import opwright as ow
 from opwright_cpu.plan_ops.convolution import ACTIVATIONS
@@ -69,12 +70,7 @@ CASES = [
 ]
 
 
-@pytest.fixture(params=[1, 2, 3])
-def n_threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = ow.get_num_threads()
-    ow.set_num_threads(request.param)
-    yield request.param
-    ow.set_num_threads(before)
+n_threads = thread_counts(1, 2, 3)
 
 
 def make_inputs(case: Case) -> dict[str, np.ndarray]:

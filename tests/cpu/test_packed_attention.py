@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from thread_counts import thread_counts
 
 import opwright as ow
 import opwright_nn as nn
@@ -81,12 +81,7 @@ def assert_same(
     return types
 
 
-@pytest.fixture(params=[1, 2, 3])
-def n_threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = ow.get_num_threads()
-    ow.set_num_threads(request.param)
-    yield request.param
-    ow.set_num_threads(before)
+n_threads = thread_counts(1, 2, 3)
 
 
 # Around blocks of queries and of keys, and vectors.

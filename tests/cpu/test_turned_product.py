@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
+from thread_counts import thread_counts
 
 import opwright as ow
 
@@ -25,12 +24,7 @@ SIZES = [
 ]
 
 
-@pytest.fixture(params=[1, 2, 3, 7])
-def n_threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = ow.get_num_threads()
-    ow.set_num_threads(request.param)
-    yield request.param
-    ow.set_num_threads(before)
+n_threads = thread_counts(1, 2, 3, 7)
 
 
 def _draw(m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
