@@ -75,7 +75,7 @@ def test_a_gradient_can_be_appended_to_a_program_of_ones_own() -> None:
     ("call", "said"),
     [
         (lambda: ow.grad(ow.ops.tanh)(X), r"must return one scalar, got .*float64\[5\]"),
-        (lambda: ow.grad(lambda x: 3.0)(X), r"must return one scalar, got 3\.0"),
+        (lambda: ow.grad(lambda x: 3)(X), "must return one scalar, got 3"),
         (lambda: ow.grad(total)(np.arange(3)), "argument 0 must be a float array"),
         (lambda: ow.grad(total, argnums=2)(X), "must name positional arguments, got 2 for 1"),
         (lambda: ow.grad(lambda x, y: total(x))(X, {}), "must be hashable, got unhashable type"),

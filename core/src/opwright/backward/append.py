@@ -68,15 +68,35 @@ def append_backward(
     names = list(dict.fromkeys(target.name for target in listed))
     with transaction():
         route = find_route(block, names, wanted, stopped)
-        _check_wanted(route, names)
-        walk = Walk(route)
-        for name in names:
-            if (key := route.versions.last_key(name)) in route.needed:
-                walk.seed(key)
-        walk.run()
-        for name, key in list(route.wanted.items()):
-            if key not in walk.grads and not _may_be_left_out(walk, key, wanted is None, names):
-                walk.grads[key] = append_zeros(block, name, name + GRAD_SUFFIX)
+        _check_wanted(route)
+        _check_dependence(route, names)
+        return _append(route, names, wanted is None)
+
+
+def append_gradients(target: Variable, by: Iterable[Variable]) -> dict[str, Variable]:
+    """Append the gradients of a target as `append_backward` does; return them by name.
+
+    They are zeros for variables that the target does not depend on, as for an argument that a
+    function does not use.
+    """
+    block = _check_targets([target])
+    names = [target.name]
+    with transaction():
+        route = find_route(block, names, list(dict.fromkeys(v.name for v in by)), frozenset())
+        _check_wanted(route)
+        return {variable.name: grad for variable, grad in _append(route, names, False)}
+
+
+def _append(route: Route, targets: list[str], is_default: bool) -> list[tuple[Variable, Variable]]:
+    """Append the operators of a route; return the wanted variables with their gradients."""
+    block, walk = route.block, Walk(route)
+    for name in targets:
+        if (key := route.versions.last_key(name)) in route.needed:
+            walk.seed(key)
+    walk.run()
+    for name, key in list(route.wanted.items()):
+        if key not in walk.grads and not _may_be_left_out(walk, key, is_default, targets):
+            walk.grads[key] = append_zeros(block, name, name + GRAD_SUFFIX)
     return [
         (block.var(name), block.var(walk.grads[key]))
         for name, key in route.wanted.items()
@@ -110,18 +130,23 @@ def _names(block: Block, given: Iterable[VariableOrName], what: str) -> list[str
     return list(dict.fromkeys(names))
 
 
-def _check_wanted(route: Route, targets: list[str]) -> None:
-    """Raise GradientError where a wanted gradient cannot exist; nothing is appended yet."""
+def _check_wanted(route: Route) -> None:
+    """Raise GradientError where a gradient through a wanted variable is stopped."""
+    for name, key in route.wanted.items():
+        stop = route.paths.find_stop(key)
+        if stop is not None:
+            raise GradientError(f"append_backward: {name!r} gets no gradient: {stop.reason}")
+
+
+def _check_dependence(route: Route, targets: list[str]) -> None:
+    """Raise GradientError where the targets do not depend on a wanted variable."""
     if not route.wanted:
         raise GradientError(
             f"append_backward: {_quoted(targets)} must depend on a trainable parameter, got none; "
             "name other variables with parameters="
         )
-    for name, key in route.wanted.items():
-        stop = route.paths.find_stop(key)
-        if stop is not None:
-            raise GradientError(f"append_backward: {name!r} gets no gradient: {stop.reason}")
-        if key not in route.paths.influence:
+    for name in route.wanted:
+        if name not in route.reached:
             raise GradientError(
                 f"append_backward: {_quoted(targets)} must depend on {name!r}, got no operator "
                 "that leads from it there; leave it out of parameters"
@@ -134,6 +159,8 @@ def _may_be_left_out(walk: Walk, key: Key, is_default: bool, targets: list[str])
     False where the rules say that its gradient is zero. Raises GradientError where the gradient
     ended for another reason: it is never silently zero.
     """
+    if key not in walk.route.paths.influence:
+        return False
     blocks = walk.route.paths.find_blocks(key)
     if is_default and blocks and all(stop.is_asked for _, stop in blocks):
         return True

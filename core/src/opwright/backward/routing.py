@@ -38,6 +38,7 @@ class Route(NamedTuple):
     needed: set[Key]  # the values whose gradients are needed on the way
     path: list[ForwardOp]  # the operators through which gradients flow, in order
     stopped: Collection[str]  # names through which no gradient flows, beside those marked so
+    reached: Collection[str]  # the wanted variables that the targets depend on
 
 
 class Paths:
@@ -122,18 +123,24 @@ def find_route(
 ) -> Route:
     """Return how gradients flow from targets to wanted variables, after expanding composites.
 
-    By default all trainable parameters are wanted that the targets depend on.
+    By default all trainable parameters are wanted that the targets depend on. An input counts as
+    reached whose values the body of a composite does not read, as where the result is empty: its
+    gradient is zero.
     """
+    reached: Collection[str] | None = None
     while True:
         versions = Versions(block.ops)
         paths = Paths(block, versions, [versions.last_key(name) for name in targets], stopped)
-        names = _reached_parameters(block, paths) if wanted is None else wanted
-        keys = {name: _wanted_key(block, versions, name) for name in names}
+        if wanted is None:
+            wanted = _reached_parameters(block, paths)
+        keys = {name: _wanted_key(block, versions, name) for name in wanted}
+        if reached is None:
+            reached = {name for name, key in keys.items() if key in paths.influence}
         needed = paths.find_needed(keys.values())
         path = paths.find_path(needed)
         composites = [forward for forward in path if _needs_expansion(forward)]
         if not composites:
-            return Route(block, versions, paths, keys, needed, path, stopped)
+            return Route(block, versions, paths, keys, needed, path, stopped, reached)
         _expand_composites(block, versions, composites)
 
 

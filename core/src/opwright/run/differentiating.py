@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from opwright.backward import append_backward
+from opwright.backward.append import append_gradients
 from opwright.describe.arguments import suggest_arguments
 from opwright.describe.dtypes import dtype_from_numpy, is_float
 from opwright.device.incoming import is_array, read_host
@@ -21,6 +21,7 @@ from opwright.device.outgoing import from_numpy_like
 from opwright.errors import GradientError
 from opwright.plugins.context import current_context
 from opwright.program import Program, Variable, program_guard
+from opwright.run.constants import append_constant
 from opwright.run.network import Network
 
 if TYPE_CHECKING:
@@ -131,12 +132,16 @@ class _Differentiated:
                     "out of argnums, or cast it"
                 )
         value = self._f(*args)
+        if isinstance(value, float):  # which depends on no argument
+            block = by[0].block.program.current_block()
+            value = append_constant(
+                block, value, by[0].dtype, "grad", f"argument {self._argnums[0]}"
+            )
         if not isinstance(value, Variable) or not _is_scalar(value):
             raise GradientError(
                 f"grad: the function must return one scalar, got {value!r}; take its sum or mean"
             )
-        pairs = append_backward(value, parameters=list(dict.fromkeys(v.name for v in by)))
-        by_name = {variable.name: gradient for variable, gradient in pairs}
+        by_name = append_gradients(value, by)
         gradients = tuple(by_name[variable.name] for variable in by)
         return value, gradients[0] if self._is_one else gradients
 

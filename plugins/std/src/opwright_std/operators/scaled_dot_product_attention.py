@@ -121,7 +121,7 @@ def _check_heads(ctx: InferContext, q: Shape, k: Shape) -> None:
             f"{format_shape(k)}"
         )
     heads, shared = q[-3], k[-3]
-    fits = dims_match(heads, shared) or (shared > 0 and heads % shared == 0)
+    fits = dims_match(heads, shared) or (min(heads, shared) > 0 and heads % shared == 0)
     if not fits:
         ctx.fail(f"the heads of q must be a multiple of those of k, got {heads} and {shared}")
 
