@@ -62,6 +62,17 @@ def test_a_refusal_lets_the_next_candidate_serve(acme, plain_library, table, slo
     np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)
 
 
+def test_a_lack_of_memory_is_an_error_and_no_other_kernel_serves(
+    acme, plain_library, table, slower_kernel
+):
+    acme.use(plain_library, table + slower_kernel)
+    acme.add_module("slow", "def scale(x, out, *, factor, fault):\n    out[...] = 10 * x\n")
+    for _ in range(2):
+        with pytest.raises(OutOfMemoryError, match=r"acme\.scale.*prepare failed"):
+            ow.ops.acme.scale(X, fault="memory")
+    np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)
+
+
 @pytest.mark.parametrize(("persistable", "flags"), [(False, "0 0"), (True, "1 0")])
 def test_prepare_is_told_what_may_be_packed(acme, plain_library, persistable, flags):
     acme.use(plain_library)

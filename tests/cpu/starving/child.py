@@ -35,11 +35,13 @@ def count_allocations(work: Work, starving: Starving) -> int:
     return starving.disarm()
 
 
-def attempt(work: Work, number: int, starving: Starving) -> tuple[str, str]:
+def attempt(
+    work: Work, expected: list[np.ndarray], number: int, starving: Starving
+) -> tuple[str, str]:
     """Do the work while one allocation fails; return what came of it, and the text of an error."""
     starving.arm(number)
     try:
-        work()
+        got = work()
     except OutOfMemoryError as error:
         starving.disarm()
         return "named", str(error)
@@ -50,7 +52,8 @@ def attempt(work: Work, number: int, starving: Starving) -> tuple[str, str]:
         starving.disarm()
         return "fault", traceback.format_exc()
     starving.disarm()
-    return "done", ""
+    wrong = describe_difference(got, expected)
+    return ("fault", wrong) if wrong else ("done", "")
 
 
 def find_fault(work: Work, expected: list[np.ndarray]) -> str:
@@ -59,17 +62,23 @@ def find_fault(work: Work, expected: list[np.ndarray]) -> str:
         got = work()
     except Exception:  # noqa: BLE001 - reported as a fault
         return f"the next call failed:\n{traceback.format_exc()}"
+    wrong = describe_difference(got, expected)
+    return wrong and f"in the next call, {wrong}"
+
+
+def describe_difference(got: list[np.ndarray], expected: list[np.ndarray]) -> str:
+    """Return how the results differ from those with all memory, or nothing."""
     same = len(got) == len(expected) and all(
         np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(got, expected, strict=True)
     )
-    return "" if same else f"the next call returned {got}, not {expected}"
+    return "" if same else f"the result was {got}, not {expected}"
 
 
 def try_one(
     work: Work, expected: list[np.ndarray], number: int, starving: Starving
 ) -> tuple[str, str]:
     """Return what came of an attempt and of the call after it."""
-    outcome, text = attempt(work, number, starving)
+    outcome, text = attempt(work, expected, number, starving)
     wrong = text if outcome == "fault" else find_fault(work, expected)
     return ("fault", wrong) if wrong else (outcome, text)
 
@@ -90,7 +99,7 @@ def main(name: str, least: dict[str, int], step: int, progress: str, stacks: str
     if stacks:
         ow.set_num_threads(1)  # as in a fork
         write_stacks(Path(stacks))
-    warnings.simplefilter("ignore")  # another kernel that serves says so, in most attempts
+    warnings.simplefilter("ignore")
     work = SCENARIOS[name]()
     for _ in range(3):
         expected = work()

@@ -8,12 +8,11 @@ number of threads: that of the process, or one if the plan turns out to be short
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from opwright.errors import KernelNotFoundError, OutOfMemoryError
+from opwright.errors import KernelNotFoundError
 from opwright.lowering.graph.constants import is_constant
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.making import signature_of
@@ -235,10 +234,12 @@ class _Search(NamedTuple):
 
 
 def _choose(search: _Search, candidates: Sequence[KernelEntry]) -> tuple[Choice | None, bool]:
-    """Return the first kernel that does not refuse, and whether more than the signature decides."""
+    """Return the first kernel that does not refuse, and whether more than the signature decides.
+
+    OutOfMemoryError where one lacks memory: the next one would need some, too.
+    """
     target = search.target
     depends = False
-    shortage: OutOfMemoryError | None = None
     refusals: list[tuple[KernelEntry, str]] = []
     for entry in candidates:
         reason = _find_exclusion(entry, target)
@@ -246,23 +247,14 @@ def _choose(search: _Search, candidates: Sequence[KernelEntry]) -> tuple[Choice 
             refusals.append((entry, reason))
             continue
         depends = depends or entry.takes_prepare
-        try:
-            prepared = _prepare(entry, search)
-        except OutOfMemoryError as error:
-            if target.deterministic:  # another kernel would compute other bits
-                raise
-            shortage = error
-            continue
+        # A lack of memory ends the search: BLAS and OpenMP, which the next kernel may call, end the
+        # process where they get none.
+        prepared = _prepare(entry, search)
         if isinstance(prepared, Refuse):
             refusals.append((entry, REFUSED + prepared.reason))
             continue
-        if shortage is not None:
-            text = f"{shortage}; {entry.library!r} serves this plan instead"
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
         unread = search.arguments.unread if entry.takes_prepare else ()
         return search.signature.choose(entry, prepared, tuple(refusals), unread), depends
-    if shortage is not None:
-        raise shortage
     search.op.refusals = (*search.op.refusals, *refusals)
     return None, depends
 
