@@ -70,6 +70,8 @@ def common(op: str) -> list[Case]:
 def shares(x: Array, out_grad: Array) -> Array:
     with np.errstate(all="ignore"):
         top = np.max(x)
+        if top == INF:
+            return out_grad * np.where(x == INF, NAN, 0.0)
         powers = np.exp(x - top) if np.isfinite(top) else np.zeros_like(x)
         return out_grad * powers / max(powers.sum(), 1)
 
@@ -85,6 +87,7 @@ def edges() -> list[Case]:
         case("logsumexp", "far", far, "differences are too coarse", attrs={"axis": [1]}),
         case("logsumexp", "far-slopes", Values([500.0, 499.75, 499.5]), slopes=shares, **close),
         case("logsumexp", "nothing", Values([-INF, -INF]), "-inf", slopes=shares),
+        case("logsumexp", "infinite", Values([1.0, INF, -INF]), "inf", slopes=shares),
         case("variance", "far", Values([1e4, 1e4 + 1, 1e4 + 2]), LENGTH, dtypes=wide),
         *(
             case(

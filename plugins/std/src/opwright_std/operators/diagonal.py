@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from opwright.errors import ShapeError
-from opwright.op import INT_DTYPES, BodyContext, InferContext, OpMaker, Shape
+from opwright.op import (
+    INT_DTYPES,
+    BodyContext,
+    InferContext,
+    OpMaker,
+    Shape,
+    grad_op,
+    linear_in,
+)
 from opwright_std.numerics.dtypes import FLOATS, NUMBERS
 from opwright_std.operators.triangle import FARTHEST
 
@@ -15,12 +23,13 @@ def _length(rows: int, columns: int, k: int) -> int:
     return max(min(rows + min(k, 0), columns - max(k, 0)), 0)
 
 
-def _diagonal(b: BodyContext, outs: dict[str, str | None] | None = None) -> str:
+def _diagonal(
+    b: BodyContext, x: str | None, shape: Shape, k: int, outs: dict[str, str | None] | None = None
+) -> str:
     """Write diagonal k of the matrices in the last two axes: every (columns + 1)-th element."""
-    shape, k = _shape_of(b), b.attr("k")
     *stacks, rows, columns = shape
     count = _length(rows, columns, k)
-    if count < 0 or stacks.count(-1) > 1:
+    if count < 0:
         raise ShapeError(
             f"{b.type}: the elements of a diagonal depend on the shape of x, got {list(shape)}; "
             "declare the dimensions of the matrix"
@@ -28,7 +37,7 @@ def _diagonal(b: BodyContext, outs: dict[str, str | None] | None = None) -> str:
     if count == 0 or 0 in stacks:
         attrs = {"shape": [*stacks, count], "value": 0.0, "dtype": _dtype_of(b)}
         return b.emit("fill", {}, outs, attrs)
-    flat = b.emit("reshape", {"x": b.input("x")}, attrs={"shape": [*stacks, rows * columns]})
+    flat = b.emit("flatten", {"x": x}, attrs={"start_axis": len(stacks)})
     start = k if k >= 0 else -k * columns
     attrs = {
         "axes": [len(stacks)],
@@ -63,28 +72,45 @@ def _diag_shape(ctx: InferContext) -> None:
 
 def _diag_body(b: BodyContext) -> None:
     out: dict[str, str | None] = {"out": b.output("out")}
-    if len(_shape_of(b)) == 2:
-        _diagonal(b, out)
+    shape, k = _shape_of(b), b.attr("k")
+    if len(shape) == 2:
+        _diagonal(b, b.input("x"), shape, k, out)
+        return
+    side = shape[0] + abs(k)
+    _on_diagonal(b, b.input("x"), shape[0], (side, side), k, out)
+
+
+def _on_diagonal(
+    b: BodyContext, x: str | None, n: int, shape: Shape, k: int, out: dict[str, str | None]
+) -> None:
+    """Write a matrix with a vector on diagonal k and zeros elsewhere."""
+    if n < 0:
+        raise ShapeError(f"{b.type}: the length of the vector must be known, got [-1]; declare it")
+    rows, columns = shape
+    if n == 0:
+        attrs = {"shape": [rows, columns], "value": 0.0, "dtype": _dtype_of(b)}
+        b.emit("fill", {}, out, attrs)
         return
     # The vector in every row, and zeros off the diagonal: nothing is multiplied, inf stays inf.
-    (n,), k = _shape_of(b), b.attr("k")
-    if n <= 0:
-        _fill_square(b, n, out)
-        return
-    row = b.emit("unsqueeze", {"x": b.input("x")}, attrs={"axis": [0]})
-    rows = b.emit("expand", {"x": row}, attrs={"shape": [n, n]})
-    square = b.emit("tril", {"x": b.emit("triu", {"x": rows})}, None if k else out)
-    if k:
-        before, behind = max(k, 0), max(-k, 0)
-        b.emit("pad", {"x": square}, out, {"paddings": [behind, before, before, behind]})
+    row = b.emit("unsqueeze", {"x": x}, attrs={"axis": [0]})
+    square = b.emit("expand", {"x": row}, attrs={"shape": [n, n]})
+    above, before = max(-k, 0), max(k, 0)
+    paddings = [above, rows - n - above, before, columns - n - before]
+    upper = b.emit("triu", {"x": square})
+    square = b.emit("tril", {"x": upper}, None if any(paddings) else out)
+    if any(paddings):
+        b.emit("pad", {"x": square}, out, {"paddings": paddings})
 
 
-def _fill_square(b: BodyContext, n: int, out: dict[str, str | None]) -> None:
-    if n < 0:
-        raise ShapeError("diag: the length of the vector must be known, got [-1]; declare it")
-    side = abs(b.attr("k"))
-    attrs = {"shape": [side, side], "value": 0.0, "dtype": _dtype_of(b)}
-    b.emit("fill", {}, out, attrs)
+def _diag_grad_body(b: BodyContext) -> None:
+    """Written where a plan is made, which knows the shape."""
+    out: dict[str, str | None] = {"out": b.output("x_grad")}
+    shape, k, grad = _shape_of(b), b.attr("k"), b.input("out_grad")
+    if len(shape) == 2:
+        _on_diagonal(b, grad, _length(*shape, k), shape, k, out)
+    else:
+        side = shape[0] + abs(k)
+        _diagonal(b, grad, (side, side), k, out)
 
 
 def _diagonal_maker(op_type: str, comment: str, x: str) -> OpMaker:
@@ -108,7 +134,11 @@ DIAG = (
     )
     .add_output("out", "a matrix of a vector, and the other way round; dtype of x")
     .same_dtype_as("x")
-    .build(infer_shape=_diag_shape, body=_diag_body)
+    .build(
+        infer_shape=_diag_shape,
+        gradient=grad_op("diag_grad", gradient=linear_in("x"), body=_diag_grad_body),
+        body=_diag_body,
+    )
 )
 
 
@@ -123,7 +153,14 @@ def _trace_shape(ctx: InferContext) -> None:
 
 
 def _trace_body(b: BodyContext) -> None:
-    b.emit("sum", {"x": _diagonal(b)}, {"out": b.output("out")}, {"axis": [-1]})
+    x, shape, k, out = b.input("x"), _shape_of(b), b.attr("k"), {"out": b.output("out")}
+    if -1 in shape:
+        # A gradient of unknown dimensions: zeros are added, and nothing is multiplied.
+        upper = b.emit("triu", {"x": x}, attrs={"k": k})
+        kept = b.emit("tril", {"x": upper}, attrs={"k": k})
+        b.emit("sum", {"x": kept}, out, {"axis": [-2, -1]})
+        return
+    b.emit("sum", {"x": _diagonal(b, x, shape, k)}, out, {"axis": [-1]})
 
 
 TRACE = (

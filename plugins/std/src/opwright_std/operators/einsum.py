@@ -193,10 +193,10 @@ def _grad_of(
     terms = [equation.out, *(equation.operands[j] for j in others)]
     names = [grad, *(g.inputs("x")[j] for j in others)]
     target: list[str] = []
-    for label, dim in zip(equation.operands[i], shape, strict=True):
+    for axis, label in enumerate(equation.operands[i]):
         second = next(free) if label in target else label
         if second != label:
-            names.append(_unit_matrix(g, name, dim, label))
+            names.append(_unit_matrix(g, name, shape, axis))
             terms.append((label, second))
         target.append(second)
     if not set(target) <= {label for term in terms for label in term}:
@@ -209,15 +209,20 @@ def _grad_of(
     return made
 
 
-def _unit_matrix(g: GradientContext, name: str, dim: int, label: str) -> str:
-    if dim < 0:
-        raise GradientError(
-            f"einsum: the gradient of a diagonal depends on its length, got {name!r} with an "
-            f"unknown dimension for {label!r}; declare it"
-        )
-    meta = g.meta(name)
-    dtype = "float32" if meta is None else meta.dtype
-    ones = g.emit("fill", {}, attrs={"shape": [dim, dim], "value": 1.0, "dtype": dtype})
+def _unit_matrix(g: GradientContext, name: str, shape: Shape, axis: int) -> str:
+    """Write the unit matrix of the length of an axis."""
+    if shape[axis] >= 0:
+        meta = g.meta(name)
+        dtype = "float32" if meta is None else meta.dtype
+        attrs = {"shape": [shape[axis]] * 2, "value": 1.0, "dtype": dtype}
+        ones = g.emit("fill", {}, attrs=attrs)
+    else:  # its length is that of x in a run
+        others = [i for i in range(len(shape)) if i != axis]
+        line = g.emit("fill_like", {"x": name}, attrs={"value": 1.0})
+        ends = {"axes": others, "starts": [0] * len(others), "ends": [1] * len(others)}
+        line = g.emit("slice", {"x": line}, attrs=ends)
+        line = g.emit("sum", {"x": line}, attrs={"axis": others})
+        ones = g.emit("einsum", {"x": [line, line]}, attrs={"equation": "i,j->ij"})
     return g.emit("tril", {"x": g.emit("triu", {"x": ones})})
 
 

@@ -8,7 +8,16 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.errors import GradientError
-from opwright.op import GradientContext, InferContext, OpMaker, dims_match, format_shape
+from opwright.op import (
+    BodyContext,
+    GradientContext,
+    InferContext,
+    OpMaker,
+    dims_match,
+    format_shape,
+    grad_op,
+    linear_in,
+)
 from opwright_std.numerics.dtypes import Array
 
 WIDE = ("float32", "float64")
@@ -75,25 +84,20 @@ def _irfft_shape(ctx: InferContext) -> None:
     ctx.set_output("out", (*shape[:-2], n))
 
 
-def _length(g: GradientContext, axis: int) -> int:
+def _conjugated(g: GradientContext, name: str | None) -> str:
     meta = g.meta(g.input("x") or "")
-    if meta is None or meta.shape[axis] < 0:
-        raise GradientError(
-            f"{g.type}: its gradient depends on the length of x, got {g.input('x')!r} with an "
-            "unknown one; declare it"
-        )
-    return meta.shape[axis]
+    dtype = "float32" if meta is None else meta.dtype
+    signs = g.emit("constant", {}, attrs={"values": [1.0, -1.0], "shape": [2], "dtype": dtype})
+    return g.emit("multiply", {"x": name, "y": signs})
 
 
 def _fft_gradient(g: GradientContext) -> None:
-    """The transform is symmetric: its gradient is the other one, but for the factor n."""
-    n = _length(g, -2)
-    other, factor = ("ifft", float(n)) if g.type == "fft" else ("fft", 1.0 / n)
-    made = g.emit(other, {"x": g.output_grad("out")})
-    g.set_input_grad("x", g.emit("scale", {"x": made}, attrs={"scale": factor}))
+    """The transform is symmetric: its gradient is that of the conjugate, conjugated."""
+    made = g.emit(g.type, {"x": _conjugated(g, g.output_grad("out"))})
+    g.set_input_grad("x", _conjugated(g, made))
 
 
-def _weights(g: GradientContext, n: int, inner: float) -> str:
+def _weights(g: GradientContext | BodyContext, n: int, inner: float) -> str:
     """Write how often a pair counts: those between the ends stand for two of the n."""
     count = n // 2 + 1
     values = [inner] * count
@@ -109,11 +113,15 @@ def _weights(g: GradientContext, n: int, inner: float) -> str:
     return g.emit("constant", {}, attrs=attrs)
 
 
-def _rfft_gradient(g: GradientContext) -> None:
-    n = _length(g, -1)
-    inputs = {"x": g.output_grad("out"), "y": _weights(g, n, 0.5)}
-    made = g.emit("irfft", {"x": g.emit("multiply", inputs)}, attrs={"n": n})
-    g.set_input_grad("x", g.emit("scale", {"x": made}, attrs={"scale": float(n)}))
+def _rfft_grad_body(b: BodyContext) -> None:
+    """Written where a plan is made, which knows the length."""
+    meta = b.meta(b.inputs("x")[0])
+    n = -1 if meta is None else meta.shape[-1]
+    if n < 0:
+        raise GradientError(f"{b.type}: the length of x must be known, got {n}; declare it")
+    inputs = {"x": b.input("out_grad"), "y": _weights(b, n, 0.5)}
+    made = b.emit("irfft", {"x": b.emit("multiply", inputs)}, attrs={"n": n})
+    b.emit("scale", {"x": made}, {"out": b.output("x_grad")}, {"scale": float(n)})
 
 
 def _irfft_gradient(g: GradientContext) -> None:
@@ -157,7 +165,10 @@ RFFT = _transform(
     "n // 2 + 1 pairs, of which the others are the conjugates.",
     "[..., n]",
     "[..., n // 2 + 1, 2], real and imaginary parts",
-).build(infer_shape=_rfft_shape, gradient=_rfft_gradient)
+).build(
+    infer_shape=_rfft_shape,
+    gradient=grad_op("rfft_grad", gradient=linear_in("x"), body=_rfft_grad_body),
+)
 
 IRFFT = (
     _transform(

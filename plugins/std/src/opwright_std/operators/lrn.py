@@ -20,10 +20,12 @@ def _lrn_shape(ctx: InferContext) -> None:
 def _lrn_body(b: BodyContext) -> None:
     x, size = b.input("x"), b.attr("size")
     meta = b.meta(b.inputs("x")[0])
-    channels = -1 if meta is None else meta.shape[1]
+    rank = 2 if meta is None else len(meta.shape)
     # A mean over neighbouring channels is one over neighbouring rows of images with a row for each.
     square = b.emit("square", {"x": x})
-    rows = b.emit("reshape", {"x": square}, attrs={"shape": [0, 1, channels, -1]})
+    rows = b.emit("unsqueeze", {"x": square}, attrs={"axis": [1, 3] if rank == 2 else [1]})
+    if rank > 3:
+        rows = b.emit("flatten", {"x": rows}, attrs={"start_axis": 3})
     before = (size - 1) // 2
     window = {
         "kernel": [size, 1],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opwright.op import BodyContext, InferContext, OpMaker, normalize_axis
+from opwright_std.compositions.axes import split_axis
 from opwright_std.numerics.dtypes import NUMBERS
 
 
@@ -23,19 +24,15 @@ def _maxout_body(b: BodyContext) -> None:
     meta, groups = b.meta(b.inputs("x")[0]), b.attr("groups")
     shape = () if meta is None else meta.shape
     axis = b.attr("axis") % max(len(shape), 1)
-    kept, rest = [0] * axis, list(shape[axis + 1 :])
     channels = shape[axis] // groups if shape[axis] > 0 else -1  # a 0 would copy the dim of x
-    apart = b.emit(
-        "reshape", {"x": b.input("x")}, attrs={"shape": [*kept, channels, groups, *rest]}
-    )
+    apart = split_axis(b, b.input("x"), shape, axis, [channels, groups])
     b.emit("max", {"x": apart}, {"out": b.output("out")}, {"axis": [axis + 1]})
 
 
 def _maxout_maker() -> OpMaker:
     maker = OpMaker("maxout").add_comment(
         "The greatest of each group of channels, out[n, c] = the greatest of x[n, c * groups : (c "
-        "+ 1) * groups]. The gradient goes to all that are equally great, in equal shares. At most "
-        "one dim from the axis on may be unknown when the operator is run or differentiated."
+        "+ 1) * groups]. The gradient goes to all that are equally great, in equal shares."
     )
     maker.add_input("x", "[n, channels * groups, ...]").dtypes(*NUMBERS)
     maker.add_output("out", "[n, channels, ...], dtype of x").same_dtype_as("x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opwright.op import BodyContext, InferContext, OpMaker
+from opwright_std.compositions.axes import split_axis
 from opwright_std.numerics.windows import (
     add_data_format,
     channels_first_shape,
@@ -26,30 +27,25 @@ def _shuffle_shape(ctx: InferContext) -> None:
 
 def _shuffle_body(b: BodyContext) -> None:
     data_format, factor = b.attr("data_format"), b.attr("factor")
-    channels, height, width = channels_first_shape(b, "x")[1:]
+    n, channels, height, width = channels_first_shape(b, "x")
     made = channels // factor**2 if channels > 0 else -1  # a 0 would copy a dim of x
     if is_channels_last(data_format):
-        apart = [0, 0, 0, made, factor, factor]
-        order = [0, 1, 4, 2, 5, 3]
-        shape = [0, *_times(factor, height, width), made]
+        shape, axis = (n, height, width, channels), 3
+        order, joined = [0, 1, 4, 2, 5, 3], 1
     else:
-        apart = [0, made, factor, factor, height, width]
-        order = [0, 1, 4, 2, 5, 3]
-        shape = [0, made, *_times(factor, height, width)]
-    split = b.emit("reshape", {"x": b.input("x")}, attrs={"shape": apart})
+        shape, axis = (n, channels, height, width), 1
+        order, joined = [0, 1, 4, 2, 5, 3], 2
+    split = split_axis(b, b.input("x"), shape, axis, [made, factor, factor])
     moved = b.emit("transpose", {"x": split}, attrs={"axes": order})
-    b.emit("reshape", {"x": moved}, {"out": b.output("out")}, {"shape": shape})
-
-
-def _times(factor: int, *sizes: int) -> list[int]:
-    return [size * factor if size >= 0 else -1 for size in sizes]
+    high = b.emit("flatten", {"x": moved}, attrs={"start_axis": joined, "stop_axis": joined + 1})
+    out = {"out": b.output("out")}
+    b.emit("flatten", {"x": high}, out, {"start_axis": joined + 1, "stop_axis": joined + 2})
 
 
 def _shuffle_maker() -> OpMaker:
     maker = OpMaker("pixel_shuffle").add_comment(
         "Channels moved into pixels, out[n, c, i, j] = x[n, c * factor ** 2 + i % factor * factor "
-        "+ j % factor, i // factor, j // factor]. At most one of height and width may be unknown "
-        "when the operator is run or differentiated."
+        "+ j % factor, i // factor, j // factor]."
     )
     maker.add_input("x", "[n, channels * factor^2, height, width] or as data_format says")
     maker.add_output(

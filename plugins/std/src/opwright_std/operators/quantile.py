@@ -7,8 +7,11 @@ import math
 from opwright.errors import GradientError
 from opwright.op import (
     BodyContext,
+    GradOp,
     InferContext,
     OpMaker,
+    by_differentiating,
+    grad_op,
     normalize_axes,
     reduced_shape,
 )
@@ -52,8 +55,12 @@ def _element(b: BodyContext, name: str, axis: int, position: int) -> str:
     return b.emit("slice", {"x": name}, attrs=attrs)
 
 
+def _is_median(b: BodyContext) -> bool:
+    return b.type.startswith("median")  # or its gradient
+
+
 def _between(b: BodyContext, low: str, high: str, weight: float) -> str:
-    if b.type == "median":
+    if _is_median(b):
         # The mean of two equal infinities is theirs.
         halves = [b.emit("scale", {"x": name}, attrs={"scale": weight}) for name in (low, high)]
         return b.emit("add", {"x": halves[0], "y": halves[1]})
@@ -64,19 +71,21 @@ def _between(b: BodyContext, low: str, high: str, weight: float) -> str:
 
 
 def _body(b: BodyContext) -> None:
+    _write(b, {"out": b.output("out")})
+
+
+def _write(b: BodyContext, out: dict[str, str | None] | None = None) -> str:
     shape = known_meta(b).shape
     axes = sorted(axis % len(shape) for axis in b.attr("axis")) or list(range(len(shape)))
-    n, out = _length(b, shape, axes), {"out": b.output("out")}
+    n = _length(b, shape, axes)
     if not axes:
-        b.emit("assign", {"x": b.input("x")}, out)
-        return
+        return b.emit("assign", {"x": b.input("x")}, out)
     if n == 0:
         attrs = {"axis": axes, "keepdims": b.attr("keepdims")}
-        b.emit("sum", {"x": b.input("x")}, out, attrs)
-        return
+        return b.emit("sum", {"x": b.input("x")}, out, attrs)
     line, axis = _line(b, shape, axes)
     (ordered,) = b.emit_multi("sort", {"x": line}, attrs={"axis": axis})["out"]
-    place = (n - 1) * (0.5 if b.type == "median" else b.attr("q"))
+    place = (n - 1) * (0.5 if _is_median(b) else b.attr("q"))
     low = math.floor(place)
     found = _element(b, ordered, axis, low)
     if place > low:
@@ -86,12 +95,16 @@ def _body(b: BodyContext) -> None:
     inputs = {"condition": b.emit("isnan", {"x": last}), "x": last, "y": found}
     found = b.emit("where", inputs)
     if not b.attr("keepdims"):
-        b.emit("squeeze", {"x": found}, out, {"axis": [axis]})
-    elif len(axes) == 1:
-        b.emit("assign", {"x": found}, out)
-    else:
-        found = b.emit("squeeze", {"x": found}, attrs={"axis": [axis]})
-        b.emit("unsqueeze", {"x": found}, out, {"axis": axes})
+        return b.emit("squeeze", {"x": found}, out, {"axis": [axis]})
+    if len(axes) == 1:
+        return b.emit("assign", {"x": found}, out)
+    found = b.emit("squeeze", {"x": found}, attrs={"axis": [axis]})
+    return b.emit("unsqueeze", {"x": found}, out, {"axis": axes})
+
+
+def _gradient(op_type: str) -> GradOp:
+    """Return the rule: what it writes waits for a plan, which knows the lengths."""
+    return grad_op(f"{op_type}_grad", needs=["x"], body=by_differentiating(_write))
 
 
 def _ordered(op_type: str, comment: str) -> OpMaker:
@@ -102,7 +115,7 @@ MEDIAN = _ordered(
     "median",
     "The middle element of the sorted x over axes, or the mean of the two in the middle, as "
     "numpy.median.",
-).build(infer_shape=_quantile_shape, body=_body)
+).build(infer_shape=_quantile_shape, gradient=_gradient("median"), body=_body)
 
 QUANTILE = (
     _ordered(
@@ -114,5 +127,5 @@ QUANTILE = (
     .required()
     .at_least(0.0)
     .at_most(1.0)
-    .build(infer_shape=_quantile_shape, body=_body)
+    .build(infer_shape=_quantile_shape, gradient=_gradient("quantile"), body=_body)
 )

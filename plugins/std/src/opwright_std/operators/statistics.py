@@ -109,16 +109,19 @@ def _logsumexp_gradient(g: GradientContext) -> None:
     """Share the gradient out as softmax does, by exp(x - out), divided by its sum.
 
     The rounding of out would be a relative error of exp. For 16-bit floats out is computed again
-    in float32.
+    in float32. Of infinite elements the share is NaN, that of others beside them 0.
     """
-    x, dtype = g.input("x"), known_meta(g).dtype
+    x = g.input("x")
     wide, out = _wide(g, x), g.output("out") or ""
     if _is_half(g):
         out = g.emit("logsumexp", {"x": wide}, attrs=_axes(g))
-    spread = _spread(g, _bounded(g, out, "float32" if _is_half(g) else dtype), like=wide)
+    least = {"min": -LARGEST[_computed_dtype(g)]}  # where all are -inf, no share is NaN
+    spread = _spread(g, g.emit("clip", {"x": out}, attrs=least), like=wide)
     powers = g.emit("exp", {"x": g.emit("subtract", {"x": wide, "y": spread})})
     total = g.emit("sum", {"x": powers}, attrs=_axes(g, keepdims=True))
-    total = g.emit("clip", {"x": total}, attrs=_SHARED)
+    one = g.emit("fill_like", {"x": total}, attrs={"value": 1.0})
+    inputs = {"condition": g.emit("isnan", {"x": total}), "x": one, "y": total}
+    total = g.emit("clip", {"x": g.emit("where", inputs)}, attrs=_SHARED)
     share = g.emit("divide", {"x": powers, "y": total})
     if _is_half(g):
         share = g.emit("cast_like", {"x": share, "like": x})

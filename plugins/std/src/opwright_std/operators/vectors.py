@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from string import ascii_letters
 
-from opwright.errors import ShapeError
 from opwright.op import (
     BodyContext,
     InferContext,
@@ -161,28 +159,21 @@ def _kron_shape(ctx: InferContext) -> None:
 
 
 def _kron_body(b: BodyContext) -> None:
-    out = _kron_dims(*_known_shapes(b))
-    x, y = _same_rank(*_known_shapes(b))
-    if out.count(-1) > 1:
-        raise ShapeError(
-            f"kron: at most one dimension of the result may be unknown, got {out}; declare the "
-            "shapes of x and y"
-        )
-    inputs = {"x": b.input("x"), "y": b.input("y")}
-    ends = {"out": b.output("out")}
-    if not out:
-        b.emit("multiply", inputs, ends)
-        return
-    if math.prod(out) == 0:
-        meta = b.meta(b.inputs("x")[0])
-        attrs = {"shape": out, "value": 0.0, "dtype": meta.dtype if meta else "float32"}
-        b.emit("fill", {}, ends, attrs)
-        return
-    for slot, shape, place in (("x", x, 0), ("y", y, 1)):
-        apart = [1] * (2 * len(shape))
-        apart[place::2] = shape
-        inputs[slot] = b.emit("reshape", {"x": inputs[slot]}, attrs={"shape": apart})
-    b.emit("reshape", {"x": b.emit("multiply", inputs)}, ends, {"shape": out})
+    metas = [b.meta(b.inputs(slot)[0]) for slot in ("x", "y")]
+    ranks = [0 if meta is None else len(meta.shape) for meta in metas]
+    rank, out = max(ranks), {"out": b.output("out")}
+    # Axes of x before those of y, pair by pair: [n, 1] * [1, m] for each.
+    inputs = {}
+    for slot, own, place in (("x", ranks[0], 1), ("y", ranks[1], 0)):
+        missing = range(2 * (rank - own))
+        axes = [*missing, *(2 * i + place for i in range(rank - own, rank))]
+        name = b.input(slot)
+        inputs[slot] = b.emit("unsqueeze", {"x": name}, attrs={"axis": axes}) if axes else name
+    name = b.emit("multiply", inputs, None if rank else out)
+    for axis in range(rank):
+        last = out if axis == rank - 1 else None
+        attrs = {"start_axis": axis, "stop_axis": axis + 1}
+        name = b.emit("flatten", {"x": name}, last, attrs)
 
 
 KRON = _product(

@@ -1,0 +1,42 @@
+"""Axes cut into several, also where other dimensions are unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opwright.op import BodyContext, Shape
+
+
+def split_axis(
+    b: BodyContext, name: str | None, shape: Shape, axis: int, parts: Sequence[int]
+) -> str:
+    """Write a variable with one axis cut into several.
+
+    Parameters
+    ----------
+    b : BodyContext
+        Where to write.
+    name : str
+        The variable.
+    shape : tuple of int
+        Its shape, -1 where unknown.
+    axis : int
+        From 0.
+    parts : sequence of int
+        The lengths in place of this axis; at most one may be -1.
+    """
+    # In reshape, 0 copies the dimension in this place; behind the axis only -1 stands for others.
+    rest = list(shape[axis + 1 :])
+    if rest.count(-1) + list(parts).count(-1) <= 1 and 0 not in rest:
+        wanted = [*[0] * axis, *parts, *rest]
+        return b.emit("reshape", {"x": name}, attrs={"shape": wanted})
+    rank, count = len(shape), len(parts)
+    if axis < rank - 1:
+        order = [i for i in range(rank) if i != axis]
+        name = b.emit("transpose", {"x": name}, attrs={"axes": [*order, axis]})
+    name = b.emit("reshape", {"x": name}, attrs={"shape": [*[0] * (rank - 1), *parts]})
+    if axis == rank - 1:
+        return name
+    made = range(rank - 1, rank - 1 + count)
+    axes = [*range(axis), *made, *range(axis, rank - 1)]
+    return b.emit("transpose", {"x": name}, attrs={"axes": axes})
