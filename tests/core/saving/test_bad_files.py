@@ -169,7 +169,7 @@ def test_an_oversized_header_is_not_read(folder, model):
     with path.open("r+b") as file:
         file.write((33 << 20).to_bytes(8, "little"))
         file.truncate(40 << 20)
-    check_refused(folder, model, FormatError, "with a header of 34603008, of at most 33554432")
+    check_refused(folder, model, FormatError, "a header of 34603008 bytes, of at most 33554432")
 
 
 def test_a_feed_or_fetch_is_a_variable(folder, model):

@@ -54,6 +54,23 @@ def test_a_lock_is_replaced_and_nothing_is_left_beside_it(path):
     assert list(path.parent.iterdir()) == [path]
 
 
+@pytest.mark.parametrize(
+    ("kernels", "message"),
+    [
+        (2 * LOCK.kernels[:1], "lock: .*Lock.load accepts, got acme.swish, cpu, .*, acme twice"),
+        (
+            (LOCK.kernels[0]._replace(library="a b"),),
+            "got library .?'a b.*; lock a network of other",
+        ),
+        ((LOCK.kernels[0]._replace(library="a" * 129),), "Lock.load accepts, got library .?'aaaa"),
+    ],
+)
+def test_a_lock_that_could_not_be_loaded_is_not_written(path, kernels, message):
+    with pytest.raises(FormatError, match=message):
+        ow.Lock("cpu", kernels, ()).save(path)
+    assert ow.Lock.load(path) == LOCK
+
+
 def test_a_write_that_fails_leaves_the_old_lock(path, monkeypatch):
     def fail(handle):
         raise OSError(28, "No space left on device")

@@ -22,7 +22,9 @@ def read(path):
     """Return the metadata and the arrays of a file."""
     with open_regular(path) as handle:
         header = read_header(path, handle)
-        found = {name: read_array(path, handle, header.tensors[name]) for name in header.tensors}
+        found = {
+            name: read_array(path, handle, name, header.tensors[name]) for name in header.tensors
+        }
         return header.metadata, found
 
 
@@ -89,8 +91,8 @@ def entry(dtype="F32", shape=(2,), offsets=(0, 8), **more):
         ({"w": []}, "'w' without dtype, shape and data_offsets alone"),
         ({"w": {"dtype": "F32"}}, "'w' without dtype, shape and data_offsets alone"),
         ({"w": entry(extra=1)}, "'w' without dtype, shape and data_offsets alone"),
-        ({"w": entry("F8_E4M3")}, "'w' has a dtype that opwright has no name for, got F8_E4M3"),
-        ({"w": entry([])}, "'w' has a dtype that opwright has no name for"),
+        ({"w": entry("F8_E4M3")}, "'w' of dtype F8_E4M3, which opwright has no name for"),
+        ({"w": entry([])}, r"'w' of dtype \[\], which opwright has no name for"),
         ({"w": entry(shape=(-2,))}, r"'w' with shape \[-2\]"),
         ({"w": entry(shape=(2.0,))}, r"'w' with shape \[2.0\]"),
         ({"w": entry(shape=(True, 2))}, "'w' with shape"),
@@ -121,4 +123,4 @@ def test_a_file_that_ends_while_it_is_read_is_an_error_and_no_crash(tmp_path):
         with path.open("r+b") as file:
             file.truncate(500)
         with pytest.raises(FormatError, match="truncated, got 500 bytes where"):
-            read_array(path, handle, header.tensors["w"])
+            read_array(path, handle, "w", header.tensors["w"])

@@ -26,6 +26,9 @@ from opwright.program.files.disk import (
 _FORMAT: Final = "opwright.lock"
 _VERSION: Final = 1
 _MAX_BYTES: Final = 8 << 20
+Fields = tuple[str, tuple[LockedKernel, ...], tuple[LockedPass, ...]]
+"""The device, the kernels and the passes of a lock."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9_*][A-Za-z0-9_.*+!-]{0,127}")
 
 
@@ -49,6 +52,7 @@ def write_lock(
         f'  "device": {json.dumps(device)},\n'
         f'  "kernels": {_format(kernels)},\n  "passes": {_format(passes)}\n}}\n'
     )
+    _check_writable(text)
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         write_file(temporary, [text.encode()])
@@ -58,12 +62,25 @@ def write_lock(
     sync_folder(path.parent)
 
 
+def _check_writable(text: str) -> None:
+    """FormatError where `read_lock` would refuse the text."""
+    try:
+        if len(text) > _MAX_BYTES:
+            raise ValueError(f"{len(text)} bytes, of at most {_MAX_BYTES}")
+        _parse(Path("lock"), text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(
+            f"lock: it must be what Lock.load accepts, got {ascii(str(error))[1:160]}; lock a "
+            "network of other kernels"
+        ) from None
+
+
 def _format(rows: Iterable[LockedKernel | LockedPass]) -> str:
     lines = ",\n".join(f"    {json.dumps(row._asdict())}" for row in rows)
     return f"[\n{lines}\n  ]" if lines else "[]"
 
 
-def read_lock(name: str) -> tuple[str, tuple[LockedKernel, ...], tuple[LockedPass, ...]]:
+def read_lock(name: str) -> Fields:
     """Return the fields of the lock in a file; see `Lock.load`."""
     path = Path(name)
     try:
@@ -74,14 +91,7 @@ def read_lock(name: str) -> tuple[str, tuple[LockedKernel, ...], tuple[LockedPas
             f"{path}: no such file; write it with opwright lock, or network.lock().save(path)"
         ) from None
     try:
-        content = json.loads(data)
-        check_format(path, content, _FORMAT, _VERSION, ", or write the lock again")
-        kernels = [LockedKernel(*_names(row, LockedKernel._fields)) for row in content["kernels"]]
-        passes = [LockedPass(*_names(row, LockedPass._fields)) for row in content["passes"]]
-        _check_once([row[:4] for row in kernels])
-        _check_once([row[:1] for row in passes])
-        (device,) = _names(content, ("device",))
-        return device, tuple(kernels), tuple(passes)
+        return _parse(path, data)
     except FormatError:
         raise
     except (ValueError, LookupError, TypeError, RecursionError) as error:
@@ -90,6 +100,17 @@ def read_lock(name: str) -> tuple[str, tuple[LockedKernel, ...], tuple[LockedPas
             f"{ascii(f'{type(error).__name__}: {error}')[1:160]}; write it again with opwright "
             "lock, or network.lock().save(path)"
         ) from None
+
+
+def _parse(path: Path, data: bytes | str) -> Fields:
+    content = json.loads(data)
+    check_format(path, content, _FORMAT, _VERSION, ", or write the lock again")
+    kernels = [LockedKernel(*_names(row, LockedKernel._fields)) for row in content["kernels"]]
+    passes = [LockedPass(*_names(row, LockedPass._fields)) for row in content["passes"]]
+    _check_once([row[:4] for row in kernels])
+    _check_once([row[:1] for row in passes])
+    (device,) = _names(content, ("device",))
+    return device, tuple(kernels), tuple(passes)
 
 
 def _names(row: Any, fields: Sequence[str]) -> list[str]:

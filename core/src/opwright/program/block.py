@@ -163,6 +163,11 @@ class Block:
         name: object = variable.name
         if not isinstance(name, str) or not name:
             raise ProgramError(f"create_var: a name is a str that is not empty, got {name!r}")
+        if not name.isascii() and not _is_text(name):
+            raise ProgramError(
+                f"create_var: a name is text, got {name!r}, which has half a surrogate pair and "
+                "cannot be saved; take another name"
+            )
         old = self.vars.get(name)
         if old is None:
             outer = self.find_var(name)
@@ -354,6 +359,14 @@ class Block:
 
     def __str__(self) -> str:
         return format_block(self)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_declaration(old: Variable, new: Variable) -> None:

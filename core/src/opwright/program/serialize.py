@@ -36,8 +36,18 @@ def program_to_proto(
 ) -> pb.ProgramDesc:
     """Return the message of a program; the same program always gives the same message.
 
-    `feeds` and `fetches` are those of a saved program.
+    `feeds` and `fetches` are those of a saved program. FormatError where a message cannot hold a
+    name or a number.
     """
+    try:
+        return _write_program(program, feeds, fetches)
+    except ValueError as error:  # a name with half a surrogate pair, a size beyond an int64
+        raise FormatError(f"program: cannot be written, got {ascii(str(error))[1:-1]}") from None
+
+
+def _write_program(
+    program: Program, feeds: Sequence[str], fetches: Sequence[str]
+) -> pb.ProgramDesc:
     message = pb.ProgramDesc(
         format=messages.PROGRAM_FORMAT,
         format_version=messages.FORMAT_VERSION,

@@ -156,7 +156,9 @@ def load_tensors(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     try:
         with open_regular(file, follow=True) as handle:
             tensors = read_header(file, handle).tensors
-            return {name: read_array(file, handle, tensor) for name, tensor in tensors.items()}
+            return {
+                name: read_array(file, handle, name, tensor) for name, tensor in tensors.items()
+            }
     except FileNotFoundError:
         raise FileMissingError(
             f"{file}: must be a safetensors file, got no such file; check the path"

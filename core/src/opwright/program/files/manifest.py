@@ -18,6 +18,7 @@ PARAMS: Final = "params.safetensors"
 _FORMAT: Final = "opwright.generation"
 _VERSION: Final = 1
 _MAX_NOTES_BYTES: Final = 16 << 20
+_MAX_NOTES_DEPTH: Final = 64  # JSON is read by recursion: what is deeper depends on who calls
 _MAX_BYTES: Final = _MAX_NOTES_BYTES + (1 << 16)
 
 
@@ -59,6 +60,11 @@ def check_notes(notes: object) -> dict[str, Any]:
         raise AttributeValueError(
             f"save: notes must be what JSON can write, got {error}; give numbers, text and lists"
         ) from None
+    if _nests_too_deep(copy):
+        raise AttributeValueError(
+            f"save: notes must nest at most {_MAX_NOTES_DEPTH} deep, got more; keep what is deeper "
+            "as text"
+        )
     if copy != dict(notes):
         raise AttributeValueError(
             f"save: notes must come back from JSON as they were, got {notes!r}; name everything by "
@@ -70,6 +76,14 @@ def check_notes(notes: object) -> dict[str, Any]:
             "what is large in a persistable variable"
         )
     return copy
+
+
+def _nests_too_deep(notes: object) -> bool:
+    level = [notes]
+    for _ in range(_MAX_NOTES_DEPTH):
+        inner = [list(value.values()) if isinstance(value, dict) else value for value in level]
+        level = [item for value in inner if isinstance(value, list) for item in value]
+    return any(isinstance(value, dict | list) for value in level)
 
 
 def read_manifest(path: Path, folder: int) -> Manifest:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -51,8 +51,8 @@ def mark_of(arrays: Mapping[str, NDArray[Any]], program: bytes) -> ParamsMark:
     return ParamsMark(digest_of(program), _checksum(arrays))
 
 
-def encode_params(arrays: Arrays, mark: ParamsMark) -> Iterator[Chunk]:
-    """Yield the bytes of a parameters file."""
+def encode_params(arrays: Arrays, mark: ParamsMark) -> list[Chunk]:
+    """Return the bytes of a parameters file; FormatError where `read_params` would refuse them."""
     return encode(arrays, {_PROGRAM_KEY: mark.program, _CHECKSUM_KEY: mark.checksum})
 
 
@@ -97,7 +97,7 @@ def read_params(path: Path, handle: int, expected: Expected) -> Arrays:
     header = read_header(path, handle)
     mark = _mark_in(path, header.metadata)
     _check_metas(path, header.tensors, expected)
-    arrays = {name: read_array(path, handle, header.tensors[name]) for name in expected}
+    arrays = {name: read_array(path, handle, name, header.tensors[name]) for name in expected}
     if _checksum(arrays) != mark.checksum:
         raise FormatError(
             f"{path}: damaged, or not written by opwright.save, got data that does not have its "

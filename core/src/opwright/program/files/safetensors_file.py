@@ -1,7 +1,8 @@
 """Reads and writes the safetensors format: a header of JSON, then the bytes of the tensors.
 
 Source: https://github.com/huggingface/safetensors, section "Format". Files are read and written
-through handles, by copying: see ``docs/decisions/0048-own-safetensors-reader.md`` for why.
+through handles, by copying: see ``docs/decisions/0048-own-safetensors-reader.md`` for why. What is
+to be written passes the reader first, so that no file is written that it would refuse.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -21,10 +22,14 @@ from opwright.describe.meta import Meta
 from opwright.errors import FormatError
 from opwright.program.files.disk import Chunk, read_into
 
-_METADATA: Final = "__metadata__"
+METADATA: Final = "__metadata__"
+"""The name of the free text in a header, which no tensor has."""
+
 _LENGTH_BYTES: Final = 8
 _MAX_HEADER_BYTES: Final = 32 << 20  # 200,000 tensors; the format allows three times as many
 _MAX_RANK: Final = 64  # NumPy's
+
+_WRITER: Final = "save: the arrays must be what load accepts"
 
 _DTYPES: Final = {short_dtype(dtype).upper(): dtype for dtype in DTYPES}  # F32, BF16, I8, BOOL
 
@@ -44,22 +49,29 @@ class Header(NamedTuple):
     tensors: dict[str, Tensor]
 
 
-def encode(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> Iterator[Chunk]:
-    """Yield the bytes of a file: its header, then the data of each array, without copies."""
+def encode(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> list[Chunk]:
+    """Return the bytes of a file: its header, then the data of each array, without copies.
+
+    FormatError where `read_header` or `read_array` would refuse them.
+    """
     # The widest first: each then begins at a multiple of its item size.
     names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
-    header: dict[str, Any] = {_METADATA: dict(metadata)}
+    header: dict[str, Any] = {METADATA: dict(metadata)}
+    chunks: list[Chunk] = []
     end = 0
     for name in names:
         array = arrays[name]
         begin, end = end, end + array.nbytes
         code = short_dtype(dtype_from_numpy(array.dtype)).upper()
+        _check_name(_WRITER, name)
         header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [begin, end]}
+        chunks.append(data_of(array))
+        _check_bools(_WRITER, name, array)
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % _LENGTH_BYTES)
-    yield len(text).to_bytes(_LENGTH_BYTES, "little") + text
-    for name in names:
-        yield data_of(arrays[name])
+    length = _check_length(_WRITER, len(text)).to_bytes(_LENGTH_BYTES, "little")
+    _parse_header(_WRITER, text, _LENGTH_BYTES + len(text) + end)
+    return [length + text, *chunks]
 
 
 def data_of(array: NDArray[Any]) -> memoryview:
@@ -70,51 +82,89 @@ def data_of(array: NDArray[Any]) -> memoryview:
 
 def read_header(path: Path, handle: int) -> Header:
     """Return the header of an open file; FormatError if that contradicts itself or the size."""
+    who = _reader(path)
     size_bytes = os.fstat(handle).st_size
     if size_bytes < _LENGTH_BYTES:
-        _refuse(path, f"{size_bytes} bytes")
+        _refuse(who, f"{size_bytes} bytes")
     length = bytearray(_LENGTH_BYTES)
     read_into(path, handle, memoryview(length), 0)
     header_bytes = int.from_bytes(length, "little")
-    data_begin = _LENGTH_BYTES + header_bytes
-    if header_bytes > _MAX_HEADER_BYTES or data_begin > size_bytes:
-        _refuse(
-            path,
-            f"{size_bytes} bytes with a header of {header_bytes}, of at most {_MAX_HEADER_BYTES}",
-        )
-    text = bytearray(header_bytes)
+    if _LENGTH_BYTES + header_bytes > size_bytes:
+        _refuse(who, f"{size_bytes} bytes and a header of {header_bytes}")
+    text = bytearray(_check_length(who, header_bytes))
     read_into(path, handle, memoryview(text), _LENGTH_BYTES)
-    entries = _parse(path, text)
-    metadata = entries.pop(_METADATA, {})
-    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        _refuse(path, f"metadata that is no mapping of text: {str(metadata)[:80]}")
-    tensors = {name: _read_tensor(path, name, entry, data_begin) for name, entry in entries.items()}
-    _check_order(path, tensors, data_begin, size_bytes)
-    return Header(metadata, tensors)
+    return _parse_header(who, text, size_bytes)
 
 
-def read_array(path: Path, handle: int, tensor: Tensor) -> NDArray[Any]:
+def read_array(path: Path, handle: int, name: str, tensor: Tensor) -> NDArray[Any]:
     """Return a tensor of an open file as a new array."""
     dtype = dtype_to_numpy(tensor.meta.dtype)
     data = np.empty(tensor.end - tensor.begin, np.uint8)
     read_into(path, handle, data.data, tensor.begin)
     try:
-        return data.view(dtype).reshape(tensor.meta.shape)
+        array = data.view(dtype).reshape(tensor.meta.shape)
     except ValueError as error:  # no elements, but dimensions beyond an int64
-        _refuse(path, f"shape {tensor.meta.shape}: {error}")
+        _refuse(_reader(path), f"shape {tensor.meta.shape}: {error}")
+    _check_bools(_reader(path), name, array)
+    return array
 
 
-def _refuse(path: Path, got: str) -> NoReturn:
-    raise FormatError(f"{path}: truncated, or no safetensors file, got {got}")
+def _reader(path: Path) -> str:
+    return f"{path}: truncated, or no safetensors file"
 
 
-def _parse(path: Path, text: bytearray) -> dict[str, Any]:
+def _refuse(who: str, got: str) -> NoReturn:
+    raise FormatError(f"{who}, got {got}")
+
+
+# Each rule is that of the reader and of the writer; `who` begins the message.
+
+
+def _check_length(who: str, header_bytes: int) -> int:
+    if header_bytes > _MAX_HEADER_BYTES:
+        _refuse(who, f"a header of {header_bytes} bytes, of at most {_MAX_HEADER_BYTES}")
+    return header_bytes
+
+
+def _check_name(who: str, name: str) -> None:
+    if name == METADATA:
+        _refuse(who, f"a tensor named {name!r}, which the format reserves; rename it")
+    if not name.isascii():
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            _refuse(who, f"a tensor named {name[:80]!r}, which is no text: {error.reason}")
+
+
+def _check_bools(who: str, name: str, array: NDArray[Any]) -> None:
+    """Refuse bytes other than 0 and 1: kernels compute with them as they are."""
+    if array.dtype == np.bool_ and array.size:
+        largest = int(array.view(np.uint8).max())
+        if largest > 1:
+            _refuse(
+                who, f"a byte {largest} in {name!r}, of bools, which are 0 or 1; write them anew"
+            )
+
+
+def _parse_header(who: str, text: bytes | bytearray, size_bytes: int) -> Header:
+    """Return the header of a file of so many bytes."""
+    entries = _parse(who, text)
+    metadata = entries.pop(METADATA, {})
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        _refuse(who, f"metadata that is no mapping of text: {str(metadata)[:80]}")
+    begin = _LENGTH_BYTES + len(text)
+    tensors = {name: _read_tensor(who, name, entry, begin) for name, entry in entries.items()}
+    _check_order(who, tensors, begin, size_bytes)
+    return Header(metadata, tensors)
+
+
+def _parse(who: str, text: bytes | bytearray) -> dict[str, Any]:
     try:
         header = json.loads(text.decode(), object_pairs_hook=_make_dict)
     except (ValueError, RecursionError) as error:
-        _refuse(path, f"a header that is no JSON: {error}")
+        _refuse(who, f"a header that is no JSON: {error}")
     if not isinstance(header, dict):
-        _refuse(path, f"a header that is no object: {str(header)[:80]}")
+        _refuse(who, f"a header that is no object: {str(header)[:80]}")
     return header
 
 
@@ -125,20 +175,21 @@ def _make_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return entries
 
 
-def _read_tensor(path: Path, name: str, entry: object, data_begin: int) -> Tensor:
+def _read_tensor(who: str, name: str, entry: object, data_begin: int) -> Tensor:
+    _check_name(who, name)
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
-        _refuse(path, f"{name!r} without dtype, shape and data_offsets alone")
+        _refuse(who, f"{name!r} without dtype, shape and data_offsets alone")
     code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(code, str) or code not in _DTYPES:
-        raise FormatError(f"{path}: {name!r} has a dtype that opwright has no name for, got {code}")
+        _refuse(who, f"{name!r} of dtype {str(code)[:80]}, which opwright has no name for")
     if not _are_sizes(shape) or len(shape) > _MAX_RANK:
-        _refuse(path, f"{name!r} with shape {str(shape)[:80]}")
+        _refuse(who, f"{name!r} with shape {str(shape)[:80]}")
     if not _are_sizes(offsets) or len(offsets) != 2:
-        _refuse(path, f"{name!r} with data_offsets {str(offsets)[:80]}")
+        _refuse(who, f"{name!r} with data_offsets {str(offsets)[:80]}")
     begin, end = offsets
     dtype = _DTYPES[code]
     if end - begin != math.prod(shape) * dtype_to_numpy(dtype).itemsize:
-        _refuse(path, f"{name!r} of shape {shape} in {end - begin} bytes")
+        _refuse(who, f"{name!r} of shape {shape} in {end - begin} bytes")
     return Tensor(Meta(tuple(shape), dtype), data_begin + begin, data_begin + end)
 
 
@@ -148,12 +199,12 @@ def _are_sizes(values: object) -> bool:
     )
 
 
-def _check_order(path: Path, tensors: Mapping[str, Tensor], begin: int, size_bytes: int) -> None:
+def _check_order(who: str, tensors: Mapping[str, Tensor], begin: int, size_bytes: int) -> None:
     """Refuse overlaps and gaps: each byte after the header belongs to exactly one tensor."""
     position = begin
     for tensor in sorted(tensors.values(), key=lambda tensor: (tensor.begin, tensor.end)):
         if tensor.begin != position:
-            _refuse(path, f"a tensor at byte {tensor.begin} where byte {position} is next")
+            _refuse(who, f"a tensor at byte {tensor.begin} where byte {position} is next")
         position = tensor.end
     if position != size_bytes:
-        _refuse(path, f"{size_bytes} bytes where its tensors end at {position}")
+        _refuse(who, f"{size_bytes} bytes where its tensors end at {position}")

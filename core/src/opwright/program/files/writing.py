@@ -14,7 +14,7 @@ from opwright.describe.dtypes import dtype_from_numpy
 from opwright.describe.meta import Meta, shapes_match
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
 from opwright.program import Program, Variable, default_scope
-from opwright.program.files.disk import write_file
+from opwright.program.files.disk import Chunk, write_file
 from opwright.program.files.generations import point_to_newest, publish, remove_old, saving_to
 from opwright.program.files.manifest import (
     PARAMS,
@@ -76,6 +76,10 @@ def save(
         If `keep` is no positive int, or `notes` change when JSON writes and reads them.
     ProgramError
         If the scope lacks a persistable variable, or has one of another shape.
+    FormatError
+        If `load` would refuse what is to be written: a parameter named ``__metadata__``, a name
+        that is no text, bools with other bytes than 0 and 1, or more than a file may hold. Nothing
+        is written.
     VariableNotFoundError
         If `fetch` names no variable of the program.
     FileTakenError
@@ -88,7 +92,7 @@ def save(
     RuntimeWarning
         If the program is saved, but an older generation cannot be removed.
     """
-    from opwright.program.serialize import program_to_bytes  # imports protobuf
+    from opwright.program.serialize import program_from_proto, program_to_bytes  # imports protobuf
 
     folder = folder_of("save", path)
     _check_types(program, scope)
@@ -99,18 +103,23 @@ def save(
         program.global_block().get_var(name, "save: fetch")
     arrays = _collect(program, default_scope() if scope is None else scope)
     data = program_to_bytes(program, feed_names(program), fetches)
+    program_from_proto(data, Program())  # raises where `load` would
+    mark = mark_of(arrays, data)
+    params = encode_params(arrays, mark)
+    manifest = Manifest(len(data), sum(map(len, params)), mark, kept_notes)
     with saving_to(folder) as saver:
         adopt_pair(folder, saver)
-        publish(folder, saver, lambda new: _write_generation(new, data, arrays, kept_notes))
+        publish(folder, saver, lambda new: _write_generation(new, data, params, manifest))
         point_to_newest(folder, saver)
         remove_old(folder, saver, keep)
 
 
-def _write_generation(new: Path, program: bytes, arrays: Arrays, notes: dict[str, Any]) -> None:
-    mark = mark_of(arrays, program)
+def _write_generation(
+    new: Path, program: bytes, params: Iterable[Chunk], manifest: Manifest
+) -> None:
     write_file(new / PROGRAM, [program])
-    write_file(new / PARAMS, encode_params(arrays, mark))
-    write_manifest(new, Manifest(len(program), (new / PARAMS).stat().st_size, mark, notes))
+    write_file(new / PARAMS, params)
+    write_manifest(new, manifest)
 
 
 def _check_types(program: object, scope: object) -> None:

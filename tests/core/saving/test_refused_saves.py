@@ -1,0 +1,102 @@
+"""`save` writes nothing that `load` would refuse: the reader's rules hold before the first byte."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from opwright import Program, load, load_tensors, save
+from opwright.describe import wire as messages
+from opwright.errors import AttributeValueError, FormatError, ProgramError
+from opwright.program.files import safetensors_file
+from opwright.program.files.disk import write_file
+from opwright.program.files.safetensors_file import encode
+
+
+def with_variable(name="v", shape=(2,), dtype="float32"):
+    program = Program()
+    program.global_block().create_var(name, shape, dtype, persistable=True)
+    return program
+
+
+def check_refused(folder, program, scope, message, error=FormatError, **options):
+    """Saving raises, before it makes a folder."""
+    with pytest.raises(error, match=message):
+        save(folder / "new", program, scope, **options)
+    assert not (folder / "new").exists()
+
+
+def test_a_parameter_with_the_name_of_the_metadata(tmp_path, model):
+    scope = model.ArrayScope(__metadata__=np.zeros(2, np.float32))
+    message = "save: .*got a tensor named '__metadata__', which the format reserves; rename it"
+    check_refused(tmp_path, with_variable("__metadata__"), scope, message)
+
+
+def test_a_header_beyond_its_limit(tmp_path, model, monkeypatch):
+    monkeypatch.setattr(safetensors_file, "_MAX_HEADER_BYTES", 100)
+    check_refused(tmp_path, model.build(), model.filled(1), "save: .*a header of 304 bytes, of at")
+
+
+def test_a_program_beyond_its_limit(tmp_path, model, monkeypatch):
+    monkeypatch.setattr(messages, "MAX_PROGRAM_BYTES", 100)
+    check_refused(tmp_path, model.build(), model.filled(1), "program: must have at most 9. bytes")
+
+
+def test_blocks_that_nest_too_deep(tmp_path, model):
+    program = model.build()
+    for depth in range(70):
+        program.add_block(depth)
+    check_refused(tmp_path, program, model.filled(1), "program: blocks nest at most 64 deep")
+
+
+def test_a_size_that_no_message_holds(tmp_path, model):
+    program = model.build()
+    program.global_block().create_var("far", [2**63])
+    check_refused(tmp_path, program, model.filled(1), "program: cannot be written, got ")
+
+
+def test_a_name_with_half_a_surrogate_pair(tmp_path, model):
+    program = model.build()
+    with pytest.raises(ProgramError, match=r"create_var: a name is text, got '\\ud800', which has"):
+        program.global_block().create_var("\ud800")
+    program.global_block().rename_var("count", "\ud800")
+    scope = model.filled(1)
+    scope.vars["\ud800"] = scope.vars["count"]
+    check_refused(tmp_path, program, scope, "program: cannot be written, got ")
+    with pytest.raises(FormatError, match=r"a tensor named '\\ud800', which is no text"):
+        encode({"\ud800": np.zeros(1)}, {})
+
+
+def test_bools_with_other_bytes_than_0_and_1(tmp_path, model):
+    array = np.array([2, 1], np.uint8).view(bool)
+    message = "save: .*got a byte 2 in 'v', of bools, which are 0 or 1"
+    check_refused(tmp_path, with_variable(dtype="bool"), model.ArrayScope(v=array), message)
+
+
+def test_notes_that_nest_too_deep(tmp_path, model):
+    notes: dict[str, object] = {}
+    for _ in range(63):
+        notes = {"in": notes}
+    save(tmp_path / "deep", model.build(), model.filled(1), notes=notes)
+    assert load(tmp_path / "deep", model.filled(0)).notes == notes
+    message, error = "save: notes must nest at most 64 deep, got more", AttributeValueError
+    notes = {"in": notes}
+    check_refused(tmp_path, model.build(), model.filled(1), message, error, notes=notes)
+
+
+def test_a_refused_save_leaves_the_saved_one(tmp_path, model):
+    save(tmp_path, model.build(), model.filled(7), fetch=["out"])
+    scope = model.ArrayScope(__metadata__=np.zeros(2, np.float32))
+    with pytest.raises(FormatError, match="reserves"):
+        save(tmp_path, with_variable("__metadata__"), scope)
+    assert model.load_value(tmp_path) == (3, 7)
+    assert [path.name for path in (tmp_path / "generations").iterdir()] == ["00000001"]
+
+
+def test_a_file_of_bools_with_other_bytes_is_refused(tmp_path):
+    write_file(tmp_path / "a", encode({"mask": np.array([0, 1], np.uint8).view(bool)}, {}))
+    with (tmp_path / "a").open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\xff")
+    with pytest.raises(FormatError, match="a: .*got a byte 255 in 'mask', of bools, which are 0"):
+        load_tensors(tmp_path / "a")
