@@ -59,6 +59,7 @@ TARGETS = {
     "training": Amount(3, 200),
     "files": Amount(1, 200),
     "locks": Amount(1, 500),
+    "train_states": Amount(1, 100),
     "writers": Amount(1, 30),
     "plugin_table": Amount(1, 500),
 }

@@ -56,7 +56,9 @@ def test_csv_gives_back_the_bits(history, tmp_path):
 
 @pytest.mark.parametrize("records", [RECORDS, []])
 def test_records_come_back_from_json_with_their_bits(records):
-    again = unpack_records(json.loads(json.dumps(pack_records(records), allow_nan=False)))
+    again = unpack_records(
+        "history", json.loads(json.dumps(pack_records(records), allow_nan=False))
+    )
     assert repr(again) == repr(records)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +14,10 @@ import pytest
 
 import opwright as ow
 import opwright_nn as nn
-from opwright.errors import AttributeValueError, ProgramError
+from opwright.errors import AttributeValueError, FormatError, ProgramError
 from opwright_nn import layers
-from opwright_nn.training.history import TIMES
+from opwright_nn.checkpoint.state import pack_state, unpack_state
+from opwright_nn.training.history import TIMES, pack_records, unpack_records
 
 KILLS = int(os.environ.get("OPWRIGHT_TRAIN_KILLS", "5"))
 
@@ -131,6 +134,114 @@ def test_a_damaged_newest_checkpoint_is_passed_by(small, train, tmp_path):
     newest.write_bytes(newest.read_bytes()[:-1])
     with pytest.warns(RuntimeWarning, match="train: skips the damaged checkpoint .*00000004"):
         assert run() == whole
+
+
+def saved_state(folder):
+    """Return the file with the newest state of a training, and its content."""
+    path = max((folder / "generations").iterdir()) / "generation.json"
+    return path, json.loads(path.read_text())
+
+
+def change_state(folder, change):
+    """Change the newest state of a training, which keeps a checksum that is right."""
+    path, content = saved_state(folder)
+    state = unpack_state(content["notes"])
+    change(state["training"])
+    path.write_text(json.dumps({**content, "notes": {**content["notes"], **pack_state(state)}}))
+    return path
+
+
+def set_field(*names, value):
+    def change(state):
+        for name in names[:-1]:
+            state = state[name]
+        state[names[-1]] = value
+
+    return change
+
+
+def keep_rows(state):
+    rows = unpack_records("history", state["history"])
+    state["history"] = pack_records([{**row, "steps": row["steps"] - 1} for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (set_field("done", value=[1]), r"training.done must be an int in \[0, .*, got \[1\]"),
+        (set_field("done", value=-1), "training.done must be an int in .*, got -1"),
+        (set_field("done", value=True), "training.done must be an int in .*, got True"),
+        (set_field("epoch", value=10**400), "training.epoch must be .*, got an int of 1329 bits"),
+        (set_field("epoch", value=2**40), "training.history must be a row for each of 1099511"),
+        (set_field("seconds", value=float("nan")), "training.seconds must be a finite number of"),
+        (set_field("stop_reason", value=""), "training.stop_reason must be text that is not empty"),
+        (set_field("other", value=1), "training must be a mapping without 'other'"),
+        (lambda state: state.pop("totals"), "training must be a mapping with 'totals'"),
+        (set_field("totals", "sums", value=[]), r"totals.sums must be a list of 1, got \[\]"),
+        (set_field("totals", "sums", value=["x"]), r"totals.sums\[0\] must be a number as float"),
+        (set_field("totals", "rows", value=4), "totals must be 0 where no step of the epoch is"),
+        (set_field("history", "rows", value="AAAA"), "training.history.rows must be base64 of"),
+        (set_field("history", "columns", value=["a", "a"]), "history.columns must be names that"),
+        (keep_rows, "training.history must be rows whose steps increase up to 6 steps with the 0"),
+        (set_field("n_steps", value=7), "training.history must be rows whose steps increase up"),
+        (set_field("position", "batch", value=2), "training.n_steps must be 8 after 1 epochs of 6"),
+        (set_field("position", "size", value="4"), "training.position.size must be an int in"),
+        (
+            set_field("callbacks", "EarlyStopping.0", value={"best": "nan", "n_worse": 0}),
+            "callbacks.EarlyStopping.0 must be what its state.*best must be a number, as NaN is",
+        ),
+        (
+            set_field("callbacks", "EarlyStopping.0", "n_worse", value=-1),
+            "callbacks.EarlyStopping.0 must be what its state.*n_worse must be an int in",
+        ),
+        (set_field("callbacks", "Counting.0", value={"n": "x"}), "callbacks.Counting.0.*ValueErr"),
+    ],
+)
+def test_a_state_that_no_training_has_saved_is_refused(small, train, tmp_path, change, message):
+    class Counting(nn.Callback):
+        def state(self):
+            return {"n": 1}
+
+        def restore(self, state):
+            self.n = int(state["n"])
+
+    callbacks = [nn.EarlyStopping("loss", patience=9), Counting(), nn.Checkpoint(tmp_path)]
+    train(small.make()[0], small.data, 1, batch_size=4, callbacks=callbacks)
+    path = change_state(tmp_path, change)
+    model = small.make()[0]
+    model.initialize_parameters(x=small.x)
+    weight = model.scope.var("fc_0_w_param")
+    before = weight.numpy()
+    with pytest.raises(FormatError, match=f"^{path}: .*{message}.*; remove this generation to"):
+        train(model, small.data, 2, batch_size=4, callbacks=callbacks, resume="latest")
+    np.testing.assert_array_equal(weight.numpy(), before)
+
+
+def test_what_a_callback_keeps_and_could_not_be_resumed_is_not_saved(small, train, tmp_path):
+    class Listing(nn.Callback):
+        def state(self):
+            return [1]
+
+    callbacks = [Listing(), nn.Checkpoint(tmp_path)]
+    with pytest.raises(FormatError, match=r"callbacks.Listing.0 must be a mapping, got \[1\]"):
+        train(small.make()[0], small.data, 1, callbacks=callbacks)
+
+
+def test_parameters_of_the_best_epoch_must_fit(small, train, tmp_path):
+    def run(epochs):
+        stop = nn.EarlyStopping("loss", patience=1, mode="max", restore_best=True)
+        saver = nn.Checkpoint(tmp_path, best="loss", mode="max")
+        model = small.make(drop=0.0)[0]
+        return train(model, small.data, epochs, callbacks=[stop, saver], resume="latest")
+
+    run(1)
+    other = nn.Model()
+    other.fc_layer(input="x", size=2)
+    other.initialize_parameters(x=small.x)
+    shutil.rmtree(tmp_path / "best")
+    other.save(tmp_path / "best")
+    with pytest.raises(ProgramError, match="best must hold the parameters of the best epoch, got"):
+        run(9)
 
 
 def test_another_model_is_refused_with_the_variables_that_differ(small, train, tmp_path):

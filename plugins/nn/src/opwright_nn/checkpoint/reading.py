@@ -8,30 +8,45 @@ import re
 import warnings
 import zlib
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import opwright as ow
 from opwright.errors import FileMissingError, FormatError
 from opwright_nn.checkpoint.state import unpack_state
+from opwright_nn.fields import reading
 
 _GENERATIONS: Final = "generations"
+_LATEST: Final = "latest"
+_NOTES: Final = "generation.json"
 _NUMBER: Final = re.compile(r"[0-9]{8,15}")
 
 
 class Saved(NamedTuple):
-    """A saved program, a scope with its variables, and the notes that were saved with it."""
+    """A saved program, a scope with its variables, and the notes that were saved with it.
+
+    `path` is where it was read from, for messages.
+    """
 
     program: ow.Program
     scope: ow.Scope
     notes: Mapping[str, Any]
+    path: str | os.PathLike[str]
+
+    def reading_notes(self) -> AbstractContextManager[None]:
+        """Name the file in the messages of rules for the notes, in a with block."""
+        folder = Path(self.path)
+        newest = folder if (folder / _NOTES).exists() else folder / _LATEST
+        fix = "remove this generation to continue from the one before it"
+        return reading(newest / _NOTES, fix)
 
 
 def read_saved(path: str | os.PathLike[str]) -> Saved:
     """Return what `opwright.save` has written to a folder last."""
     scope = ow.Scope()
     model = ow.load(path, scope)
-    return Saved(model.program, scope, model.notes)
+    return Saved(model.program, scope, model.notes, path)
 
 
 def describe_saved(saved: Saved | None) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import opwright as ow
+from opwright.errors import AttributeValueError
 from opwright_nn import arguments, checks
 from opwright_nn.checkpoint.comparing import Array, check_same, fitting_values
 from opwright_nn.checkpoint.reading import Saved, describe_saved, read_newest
@@ -69,7 +70,14 @@ def save(
         How many checkpoints the folder keeps.
     """
     checks.check_instance("checkpoint.save", "state", state, Mapping)
-    own_notes = {**pack_state(state or {}), **(notes or {})}
+    checks.check_instance("checkpoint.save", "notes", notes, Mapping)
+    own_notes = pack_state(state or {})
+    for name in own_notes.keys() & (notes or {}).keys():
+        raise AttributeValueError(
+            f"checkpoint.save: notes must leave the name of the state to it, got {name!r}; choose "
+            "another name"
+        )
+    own_notes |= notes or {}
     fetches = list(fetch)
 
     def write(whole: ow.Program, state: ow.Scope | None) -> None:

@@ -7,15 +7,27 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from opwright.errors import FormatError
+from opwright.errors import AttributeValueError, FormatError
 
 _STATE: Final = "opwright_nn.state"
 _CHECKSUM: Final = "opwright_nn.state_crc32"
 
 
 def pack_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a state and its checksum as notes of `opwright.save`."""
-    return {_STATE: dict(state), _CHECKSUM: _checksum(state)}
+    """Return a state and its checksum as notes of `opwright.save`.
+
+    Raises
+    ------
+    AttributeValueError
+        JSON cannot write it.
+    """
+    try:
+        return {_STATE: dict(state), _CHECKSUM: _checksum(state)}
+    except (TypeError, ValueError, RecursionError) as error:
+        raise AttributeValueError(
+            f"checkpoint.save: state must be what JSON can write, got {error}; give numbers, text "
+            "and lists, named by text"
+        ) from None
 
 
 def unpack_state(notes: Mapping[str, Any]) -> dict[str, Any]:

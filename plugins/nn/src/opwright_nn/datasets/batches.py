@@ -11,15 +11,12 @@ import numpy.typing as npt
 
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 from opwright_nn import arguments, checks
+from opwright_nn.datasets.position import POSITION_FIELDS
 from opwright_nn.parallel import check_group, find_team
 
 Arrays = tuple[npt.NDArray[Any], ...]
 NamedArrays = dict[str, npt.NDArray[Any]]
 Batch = TypeVar("Batch", Arrays, NamedArrays)
-
-_KEYS: Final = frozenset(
-    {"epoch", "batch", "size", "seed", "shuffle", "drop_last", "arrays", "order_crc32"}
-)
 
 
 class Share(NamedTuple):
@@ -176,7 +173,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
             data, or in another order by another release of NumPy.
         """
         who = "batches.restore"
-        if not isinstance(position, Mapping) or position.keys() != _KEYS:
+        if not isinstance(position, Mapping) or position.keys() != POSITION_FIELDS.keys():
             raise AttributeTypeError(
                 f"{who}: position must be a value of `position`, got {position!r}; pass "
                 "batches.position"

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import opwright as ow
 from opwright.errors import FileMissingError, ProgramError
 from opwright.vocabulary import STEP
-from opwright_nn import arguments, checks
+from opwright_nn import arguments, checks, fields
 from opwright_nn.checkpoint.comparing import (
     check_same,
     compare_operators,
@@ -25,6 +25,7 @@ from opwright_nn.checkpoint.comparing import (
 from opwright_nn.checkpoint.reading import Saved, describe_saved, has_program, read_saved
 from opwright_nn.checkpoint.weights import load_weights, transposed
 from opwright_nn.datasets.batches import Batches
+from opwright_nn.datasets.position import check_position
 from opwright_nn.model.inference import persistable_names
 from opwright_nn.model.layer_methods import LayerMethods
 from opwright_nn.model.startup import Startup
@@ -128,7 +129,8 @@ class ModelFiles(LayerMethods):
             return False
         whole = whole_program(who, self.program)
         values = fitting_values(who, path, whole, saved)
-        position = saved.notes.get(POSITION)
+        with saved.reading_notes():
+            position = fields.optional(check_position)(POSITION, saved.notes.get(POSITION))
         check_same(who, path, whole, saved, values)
         if (position is None) is not (batches is None):
             state = "no position" if position is None else "a position"
@@ -257,6 +259,6 @@ class ModelFiles(LayerMethods):
         if own is not None and own.is_set:
             rate = own.numpy().item()
         problems = []
-        if optimizer.schedule is None and other is not None and other.numpy().item() != rate:
-            problems.append(f"learning rate {rate:g} instead of {other.numpy().item():g}")
+        if optimizer.schedule is None and other is not None and (other.numpy() != rate).any():
+            problems.append(f"learning rate {rate:g} instead of {other.numpy().ravel()[0]:g}")
         return problems + compare_operators(program, saved.program)

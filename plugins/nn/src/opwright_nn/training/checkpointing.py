@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import opwright as ow
 from opwright.errors import ProgramError
 from opwright_nn import arguments, checks
+from opwright_nn.checkpoint.comparing import list_some, shared_values
 from opwright_nn.checkpoint.reading import read_saved
 from opwright_nn.checkpoint.saving import Checkpoint as Saved
 from opwright_nn.checkpoint.saving import read_matching, save
 from opwright_nn.model.files import POSITION
-from opwright_nn.parallel import own_values
+from opwright_nn.parallel import own_values, whole_program
 from opwright_nn.training.callback import Callback
 from opwright_nn.training.monitor import Monitor
 
@@ -128,9 +129,14 @@ class Checkpoint(Callback):
 
     def read_best(self, names: Iterable[str], program: ow.Program) -> dict[str, Any]:
         """Return variables of the best epoch by name, as a program of this process has them."""
-        saved = read_saved(self.folder / BEST)
-        values = {name: saved.scope.var(name).numpy() for name in names}
-        return own_values("Checkpoint", program, values)
+        who, folder = "Checkpoint", self.folder / BEST
+        values, problems = shared_values(whole_program(who, program), read_saved(folder), names)
+        if problems:
+            raise ProgramError(
+                f"{who}: {folder} must hold the parameters of the best epoch, got "
+                f"{list_some(problems)}; remove it, and begin the training anew"
+            )
+        return own_values(who, program, values)
 
     def find_program(self) -> ow.Program | None:
         """Return the program that was given, None where none was."""

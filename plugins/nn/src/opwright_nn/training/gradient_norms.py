@@ -10,7 +10,7 @@ import numpy as np
 import opwright as ow
 from opwright.errors import ProgramError
 from opwright.vocabulary import GRAD_SUFFIX, STEP
-from opwright_nn import arguments
+from opwright_nn import arguments, fields
 from opwright_nn.model.inference import input_names, trial_program
 from opwright_nn.model.layer_groups import layer_of_parameter
 from opwright_nn.training.callback import Callback
@@ -67,7 +67,8 @@ class GradientNorms(Callback):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from what `state` returned."""
-        self.records = unpack_records(state["records"])
+        rules = {"records": unpack_records}
+        self.records = fields.fields(rules)("GradientNorms", state)["records"]
 
 
 class _GradientStep:

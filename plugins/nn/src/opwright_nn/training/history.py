@@ -14,7 +14,7 @@ import numpy as np
 
 from opwright.errors import AttributeValueError
 from opwright.plugin import hint
-from opwright_nn import arguments
+from opwright_nn import arguments, fields
 
 COUNTS = ("epoch", "steps")
 """Columns of whole numbers."""
@@ -157,15 +157,39 @@ def pack_records(records: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     return {"columns": columns, "rows": base64.b64encode(data).decode()}
 
 
-def unpack_records(packed: Mapping[str, Any]) -> list[dict[str, float]]:
-    """Return the rows that `pack_records` packed, with the same bits."""
-    columns = packed["columns"]
-    data = np.frombuffer(base64.b64decode(packed["rows"]), "<f8")
-    rows = data.reshape(-1, max(len(columns), 1)).tolist()
-    return [
-        {
-            name: int(value) if name in COUNTS else value
-            for name, value in zip(columns, row, strict=True)
-        }
-        for row in rows
-    ]
+_PACKED = fields.fields({"columns": fields.listed(fields.text), "rows": fields.text})
+
+
+def unpack_records(where: str, packed: object) -> list[dict[str, float]]:
+    """Return the rows that `pack_records` packed, with the same bits; FormatError for others.
+
+    Parameters
+    ----------
+    where : str
+        The field of the file, for messages.
+    packed : mapping
+        What `pack_records` returned.
+    """
+    kept = _PACKED(where, packed)
+    columns = kept["columns"]
+    if len(set(columns)) != len(columns):
+        fields.refuse(f"{where}.columns", "names that differ", columns)
+    rule = f"base64 of rows of {len(columns)} float64"
+    if not columns and kept["rows"]:
+        fields.refuse(f"{where}.rows", rule, kept["rows"])
+    try:
+        data = np.frombuffer(base64.b64decode(kept["rows"], validate=True), "<f8")
+        rows = data.reshape(-1, max(len(columns), 1)).tolist()
+    except ValueError:
+        fields.refuse(f"{where}.rows", rule, kept["rows"])
+    return [_unpack_row(where, dict(zip(columns, row, strict=True))) for row in rows]
+
+
+def _unpack_row(where: str, row: dict[str, float]) -> dict[str, float]:
+    for name in COUNTS:
+        value = row.get(name, 0)
+        if not 0 <= value <= fields.MAX_COUNT or value % 1:
+            fields.refuse(f"{where}.{name}", f"an int in [0, {fields.MAX_COUNT}]", value)
+    for name in TIMES:
+        fields.real(f"{where}.{name}", row.get(name, 0.0))
+    return {name: int(value) if name in COUNTS else value for name, value in row.items()}

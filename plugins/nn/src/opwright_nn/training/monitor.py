@@ -7,7 +7,7 @@ from typing import Any
 
 from opwright.errors import AttributeValueError
 from opwright.plugin import hint
-from opwright_nn import checks
+from opwright_nn import checks, fields
 
 
 class Monitor:
@@ -73,10 +73,12 @@ class Monitor:
         return {"best": None if self.best is None else self.best.hex(), "n_worse": self.n_worse}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
-        best = state["best"]
-        self.best = None if best is None else float.fromhex(best)
-        self.n_worse = state["n_worse"]
+        """Continue from what `state` returned; FormatError for anything else."""
+        kept = _STATE(self._who, state)
+        if kept["best"] != kept["best"]:
+            fields.refuse(f"{self._who}.best", "a number, as NaN is never the best", kept["best"])
+        self.best, self.n_worse = kept["best"], kept["n_worse"]
 
 
 _MODES = ("min", "max")
+_STATE = fields.fields({"best": fields.optional(fields.bits), "n_worse": fields.whole()})

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
+from opwright_nn.checkpoint.saving import Checkpoint as Saved
 from opwright_nn.model import Model
 from opwright_nn.model.inference import input_names
 from opwright_nn.parallel import Team, find_program_team
@@ -103,15 +104,7 @@ def prepare_model(model: Model, setup: Setup) -> Training:
     columns = [*names, *held_out, *values, *metrics]
     _check_distinct([*columns, "epoch", "steps", "learning_rate", "seconds", "samples_per_second"])
     example = setup.source.example()
-    state = None
-    if setup.saver is not None:
-        saved = setup.saver.read(model.program)
-        if saved is not None:
-            state = saved.state["training"]
-            setup.source.restore(state["position"])
-            model._load_values(saved.saved, saved.values)
     find_step = _ModelStep(model, example)
-    find_step()
     trained = Trained(
         find_step,
         names,
@@ -126,7 +119,13 @@ def prepare_model(model: Model, setup: Setup) -> Training:
     if values or metrics or held_out:
         evaluation = Evaluation(model, {**held_out, **values}, metrics)
         evaluate = partial(evaluation, setup.validation or setup.source)
-    return _restored(setup.make(trained, evaluate, columns), state)
+    training = setup.make(trained, evaluate, columns)
+    saved = None if setup.saver is None else setup.saver.read(model.program)
+    if saved is not None:
+        _restore(training, saved)
+        model._load_values(saved.saved, saved.values)
+    find_step()
+    return training
 
 
 def prepare_step(step: Step, setup: Setup) -> Training:
@@ -137,23 +136,22 @@ def prepare_step(step: Step, setup: Setup) -> Training:
             "training, got a step; compute them in a callback"
         )
     scope = getattr(step, "scope", None)
-    state = None
+    trained = Trained(partial(_same, _as_list(step)), ("loss",), scope, team=setup.team)
+    training = setup.make(trained, None, ["loss"])
     if setup.saver is not None:
         program = setup.saver.get_program(None)
         saved = setup.saver.read(program)
         if saved is not None:
-            state = saved.state["training"]
-            setup.source.restore(state["position"])
+            _restore(training, saved)
             (scope or ow.default_scope()).set_all(saved.values)
             program.seed = saved.saved.program.seed
-    trained = Trained(partial(_same, _as_list(step)), ("loss",), scope, team=setup.team)
-    return _restored(setup.make(trained, None, ["loss"]), state)
-
-
-def _restored(training: Training, state: Mapping[str, Any] | None) -> Training:
-    if state is not None:
-        training.restore(state)
     return training
+
+
+def _restore(training: Training, saved: Saved) -> None:
+    """Continue from a checkpoint; its variables are set afterwards, when nothing can be refused."""
+    with saved.saved.reading_notes():
+        training.restore(saved.state["training"])
 
 
 class _ModelStep:

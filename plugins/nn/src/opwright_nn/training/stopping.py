@@ -99,9 +99,11 @@ class EarlyStopping(_Watching):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from what `state` returned."""
-        super().restore(state)
-        if self._best is not None and "best_epoch" in state:
-            self._best.monitor.restore(state["best_epoch"])
+        kept = dict(state)
+        best_epoch = kept.pop("best_epoch", None)
+        super().restore(kept)
+        if self._best is not None and best_epoch is not None:
+            self._best.monitor.restore(best_epoch)
 
 
 class Plateau(_Watching):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from opwright.errors import ShapeError
+from opwright_nn import fields
 from opwright_nn.parallel import Team
 
 
@@ -69,6 +70,7 @@ class Totals:
         return {"sums": [value.hex() for value in self.sums], "rows": self.rows}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
-        self.sums = [float.fromhex(text) for text in state["sums"]]
-        self.rows = state["rows"]
+        """Continue from what `state` returned; FormatError for anything else."""
+        rules = {"sums": fields.listed(fields.bits, len(self.names)), "rows": fields.whole()}
+        kept = fields.fields(rules)("totals", state)
+        self.sums, self.rows = kept["sums"], kept["rows"]

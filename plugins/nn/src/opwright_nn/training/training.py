@@ -9,13 +9,15 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import opwright as ow
-from opwright_nn import arguments
+from opwright.errors import FormatError
+from opwright_nn import arguments, checks, fields
 from opwright_nn.optimizer import Optimizer
 from opwright_nn.parallel import Team
 from opwright_nn.training.callback import Callback
 from opwright_nn.training.display import Display
-from opwright_nn.training.history import TIMES, History, pack_records, unpack_records
+from opwright_nn.training.history import TIMES, History, pack_records
 from opwright_nn.training.interrupt import Interrupt, catch_interrupt
+from opwright_nn.training.kept_state import check_counts, check_state
 from opwright_nn.training.source import Source
 from opwright_nn.training.totals import Totals
 
@@ -121,7 +123,7 @@ class Training:
 
     def stop(self, reason: str) -> None:
         """End the training after this epoch; the history gets the reason."""
-        self.stop_reason = reason
+        self.stop_reason = checks.check_str("Training.stop", "reason", reason)
 
     @property
     def callbacks(self) -> tuple[Callback, ...]:
@@ -180,8 +182,11 @@ class Training:
     # -- Checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Return everything that a later part depends on beside the variables, for JSON."""
-        return {
+        """Return everything that a later part depends on beside the variables, for JSON.
+
+        FormatError where a callback has set what `restore` would refuse.
+        """
+        state = {
             "epoch": self.epoch,
             "done": self._done,
             "n_steps": self.n_steps,
@@ -192,19 +197,28 @@ class Training:
             "callbacks": {name: item.state() for name, item in self._named_callbacks()},
             "position": self._source.position,
         }
+        check_state(state)
+        return state
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned; the source is restored before."""
-        self.epoch, self._done = state["epoch"], state["done"]
-        self.n_steps, self._seconds = state["n_steps"], state["seconds"]
-        self.stop_reason = state["stop_reason"]
-        if self.is_first:  # the totals of all processes, which are joined again
-            self._totals.restore(state["totals"])
-        self._display.note(f"resumed after {self.n_steps} steps, in epoch {self.epoch + 1}")
-        self.history = History(unpack_records(state["history"]))
+    def restore(self, state: object) -> None:
+        """Continue from what `state` returned; FormatError where that is no state of a training."""
+        kept = check_state(state)
+        totals = Totals(self._trained.names)
+        totals.restore(kept["totals"])
+        self._source.restore(kept["position"])
+        check_counts(kept, self._source)
+        if kept["done"] == 0 and totals.state() != Totals(totals.names).state():
+            fields.refuse("totals", "0 where no step of the epoch is done", kept["totals"])
         for name, callback in self._named_callbacks():
-            if name in state["callbacks"]:
-                callback.restore(state["callbacks"][name])
+            if name in kept["callbacks"]:
+                _restore_callback(name, callback, kept["callbacks"][name])
+        self.epoch, self._done = kept["epoch"], kept["done"]
+        self.n_steps, self._seconds = kept["n_steps"], kept["seconds"]
+        self.stop_reason = kept["stop_reason"]
+        if self.is_first:  # the totals of all processes, which are joined again
+            self._totals = totals
+        self.history = History(kept["history"])
+        self._display.note(f"resumed after {self.n_steps} steps, in epoch {self.epoch + 1}")
 
     def _named_callbacks(self) -> list[tuple[str, Callback]]:
         counts: dict[str, int] = {}
@@ -331,3 +345,12 @@ class Training:
         self._display.add(record)
         for callback in self._callbacks:
             callback.after_epoch(self, record)
+
+
+def _restore_callback(name: str, callback: Callback, state: Mapping[str, Any]) -> None:
+    """Restore a callback; FormatError where it fails: its state comes from a file."""
+    try:
+        callback.restore(state)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        got = str(error) if isinstance(error, FormatError) else repr(error)
+        raise FormatError(f"callbacks.{name} must be what its state() returns: {got}") from error

@@ -1,0 +1,23 @@
+"""The position in batches that a file keeps: its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from opwright_nn import fields
+
+POSITION_FIELDS: Final[Mapping[str, fields.Rule]] = {
+    "epoch": fields.whole(),
+    "batch": fields.whole(),
+    "size": fields.whole(1),
+    "seed": fields.optional(fields.whole(at_most=1 << 1024)),
+    "shuffle": fields.flag,
+    "drop_last": fields.flag,
+    "arrays": fields.listed(fields.text),
+    "order_crc32": fields.optional(fields.whole(at_most=2**32 - 1)),
+}
+"""What a position consists of, and the rule of each field."""
+
+check_position: Final = fields.fields(POSITION_FIELDS)
+"""The rule of a position that a file keeps; `Batches.restore` compares it with the batches."""
