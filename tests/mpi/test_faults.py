@@ -35,9 +35,28 @@ print("goes on")
 """
     done = run(HEAD + script, 2)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("at place 2: dist.all_to_all(axis=0) of float32 [8] on rank 0") == 2
-    assert done.stdout.count("dist.broadcast(root=0) of float32 [8] on rank 1") == 2
+    wanted = "operator 2 of block 0: dist.{}) -> out=out1 float32[8] on rank {}"
+    first = wanted.format("all_to_all(x=x, axis=0, group='world'", 0)
+    assert done.stdout.count(first) == 2
+    assert done.stdout.count(wanted.format("broadcast(x=x, root=0, group='world'", 1)) == 2
     assert done.stdout.count("goes on") == 2
+
+
+def test_feeds_that_differ_name_the_first_collective_on_both_ranks(run) -> None:
+    script = """
+block = ow.Program().global_block()
+block.create_var("x", shape=[-1], dtype="float32")
+block.append_op("dist.all_reduce", inputs={"x": "x"}, outputs={"out": "out"})
+try:
+    ow.Network(block).compile(feed=["x"], fetch=["out"])(x=X[r:])
+except ow.errors.OpwrightError as error:
+    print(error)
+"""
+    done = run(HEAD + script, 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("collective 1: dist.all_reduce(reduce=sum, unequal_rows=refuse)") == 4
+    assert done.stdout.count("of float32 [8] on rank 0") == 2
+    assert done.stdout.count("of float32 [7] on rank 1") == 2
 
 
 def test_differing_fetches_run_the_same_collectives(run) -> None:

@@ -137,5 +137,5 @@ except ow.errors.OpwrightError as error:
     print(error)
 """
     done = run(HEAD + script, 2)
-    assert done.stdout.count("dist.part(seeds=[3]) on rank 0") == 2, done.stdout + done.stderr
-    assert done.stdout.count("dist.part(seeds=[4]) on rank 1") == 2
+    assert done.stdout.count("the seed 3 on rank 0") == 2, done.stdout + done.stderr
+    assert done.stdout.count("the seed 4 on rank 1") == 2

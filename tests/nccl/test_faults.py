@@ -41,8 +41,10 @@ tell(compiled("all_gather"), x=X)
 
 def test_plans_that_differ_name_the_first_operator_on_both_ranks(run) -> None:
     done = run(HEAD + DIFFERENCE.replace("RUNS", "1"), 2)
-    assert done.stdout.count("at place 2: dist.all_to_all(axis=0) of float32 [8] on rank 0") >= 2
-    assert done.stdout.count("dist.broadcast(root=0) of float32 [8] on rank 1") >= 2
+    wanted = "operator 2 of block 0: dist.{}) -> out=out1 float32[8] on rank {}"
+    first = wanted.format("all_to_all(x=x, axis=0, group='world'", 0)
+    assert done.stdout.count(first) >= 2
+    assert done.stdout.count(wanted.format("broadcast(x=x, root=0, group='world'", 1)) >= 2
     assert done.stdout.count("No data was sent") >= 2
     assert done.stdout.count("group 'world' is unusable since a collective failed") == 2
 
@@ -55,8 +57,8 @@ for _ in range(3):
 tell(known if r == 0 else compiled("all_gather"), x=X)
 """
     done = run(HEAD + script, 2)
-    assert done.stdout.count("at place 1: dist.all_reduce(reduce=sum, unequal_rows=refuse)") == 2
-    assert done.stdout.count("dist.all_gather(axis=0) of float32 [8] on rank 1") == 2
+    assert done.stdout.count("operator 1 of block 0: dist.all_reduce(x=x, reduce='sum'") == 2
+    assert done.stdout.count("-> out=out0 float32[16] on rank 1") == 2
 
 
 def test_a_graph_is_not_replayed_after_a_failure(run) -> None:

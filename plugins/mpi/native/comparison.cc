@@ -90,9 +90,11 @@ Status Group::DescribeDifference(const char* who, const Poll& poll) {
     return i < lines.size() ? lines[i] : std::string("nothing more");
   };
   return Status::Error(who, ": group '", name,
-                       "': all processes must run the same collectives, got at place ", i + 1, ": ",
+                       "': all processes must build the same program and run the same collectives, "
+                       "got ",
                        entry(mine), " on rank 0, and ", entry(theirs), " on rank ", other,
-                       "; give all the same program, feeds and fetches. No data was sent");
+                       "; give all the same program, feeds and fetches, and compute what one needs "
+                       "alone in a program of its own. No data was sent");
 }
 
 }  // namespace opwright_mpi

@@ -159,15 +159,16 @@ class Watcher(threading.Thread):
 
 
 def describe_difference(mine: Sequence[str], theirs: Sequence[str], other: int) -> str:
-    """Return the first collective that differs between the plans of rank 0 and another."""
+    """Return the first operator that differs between rank 0 and another."""
     place = 0
     while place < min(len(mine), len(theirs)) and mine[place] == theirs[place]:
         place += 1
     entries = [lines[place] if place < len(lines) else "nothing more" for lines in (mine, theirs)]
     return (
-        f"all processes must run the same collectives, got at place {place + 1}: {entries[0]} on "
-        f"rank 0, and {entries[1]} on rank {other}; give all the same program, feeds and fetches. "
-        "No data was sent"
+        "all processes must build the same program and run the same collectives, got "
+        f"{entries[0]} on rank 0, and {entries[1]} on rank {other}; give all the same program, "
+        "feeds and fetches, and compute what one needs alone in a program of its own. No data was "
+        "sent"
     )
 
 

@@ -101,11 +101,11 @@ def _no_shape(ctx: InferContext) -> None:
 COMPARE_PLANS = add_group(
     OpMaker("dist.compare_plans")
     .add_comment(
-        "Begin to compare the collectives of this plan with those of the other processes; the "
-        "first of them waits for the answer, before any data moves, and names the first "
-        "operator that differs."
+        "Begin to compare the program and the collectives of this plan with those of the other "
+        "processes; the first collective waits for the answer, before any data moves, and names "
+        "the first operator that differs."
     )
-    .add_attr("entries", list[str], "the collectives of the group, in order, in words")
+    .add_attr("entries", list[str], "the program and the collectives of the group, in words")
     .required()
     .add_attr("digest", int, "63 bits of the SHA-256 of entries")
     .required()

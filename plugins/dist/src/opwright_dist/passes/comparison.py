@@ -1,8 +1,9 @@
-"""``dist_compare``: each run begins by comparing the plan's collectives with the other processes'.
+"""``dist_compare``: each run begins by comparing program and collectives with the other processes'.
 
 A collective meets whatever comes next on the other processes: where plans differ, because a fetch,
-a shape or a version differs, they would mix up data of equal size without an error. The comparison
-travels while the plan computes, and the first collective waits for its answer.
+a shape or a version differs, they would mix up data of equal size without an error. Where programs
+differ, parameters would drift apart. The comparison travels while the plan computes, and the first
+collective waits for its answer.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from opwright.op import format_shape
 from opwright.rewriting import Graph, LoweredOp
 from opwright_dist.groups.world import current_world
 from opwright_dist.names import COLLECTIVE_TYPES, SHARD_TYPES
+from opwright_dist.passes.program_entries import list_entries
 
 _OF_PLANS: Final = (
     "dist.all_reduce_start",
@@ -45,9 +47,12 @@ def dist_compare(graph: Graph) -> None:
     by_group: dict[str, list[LoweredOp]] = {}
     for op in ops:
         by_group.setdefault(op.attrs["group"], []).append(op)
+    # The program, not the plan: processors may differ, and so do the kernels that are best there.
+    shared = [] if graph.program is None else list_entries(graph.program)
     made = []
     for group, members in by_group.items():
-        entries = [describe(op) for op in members]
+        entries = shared + [f"collective {n}: {describe(op)}" for n, op in enumerate(members, 1)]
+        entries.append("the end of the collectives")
         attrs = {"group": group, "entries": entries, "digest": digest(entries)}
         made.append(graph.make("dist.compare_plans", {}, {}, attrs, like=members[0]))
     # Behind the copies of feeds: what a device records as a graph begins behind them.

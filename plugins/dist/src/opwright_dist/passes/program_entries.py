@@ -1,0 +1,81 @@
+"""Describes a program line by line, as processes compare theirs before a plan computes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import opwright as ow
+
+_LONGEST: Final = 400
+"""Characters of a line; behind them stands a digest of the whole, as of a constant of 4,096."""
+
+
+def list_entries(program: ow.Program) -> list[str]:
+    """Return what must be equal on all processes that run plans of a program together.
+
+    Every line says where it stands, so that the first that differs can be named without the others.
+    The attribute ``rank`` of an operator with the attribute ``group`` is not in it: it is the
+    number of the process itself.
+
+    Parameters
+    ----------
+    program : Program
+        Whose seed, operators and variables they are, with those of bodies of loops and branches.
+    """
+    entries = [f"the seed {program.seed}"]
+    for block in program.blocks:
+        entries += [
+            f"operator {number} of block {block.idx}: {describe_operator(op)}"
+            for number, op in enumerate(block.ops, 1)
+        ]
+        entries.append(f"the end of block {block.idx}")
+    entries += [line for block in program.blocks for line in _describe_variables(block)]
+    entries.append("the end of the variables")
+    return [_shorten(entry) for entry in entries]
+
+
+def describe_operator(op: ow.Operator) -> str:
+    """Return an operator with all its slots and attributes but a rank: ``o = relu(x=i) -> ...``."""
+    attrs: Mapping[str, Any] = op.attrs
+    arguments = [f"{slot}={'+'.join(map(_printable, names))}" for slot, names in op.inputs.items()]
+    arguments += [
+        f"{name}={value!r}"
+        for name, value in attrs.items()
+        if name != "rank" or "group" not in attrs
+    ]
+    version = op.definition.proto.version
+    kind = op.type if version == 1 else f"{op.type}, version {version}, "
+    outputs = [
+        f"{slot}={'+'.join(f'{_printable(name)} {_type_of(op, name)}' for name in names)}"
+        for slot, names in op.outputs.items()
+    ]
+    return f"{kind}({', '.join(arguments)}) -> {', '.join(outputs)}"
+
+
+def _type_of(op: ow.Operator, name: str) -> str:
+    variable = None if op.block is None else op.block.find_var(name)
+    return "?" if variable is None else variable.type_text
+
+
+def _printable(name: str) -> str:
+    """Return a name on one line: lines are what is compared."""
+    return name if name.isprintable() else ascii(name)
+
+
+def _describe_variables(block: ow.Block) -> Iterator[str]:
+    """Yield what a block is given: data, parameters and states, by their names."""
+    for name, variable in sorted(block.vars.items()):
+        if variable.persistable or variable.is_data:
+            kind = "parameter" if variable.is_parameter else "variable"
+            is_frozen = variable.is_parameter and not getattr(variable, "trainable", True)
+            frozen = ", frozen" if is_frozen else ""
+            yield f"{kind} {_printable(name)} of block {block.idx}: {variable.type_text}{frozen}"
+
+
+def _shorten(entry: str) -> str:
+    if len(entry) <= _LONGEST:
+        return entry
+    digest = hashlib.sha256(entry.encode()).hexdigest()[:16]
+    return f"{entry[:_LONGEST]}... (SHA-256 of the whole: {digest})"
