@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import pickle
 import re
 
@@ -144,7 +143,7 @@ def test_what_is_described_cannot_be_changed(swish):
         (swish.proto.inputs[0], "name"),
         (swish.proto.attrs[0], "default"),
     ):
-        with pytest.raises(dataclasses.FrozenInstanceError, match=r"cannot assign"):
+        with pytest.raises(AttributeError, match=r"cannot assign|can't set"):
             setattr(thing, name, "other")
 
 
@@ -156,8 +155,9 @@ def test_what_is_described_takes_little_room(swish):
 def test_protos_are_values(swish):
     assert pickle.loads(pickle.dumps(swish.proto)) == swish.proto
     assert copy.deepcopy(swish.proto) == swish.proto
-    assert hash(dataclasses.replace(swish.proto)) == hash(swish.proto)
-    assert dataclasses.replace(swish.proto, version=2) != swish.proto
+    assert hash(copy.deepcopy(swish.proto)) == hash(swish.proto)
+    newer = OpMaker("acme.swish", version=2).add_comment("x").add_output("out", "y")
+    assert swish.proto not in {newer, swish.proto.inputs, None}
 
 
 def test_slots_are_found_by_name_or_the_nearest_is_named(swish):

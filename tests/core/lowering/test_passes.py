@@ -8,12 +8,13 @@ import pytest
 import opwright as ow
 from opwright.errors import PluginError
 from opwright.lowering.graph.verify import find_violation, last_writes
+from opwright.plugins.discover import Settings
 
 from .toy_graphs import TOY, VEC, fuse_add_relu, graph_of, op, sgd
 
 
-def _compiled(context, function, phase="fuse", **options):
-    context.passes.add("toy_pass", phase=phase, function=function, package=TOY)
+def _compiled(context, function, phase="fuse", operators=(), **options):
+    context.passes.add("toy_pass", phase=phase, function=function, package=TOY, operators=operators)
     program = ow.Program()
     block = program.global_block()
     for name in ("x", "y"):
@@ -49,6 +50,25 @@ def test_names_of_passes_are_checked(context):
         call(x=np.ones(4, np.float32))
 
 
+@pytest.mark.parametrize(
+    ("operators", "count"),
+    [(["relu"], 1), (["exp", "add"], 1), (["*.relu"], 1), (["exp"], 2), (["*.exp"], 2)],
+)
+def test_a_pass_runs_only_where_the_graph_has_an_operator_that_it_names(context, operators, count):
+    assert _compiled(context, fuse_add_relu, operators=operators) == count
+
+
+def test_a_pass_without_its_operators_is_not_imported(context):
+    assert _compiled(context, "no_such_module:toy_pass", operators=["exp"]) == 2
+
+
+def test_an_operator_of_any_plugin_is_found_by_a_star(context):
+    graph = graph_of([op("tanh", "out", "x")], ("x",))
+    graph.ops[0].type = "acme.tanh"
+    assert graph.has_any({"*.tanh"})
+    assert not graph.has_any({"tanh"})
+
+
 def _drop_first(graph):
     graph.ops = graph.ops[1:]
 
@@ -75,7 +95,7 @@ def test_a_pass_that_edits_an_operator_by_hand_is_found_in_strict_mode(context, 
         stranger = graph.value("stranger", VEC)
         graph.ops[1].inputs = ((stranger,),)
 
-    monkeypatch.setenv("OPWRIGHT_STRICT", "1")
+    monkeypatch.setattr(context, "settings", Settings(strict=True))
     with pytest.raises(PluginError, match="relu reads stranger"):
         _compiled(context, edit)
 

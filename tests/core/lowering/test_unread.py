@@ -8,6 +8,7 @@ import pytest
 import opwright as ow
 from opwright.errors import PluginError
 from opwright.op import OpMaker, no_gradient, same_shape_as
+from opwright.plugins.discover import Settings
 
 from .toy_graphs import TOY
 
@@ -103,7 +104,7 @@ def test_a_pass_of_phase_memory_may_not_read_what_is_not_written(context, halver
             (halved,) = graph.of_type("toy.halve")
             op.inputs = (halved.output("half"),)
 
-    monkeypatch.setenv("OPWRIGHT_STRICT", "1")
+    monkeypatch.setattr(context, "settings", Settings(strict=True))
     context.passes.add("toy_pass", phase="memory", function=read_half, package=TOY)
     ops = [halve(), ow.Operator("tanh", x="out", out="y")]
     with pytest.raises(PluginError, match="toy_pass.* tanh reads half"):

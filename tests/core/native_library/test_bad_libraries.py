@@ -13,6 +13,7 @@ import pytest
 import opwright as ow
 from opwright import _runtime
 from opwright.errors import KernelNotFoundError, PluginError, RegistrationError
+from opwright.plugins.discover import Settings
 
 X = np.ones(3)
 
@@ -174,7 +175,7 @@ def test_a_broken_library_is_told_once_and_another_kernel_serves(acme, table, sl
 
 def test_strict_raises_for_a_broken_library(acme, plain_library, table, monkeypatch):
     context = acme.use(plain_library, table.replace("dtypes=[", "library='other', dtypes=["))
-    monkeypatch.setenv("OPWRIGHT_STRICT", "1")
+    monkeypatch.setattr(context, "settings", Settings(strict=True))
     text = (
         r"acme.scale\[cpu, float64, other\]: no such kernel is in library "
         r"'opwright_acme/libacme.so' of opwright-acme 1.0; "

@@ -12,6 +12,7 @@ import pytest
 
 import opwright as ow
 from opwright.errors import KernelError, KernelNotFoundError, PluginError
+from opwright.plugins.discover import Settings
 
 X = np.ones(3)
 
@@ -110,7 +111,7 @@ def test_each_module_and_library_is_told(broken, slower_kernel):
 @pytest.mark.parametrize("target", [MODULE, LIBRARY])
 def test_strict_raises_for_a_broken_kernel(broken, target, monkeypatch):
     context = broken(target)
-    monkeypatch.setenv("OPWRIGHT_STRICT", "1")
+    monkeypatch.setattr(context, "settings", Settings(strict=True))
     with pytest.raises(PluginError, match=r"acme.scale\[cpu, float64, broken\]: "):
         ow.ops.acme.scale(X)
     assert not context.failures

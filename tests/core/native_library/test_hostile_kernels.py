@@ -10,6 +10,7 @@ import pytest
 import opwright as ow
 from opwright import _runtime
 from opwright.errors import KernelError, KernelNotFoundError, PluginError, ShapeError
+from opwright.plugins.discover import Settings
 
 X = np.array([1.0, 2.5, -3.0])
 WHO = r"acme.scale\[cpu, float64, acme\] of opwright-acme 1.0: prepare failed for operator 0, "
@@ -34,9 +35,9 @@ def hostile(acme, compiler, table):
 
 
 @pytest.fixture
-def checked(monkeypatch):
+def checked(hostile, monkeypatch):
     """Plans that are made from now on watch what kernels do."""
-    monkeypatch.setenv("OPWRIGHT_CHECKED", "1")
+    monkeypatch.setattr(ow.current_context(), "settings", Settings(checked=True))
 
 
 def compile_scale(fault, parameter=False):

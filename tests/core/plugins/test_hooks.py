@@ -63,6 +63,8 @@ def test_a_kernel_is_named_never_given():
     ("given", "words"),
     [
         ({"phase": "fusing"}, r"unknown phase, got 'fusing'; did you mean 'fuse'\?"),
+        ({"operators": "relu"}, r"operators must be a list of operator types, got 'relu'"),
+        ({"operators": ["a.*"]}, r"operators must be a list of operator types, got \['a\.\*'\]"),
         ({"device": "Cpu"}, "device must be lower_snake"),
         ({"function": "no"}, "'module:attribute'"),
         ({"name": "Fold"}, "pass must be lower_snake"),

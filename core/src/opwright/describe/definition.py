@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from opwright.describe.control import Control
 from opwright.describe.meta import BlockMetas, InferContext, Meta
 from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
-from opwright.describe.slot_dtypes import DtypeRule, DtypeSource, find_source, make_rules
+from opwright.describe.slot_dtypes import find_source, make_rules
 from opwright.errors import DtypeError, OpwrightError, ShapeError, SlotError
 from opwright.vocabulary import STEP_SLOT
 
@@ -42,7 +41,6 @@ class NoGradient(NamedTuple):
     reason: str
 
 
-@dataclass(eq=False, repr=False, slots=True)
 class OpDefinition:
     """An operator: its OpProto, shape inference, gradient rule, and body or control flow.
 
@@ -61,30 +59,39 @@ class OpDefinition:
         Whether some output is there for the gradient only.
     """
 
-    proto: OpProto
-    infer_shape: InferShape
-    gradient: GradientRule | NoGradient | None = None
-    _: KW_ONLY
-    body: Body | None = None
-    control: Control | None = None
-    random: bool = False
-    upgrade: Upgrade | None = None
-    count_outputs: CountOutputs | None = None
-    effect: bool = False
-    unchanged: Unchanged | None = None
-    plan_only: bool = False
-    op_type: str = field(init=False)
-    input_index: dict[str, int] = field(init=False)
-    output_index: dict[str, int] = field(init=False)
-    attr_names: frozenset[str] = field(init=False)
-    alias_slots: tuple[tuple[int, int], ...] = field(init=False)
-    any_shape_only: bool = field(init=False)
-    any_intermediate: bool = field(init=False)
-    _input_rules: tuple[DtypeRule, ...] = field(init=False)
-    _output_sources: tuple[DtypeSource, ...] = field(init=False)
+    __slots__ = (
+        *("_input_rules", "_output_sources", "alias_slots", "any_intermediate", "any_shape_only"),
+        *("attr_names", "body", "control", "count_outputs", "effect", "gradient", "infer_shape"),
+        *("input_index", "op_type", "output_index", "plan_only", "proto", "random", "unchanged"),
+        "upgrade",
+    )
 
-    def __post_init__(self) -> None:
-        proto = self.proto
+    def __init__(
+        self,
+        proto: OpProto,
+        infer_shape: InferShape,
+        gradient: GradientRule | NoGradient | None = None,
+        *,
+        body: Body | None = None,
+        control: Control | None = None,
+        random: bool = False,
+        upgrade: Upgrade | None = None,
+        count_outputs: CountOutputs | None = None,
+        effect: bool = False,
+        unchanged: Unchanged | None = None,
+        plan_only: bool = False,
+    ) -> None:
+        self.proto = proto
+        self.infer_shape = infer_shape
+        self.gradient = gradient
+        self.body = body
+        self.control = control
+        self.random = random
+        self.upgrade = upgrade
+        self.count_outputs = count_outputs
+        self.effect = effect
+        self.unchanged = unchanged
+        self.plan_only = plan_only
         self.op_type = proto.type
         self.input_index = {slot.name: i for i, slot in enumerate(proto.inputs)}
         self.output_index = {slot.name: i for i, slot in enumerate(proto.outputs)}

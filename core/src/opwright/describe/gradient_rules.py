@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from opwright.describe.definition import Body, GradientRule, OpDefinition
@@ -22,19 +21,25 @@ from opwright.errors import (
 )
 
 
-@dataclass(frozen=True, eq=False)
 class GradOp:
     """A gradient rule that writes one operator, of a type derived from the forward operator.
 
     Its attributes are the parameters of `grad_op`.
     """
 
-    type: str
-    needs: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
-    no_grad: tuple[str, ...] = ()
-    gradient: GradientRule | None = None
-    body: Body | None = None
+    def __init__(
+        self,
+        type: str,
+        needs: Sequence[str] = (),
+        also: Sequence[str] = (),
+        no_grad: Sequence[str] = (),
+        gradient: GradientRule | None = None,
+        body: Body | None = None,
+    ) -> None:
+        self.type = type
+        self.needs, self.also, self.no_grad = tuple(needs), tuple(also), tuple(no_grad)
+        self.gradient = gradient
+        self.body = body
 
     def __call__(self, g: GradientContext) -> None:
         """Write the gradient operator and hand in the gradients that it computes."""
@@ -143,7 +148,7 @@ def grad_op(
         `by_differentiating` make. It is written where a second gradient is needed, and where a
         device has no kernel. Without either, the operator can be differentiated once.
     """
-    return GradOp(type, tuple(needs), tuple(also), tuple(no_grad), gradient, body)
+    return GradOp(type, needs, also, no_grad, gradient, body)
 
 
 def graded_outputs(forward: OpProto, rule: GradOp) -> list[VarProto]:
@@ -291,11 +296,11 @@ class _GradShape:
 
 
 def _forward_slots(proto: OpProto, rule: GradOp) -> list[VarProto]:
-    slots = [replace(slot, shape_only=slot.name not in rule.needs) for slot in proto.inputs]
+    slots = [slot._replace(shape_only=slot.name not in rule.needs) for slot in proto.inputs]
     for slot in proto.outputs:
         if slot.name in rule.needs or slot.name in rule.also:
             needed = slot.name in rule.needs
-            slots.append(replace(slot, shape_only=not needed, intermediate=False, aliases=None))
+            slots.append(slot._replace(shape_only=not needed, intermediate=False, aliases=None))
     return slots
 
 

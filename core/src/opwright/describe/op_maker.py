@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from opwright.describe.attribute_values import (
     PYTHON_TYPES,
@@ -39,11 +38,10 @@ for _type in set(AttrType) - {BLOCK}:
     _ATTR_TYPES[list[_python] if _type.is_list else _python] = _type
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(NamedTuple):
     kind: str
     name: str
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any]
 
 
 _Proto = TypeVar("_Proto", AttrProto, VarProto)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from opwright.errors import LockError
 from opwright.lowering.locked import LockedKernel, LockedPass
@@ -36,8 +35,13 @@ class Choices:
         self.kernels[entry] = context.pins.get(ANY) not in {None, entry.library}
 
 
-@dataclass(frozen=True)
-class Lock:
+class _Rows(NamedTuple):
+    device: str
+    kernels: tuple[LockedKernel, ...]
+    passes: tuple[LockedPass, ...]
+
+
+class Lock(_Rows):
     """Which kernel of which package and version serves each operator, and which passes run.
 
     `Network.lock` returns one, ``Network.compile(lock=...)`` uses one.
@@ -51,10 +55,6 @@ class Lock:
     passes : tuple of LockedPass
         In the order in which they run.
     """
-
-    device: str
-    kernels: tuple[LockedKernel, ...]
-    passes: tuple[LockedPass, ...]
 
     @staticmethod
     def of(target: Target) -> Lock:

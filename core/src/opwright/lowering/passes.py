@@ -8,12 +8,13 @@ from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import Buffer, LoweredOp, Role, Value
 from opwright.lowering.graph.verify import find_violation, last_writes
 from opwright.lowering.request import Target
-from opwright.plugins.discover import Settings
 from opwright.registry import PassEntry
 
 
 def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
     """Run the passes of ``phases`` that the target allows, each over the whole graph.
+
+    A pass that names operators runs only where the graph has one of them.
 
     The graph is verified after a pass that changed the list of operators, with OPWRIGHT_STRICT=1
     after every pass: a graph that lost a value is an error here, not a wrong number later.
@@ -29,15 +30,15 @@ def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
         return
     graph.target.choices.passes.update(dict.fromkeys(chosen))
     lasting = last_writes(graph)
-    strict = Settings.from_environment().strict
     changed = False
     for entry in chosen:
-        changed |= _run_pass(entry, graph, lasting, strict)
+        if not entry.operators or graph.has_any(entry.operators):
+            changed |= _run_pass(entry, graph, lasting)
     if changed:
         remove_dead_ops(graph)
 
 
-def _run_pass(entry: PassEntry, graph: Graph, lasting: dict[Buffer, Value], strict: bool) -> bool:
+def _run_pass(entry: PassEntry, graph: Graph, lasting: dict[Buffer, Value]) -> bool:
     """Run one pass; return whether the graph may have changed."""
     before = list(graph.ops)
     try:
@@ -49,7 +50,7 @@ def _run_pass(entry: PassEntry, graph: Graph, lasting: dict[Buffer, Value], stri
             f"pass {entry.name!r} of {entry.package.label} failed: "
             f"{type(error).__name__}: {error}; leave it out with passes=['-{entry.name}']"
         ) from error
-    if graph.ops == before and not strict:
+    if graph.ops == before and not graph.target.context.settings.strict:
         return False
     graph.forget_uses()
     fault = find_violation(graph, lasting)

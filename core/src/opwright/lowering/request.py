@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from opwright.describe.meta import Meta
 from opwright.lowering.graph.values import External, Role
@@ -14,36 +15,78 @@ from opwright.plugins.threads import count_for_plan, is_deterministic
 from opwright.program import Operator, Program
 from opwright.registry import HOST, HOST_DEVICE, DeviceName, KernelEntry
 
+_NO_METAS: Final[Mapping[str, Meta]] = MappingProxyType({})
 
-@dataclass(frozen=True, slots=True)
+
 class Target:
     """Where and how a plan runs, which decides its kernels.
 
     Two are equal if the choices of the user are. Context and number of threads do not count: they
     are in `Context.plan_key`.
+
+    Attributes
+    ----------
+    context : Context
+        Registries, pins, settings and prepared kernels.
+    device : DeviceName
+    fallback : str or None
+        ``"cpu"`` runs operators without a kernel on the host.
+    takes_fallback : bool
+        Whether the caller has this argument, for error messages.
+    passes : tuple of str or None
+        Those to run, or with ``"-"`` to exclude; None runs all.
+    options : tuple of (str, value)
+        Those that differ from their defaults, sorted; by default the context's.
+    deterministic : bool
+        Whether results must not depend on the number of threads; excludes kernels that declare
+        that two runs may differ.
+    n_threads : int
+        Threads that kernels are prepared for, by default (0) as `deterministic` requires, the
+        fixed number or that of the process. A short plan takes one.
+    lock : Lock or None
+        The only kernels that may be chosen; `passes` are then its passes.
+    choices : Choices
+        What was chosen.
     """
 
-    context: Context = field(compare=False)  # registries, pins and prepared kernels
-    device: DeviceName = HOST
-    fallback: str | None = None  # "cpu" runs operators without a kernel on the host
-    takes_fallback: bool = True  # whether the caller has this argument, for error messages
-    passes: tuple[str, ...] | None = None  # those to run, or with "-" to exclude; None runs all
-    # (Name, value) of those that differ from their defaults, sorted; by default the context's.
-    options: tuple[tuple[str, Any], ...] | None = None
-    # Whether results must not depend on the number of threads; excludes kernels that declare that
-    # two runs may differ.
-    deterministic: bool = field(default_factory=is_deterministic)
-    # Threads that kernels are prepared for; 0: as `deterministic` requires, the fixed number or
-    # that of the process. A short plan takes one.
-    n_threads: int = field(default=0, compare=False)
-    lock: Lock | None = None  # the only kernels that may be chosen; `passes` are then its passes
-    choices: Choices = field(default_factory=Choices, compare=False)  # what was chosen
+    def __init__(
+        self,
+        context: Context,
+        device: DeviceName = HOST,
+        fallback: str | None = None,
+        takes_fallback: bool = True,
+        passes: tuple[str, ...] | None = None,
+        options: tuple[tuple[str, Any], ...] | None = None,
+        deterministic: bool | None = None,
+        n_threads: int = 0,
+        lock: Lock | None = None,
+    ) -> None:
+        self.context = context
+        self.device = device
+        self.fallback = fallback
+        self.takes_fallback = takes_fallback
+        self.passes = passes
+        self.options = tuple(context.chosen_options.items()) if options is None else options
+        self.deterministic = is_deterministic() if deterministic is None else deterministic
+        self.n_threads = n_threads or count_for_plan(self.deterministic)
+        self.lock = lock
+        self.choices = Choices()
 
-    def __post_init__(self) -> None:
-        if self.n_threads == 0:
-            object.__setattr__(self, "n_threads", count_for_plan(self.deterministic))
-        if self.options is None:
-            object.__setattr__(self, "options", tuple(self.context.chosen_options.items()))
+    def with_threads(self, n_threads: int) -> Target:
+        """Return this target, its choices included, for another number of threads."""
+        twin = copy.copy(self)
+        twin.n_threads = n_threads
+        return twin
+
+    def _key(self) -> tuple[Any, ...]:
+        how = (self.fallback, self.takes_fallback, self.passes, self.options, self.deterministic)
+        return (self.device, *how, self.lock)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Target) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
     def candidates(self, op_type: str, device: str, dtype: str) -> tuple[KernelEntry, ...]:
         """Return the kernels that fit and that the lock allows, best first."""
@@ -56,8 +99,7 @@ class Target:
         return None if self.device.is_host else HOST_DEVICE
 
 
-@dataclass(frozen=True, slots=True)
-class OpRange:
+class OpRange(NamedTuple):
     """Consecutive operators of a network or block."""
 
     ops: Sequence[Operator]
@@ -66,11 +108,10 @@ class OpRange:
     advances_step: bool = False  # raises ``@step`` after the last one even if none of them reads it
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(NamedTuple):
     """Values from the caller: feeds, or the variables that a body captures."""
 
-    metas: Mapping[str, Meta] = field(default_factory=dict)
+    metas: Mapping[str, Meta] = _NO_METAS
     role: Role = Role.FEED  # CAPTURED for a body or the rest of a cut graph
     on_device: frozenset[str] = frozenset()  # feeds on the plan's device; others are on the host
     # Whether feeds on the device are copied into the plan's memory, so that the device can record
@@ -93,18 +134,16 @@ class Given:
         return external.name in self.on_device
 
 
-@dataclass(frozen=True, slots=True)
-class Persistables:
+class Persistables(NamedTuple):
     """The variables of the scope that a plan reads and writes."""
 
-    metas: Mapping[str, Meta] = field(default_factory=dict)  # of those that exist
+    metas: Mapping[str, Meta] = _NO_METAS  # of those that exist
     lasting: frozenset[str] = frozenset()  # names that are written to the scope
     keep_all: bool = False  # every written name is written to the scope (``Network.run``)
     stores: Sequence[str] = ()  # given names that are copied into the scope first
 
 
-@dataclass(frozen=True, slots=True)
-class Fetches:
+class Fetches(NamedTuple):
     """The results of a plan."""
 
     names: Sequence[str] = ()  # whose last value is fetched, in order; a name may occur twice
@@ -116,8 +155,7 @@ class Fetches:
     carried: Sequence[str] = ()  # of a loop: given values that need memory even if it is not read
 
 
-@dataclass(frozen=True, slots=True)
-class LowerRequest:
+class LowerRequest(NamedTuple):
     """Everything that decides a plan."""
 
     code: OpRange

@@ -21,7 +21,7 @@ from opwright.describe.journal import setting
 from opwright.describe.names import hint
 from opwright.errors import KernelNotFoundError, PluginError
 from opwright.plugins import threads
-from opwright.plugins.discover import Discovery, discover
+from opwright.plugins.discover import Discovery, Settings, discover
 from opwright.plugins.merge import Registries, make_registries
 from opwright.plugins.record import PluginRecord
 from opwright.registry import ANY, KernelEntry, PluginFailure
@@ -60,6 +60,8 @@ class Context:
         What each plugin registers.
     discovery : Discovery or None
         How the plugins were found; None for a Context filled manually.
+    settings : Settings
+        The environment variables about plugins, when the Context was made or last refreshed.
     prepared : dict
         Kernels prepared for plans, by the keys of `lower`.
     """
@@ -74,6 +76,7 @@ class Context:
         self._pin_lock = threading.Lock()
         self._paths: Sequence[str] | None = None
         self.discovery: Discovery | None = None
+        self.settings = Settings.from_environment()
         self.prepared: dict[Any, Any] = {}
         self._watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
         self._set(registries or make_registries(), records)
@@ -113,6 +116,7 @@ class Context:
         """
         importlib.invalidate_caches()
         before = self.generation
+        self.settings = Settings.from_environment()
         self.discovery = _discover(self._paths)
         self._set(self.discovery.registries, self.discovery.records)
         self.prepared.clear()
@@ -250,7 +254,7 @@ class Context:
             self.ops, self.kernels, self.devices, self.passes, self.report, self.options
         )
         twin = Context(registries, self.records)
-        twin._paths, twin.discovery = self._paths, self.discovery
+        twin._paths, twin.discovery, twin.settings = self._paths, self.discovery, self.settings
         twin._serial, twin._refreshed = self._serial, self._refreshed
         twin.prepared = self.prepared
         twin._pins = MappingProxyType(dict(pins))

@@ -202,7 +202,15 @@ class DeviceRegistrar(_Registrar[DeviceRegistration]):
 class PassRegistrar(_Registrar[PassRegistration]):
     """What ``opwright_passes`` is given."""
 
-    def add(self, name: str, *, phase: str, function: str, device: str = ANY) -> None:
+    def add(
+        self,
+        name: str,
+        *,
+        phase: str,
+        function: str,
+        device: str = ANY,
+        operators: Iterable[str] = (),
+    ) -> None:
         """Add one pass.
 
         Parameters
@@ -215,6 +223,9 @@ class PassRegistrar(_Registrar[PassRegistration]):
             ``"module:attribute"`` of the function.
         device : str
             For which device it runs, ``"*"`` for any.
+        operators : list of str, optional
+            Operator types of which the graph must have one, ``"*.swish"`` for that of any plugin:
+            elsewhere the pass is neither imported nor run. By default it runs on every graph.
 
         Raises
         ------
@@ -222,7 +233,7 @@ class PassRegistrar(_Registrar[PassRegistration]):
             For anything malformed, or a name added twice.
         """
         check_target(function, name)
-        self._enter(make.make_pass(name, phase, function, device), [name])
+        self._enter(make.make_pass(name, phase, function, device, operators), [name])
 
 
 class OptionRegistrar(_Registrar[OptionRegistration]):

@@ -25,7 +25,7 @@ from opwright.plugins.load import stat_file
 from opwright.plugins.record import PluginRecord
 from opwright.plugins.scan import Source
 
-FORMAT: Final = 7
+FORMAT: Final = 8
 """Raised when records change their form: indexes of another one are not read."""
 
 _KEPT_FILES: Final = 32

@@ -18,12 +18,13 @@ from opwright.registry.target import load_target
 class PassEntry:
     """One registered pass: the fields of its `PassRegistration`, and its package."""
 
-    __slots__ = ("_loaded", "_notes", "device", "name", "package", "phase", "target")
+    __slots__ = ("_loaded", "_notes", "device", "name", "operators", "package", "phase", "target")
 
     def __init__(
         self, registration: PassRegistration, package: Package, notes: ImportNotes | None = None
     ) -> None:
-        self.name, self.phase, self.target, self.device = registration
+        self.name, self.phase, self.target, self.device, operators = registration
+        self.operators = frozenset(operators)
         self.package = package
         self._notes = notes
         self._loaded: Callable[..., Any] | None = None
@@ -62,12 +63,14 @@ class PassRegistry(NamedRegistry[PassEntry]):
         function: str | Callable[..., Any],
         package: Package,
         device: str = ANY,
+        operators: Iterable[str] = (),
     ) -> None:
         """Add one pass; `function` is ``"module:attribute"`` or the function itself.
 
-        RegistrationError for a name that is taken, or anything malformed.
+        `operators` is as in `opwright.plugin.PassRegistrar.add`. RegistrationError for a name that
+        is taken, or anything malformed.
         """
-        self._add(make_pass(name, phase, function, device), package)
+        self._add(make_pass(name, phase, function, device, operators), package)
 
     def _make_entry(self, registration: PassRegistration, package: Package) -> PassEntry:
         return PassEntry(registration, package, self._report.notes)

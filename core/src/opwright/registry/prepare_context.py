@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from opwright.describe.meta import Meta
@@ -66,7 +66,6 @@ Complete: TypeAlias = Callable[[Sequence[Any]], None]
 """Does the deferred work of several kernels at the end of lowering, see `PrepareContext.defer`."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class PrepareContext:
     """Everything that is known about one operator when a plan is made.
 
@@ -101,24 +100,31 @@ class PrepareContext:
         What `defer` collected; None where nothing can be deferred.
     """
 
-    op_type: str
-    inputs: Mapping[str, Sequence[Meta]]
-    outputs: Mapping[str, Sequence[Meta]]
-    attrs: dict[str, Any]
-    device: str = "cpu"
-    n_threads: int = 1
-    device_number: int = 0
-    options: dict[str, Any] = field(default_factory=dict)
-    deterministic: bool = False
-    unread: frozenset[str] = frozenset()
-    workspace_bytes: int = field(default=0, init=False)
-    packs: dict[str, Callable[[Any], object]] = field(default_factory=dict, init=False)
-    deferred: list[tuple[Complete, Any]] | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        self.inputs = {slot: list(metas) for slot, metas in self.inputs.items()}
-        self.outputs = {slot: list(metas) for slot, metas in self.outputs.items()}
-        self.attrs, self.options = dict(self.attrs), dict(self.options)
+    def __init__(
+        self,
+        op_type: str,
+        inputs: Mapping[str, Sequence[Meta]],
+        outputs: Mapping[str, Sequence[Meta]],
+        attrs: Mapping[str, Any],
+        device: str = "cpu",
+        n_threads: int = 1,
+        device_number: int = 0,
+        options: Mapping[str, Any] = MappingProxyType({}),
+        deterministic: bool = False,
+        unread: frozenset[str] = frozenset(),
+    ) -> None:
+        self.op_type = op_type
+        self.inputs = {slot: list(metas) for slot, metas in inputs.items()}
+        self.outputs = {slot: list(metas) for slot, metas in outputs.items()}
+        self.attrs, self.options = dict(attrs), dict(options)
+        self.device = device
+        self.n_threads = n_threads
+        self.device_number = device_number
+        self.deterministic = deterministic
+        self.unread = unread
+        self.workspace_bytes = 0
+        self.packs: dict[str, Callable[[Any], object]] = {}
+        self.deferred: list[tuple[Complete, Any]] | None = None
 
     def refuse(self, reason: str) -> NoReturn:
         """Decline this operator, so that the next candidate is tried: always raise `Refuse`."""

@@ -53,12 +53,13 @@ class DeviceRegistration(NamedTuple):
 
 
 class PassRegistration(NamedTuple):
-    """One pass of ``opwright_passes``."""
+    """One pass of ``opwright_passes``; see `opwright.plugin.PassRegistrar.add`."""
 
     name: str
     phase: str
     target: Any
     device: str
+    operators: tuple[str, ...] = ()
 
 
 class OptionRegistration(NamedTuple):
@@ -124,7 +125,9 @@ def make_device(name: str, target: object, arrays: object = None) -> DeviceRegis
     return DeviceRegistration(name, target, "" if arrays is None else arrays)
 
 
-def make_pass(name: str, phase: str, target: object, device: str) -> PassRegistration:
+def make_pass(
+    name: str, phase: str, target: object, device: str, operators: object = ()
+) -> PassRegistration:
     """Check and return one pass; the caller checks a target that is not a string."""
     rules.check_name(name, "pass")
     if phase not in rules.PHASES:
@@ -133,7 +136,8 @@ def make_pass(name: str, phase: str, target: object, device: str) -> PassRegistr
     rules.check_device(device, name)
     if isinstance(target, str):
         rules.check_target(target, name)
-    return PassRegistration(name, phase, target, device)
+    types = rules.check_pass_operators(operators, name)
+    return PassRegistration(name, phase, target, device, types)
 
 
 def make_option(

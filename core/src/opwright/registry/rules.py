@@ -85,6 +85,20 @@ def check_aliases(aliases: object, who: str) -> tuple[str, ...]:
     return names
 
 
+def check_pass_operators(operators: object, who: str) -> tuple[str, ...]:
+    """Return the operator types that a pass names as a tuple; ``"*.name"`` is one of any plugin."""
+    is_list = isinstance(operators, Iterable) and not isinstance(operators, str)
+    types: tuple[Any, ...] = tuple(operators) if is_list else (None,)  # type: ignore[arg-type]
+    for op_type in types:
+        plugin, dot, name = str(op_type).rpartition(".")
+        if not is_name(name) or (dot and plugin != ANY and not is_name(plugin)):
+            raise RegistrationError(
+                f"{who}: operators must be a list of operator types, got {operators!r}; "
+                "write ['matmul', 'acme.swish'], or '*.swish' for that of any plugin"
+            )
+    return types
+
+
 def check_arrays(arrays: object, who: str, target: object) -> None:
     """Raise unless a device of this target may have these arrays; None stands for none."""
     if arrays is None:

@@ -6,7 +6,6 @@ The callable itself belongs to the runtime, which calls this only if it has no p
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from opwright import _runtime
@@ -123,11 +122,10 @@ class CompiledSource:
         )
         plan = self._cache.find(key)
         if plan is None:
-            request = replace(
-                self._template,
-                target=replace(self._target, n_threads=n_threads),
+            request = self._template._replace(
+                target=self._target.with_threads(n_threads),
                 given=Given(given, on_device=device_feeds),
-                persistables=replace(kept, metas=metas),
+                persistables=kept._replace(metas=metas),
             )
             plan = self._cache.add(key, lower(request))
         return plan

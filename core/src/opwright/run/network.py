@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
@@ -267,7 +267,9 @@ class Network:
         """
         last = self._need_last("placement")
         # The device may refuse to record a graph after the plan was made.
-        return replace(last.placement, graph_refusal=last.plan.capture_refusal)
+        placement = copy.copy(last.placement)
+        placement.graph_refusal = last.plan.capture_refusal
+        return placement
 
     def lock(self) -> Lock:
         """Return the kernels and passes of what was lowered or run last.

@@ -22,16 +22,17 @@ PLAN_OPS: tuple[tuple[str, str], ...] = (
 )
 """Module below ``plan_ops`` and the types, without ``cpu.``, that it defines in upper case."""
 
-PASSES: tuple[tuple[str, str], ...] = (
-    ("fuse", "fuse_fc_sgd"),
-    ("fuse", "fuse_fc_input_grad"),
-    ("fuse", "fuse_gelu_fc"),
-    ("fuse", "fuse_packed_attention"),
-    ("fuse", "fuse_conv"),
-    ("fuse", "train_lstm"),
-    ("memory", "recompute"),
+PASSES: tuple[tuple[str, str, str], ...] = (
+    ("fuse", "fuse_fc_sgd", "sgd"),
+    ("fuse", "fuse_fc_input_grad", "relu_grad sigmoid_grad tanh_grad"),
+    ("fuse", "fuse_gelu_fc", "gelu_grad"),
+    ("fuse", "fuse_packed_attention", "scaled_dot_product_attention"),
+    ("fuse", "fuse_conv", "conv2d"),
+    ("fuse", "train_lstm", "lstm_grad"),
+    ("memory", "recompute", ""),
 )
-"""Phase and name of each pass, in the order in which they run; ``fuse_x`` lies in ``passes.x``."""
+"""Phase and name of each pass, and the operators of which a graph must have one, in the order in
+which they run; ``fuse_x`` lies in ``passes.x``."""
 
 
 RECOMPUTE_SHARE = 0.07
@@ -51,9 +52,10 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 @plugin.hookimpl
 def opwright_passes(registry: plugin.PassRegistrar) -> None:
     """Name the passes, all for the CPU."""
-    for phase, name in PASSES:
+    for phase, name, types in PASSES:
         function = f"opwright_cpu.passes.{name.removeprefix('fuse_')}:{name}"
-        registry.add(name, phase=phase, function=function, device="cpu")
+        operators = types.split()
+        registry.add(name, phase=phase, function=function, device="cpu", operators=operators)
 
 
 @plugin.hookimpl

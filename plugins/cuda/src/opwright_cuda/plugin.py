@@ -363,9 +363,10 @@ def opwright_options(registry: plugin.OptionRegistrar) -> None:
 @plugin.hookimpl
 def opwright_passes(registry: plugin.PassRegistrar) -> None:
     """Name the passes for this device alone."""
-    for name in ("layer_grads", "bias_grad"):
-        function = f"opwright_cuda.passes.{name}:fuse_{name}"
-        registry.add(f"fuse_{name}", phase="fuse", function=function, device="cuda")
+    derivatives = ("relu_grad", "sigmoid_grad", "tanh_grad")
+    for name, types in (("layer_grads", ("matmul",)), ("bias_grad", derivatives)):
+        target = f"opwright_cuda.passes.{name}:fuse_{name}"
+        registry.add(f"fuse_{name}", phase="fuse", function=target, device="cuda", operators=types)
 
 
 @plugin.hookimpl

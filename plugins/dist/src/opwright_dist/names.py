@@ -36,6 +36,13 @@ COLLECTIVE_TYPES: Final = tuple(f"dist.{name}" for name in COLLECTIVES)
 SHARD_TYPES: Final = tuple(f"dist.{name}" for name in SHARD_OPS[1:])
 """Those in which processes meet."""
 
+COMPARED_TYPES: Final = (
+    *COLLECTIVE_TYPES,
+    *SHARD_TYPES,
+    *("dist.all_reduce_start", "dist.reduce_shard_start", "dist.unshard_start", "dist.part"),
+)
+"""Those that all processes of a group must run in one order."""
+
 BUCKET_BYTES: Final = "bucket_bytes"
 """The option, without ``dist.``: a bucket takes tensors until it has as many bytes."""
 

@@ -5,21 +5,26 @@ from __future__ import annotations
 from opwright import plugin
 from opwright_dist.names import (
     BUCKET_BYTES,
+    COLLECTIVE_TYPES,
     COLLECTIVES,
+    COMPARED_TYPES,
     DEFAULT_BUCKET_BYTES,
     PLAN_OPS,
     SHARD_OPS,
     SHARD_PLAN_OPS,
+    SHARD_TYPES,
 )
 
-PASSES = (
-    ("alone", "canonicalize", "dist_alone"),
-    ("random_numbers", "canonicalize", "dist_random"),
-    ("shards", "layout", "dist_shards"),
-    ("buckets", "layout", "dist_buckets"),
-    ("comparison", "layout", "dist_compare"),  # behind the buckets, which it names
+PASSES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+    ("alone", "canonicalize", "dist_alone", COLLECTIVE_TYPES),
+    ("random_numbers", "canonicalize", "dist_random", ()),
+    ("shards", "layout", "dist_shards", ("dist.shard",)),
+    ("buckets", "layout", "dist_buckets", ("dist.all_reduce", *SHARD_TYPES)),
+    # Behind the buckets, which it names.
+    ("comparison", "layout", "dist_compare", COMPARED_TYPES),
 )
-"""Module below ``passes``, phase and name, in the order in which they run on any device."""
+"""Module below ``passes``, phase, name and the operators of which a graph must have one, in the
+order in which they run on any device."""
 
 HIDDEN = {
     "plan_ops": PLAN_OPS,
@@ -93,8 +98,9 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
 @plugin.hookimpl
 def opwright_passes(registry: plugin.PassRegistrar) -> None:
     """Name the passes."""
-    for module, phase, name in PASSES:
-        registry.add(name, phase=phase, function=f"opwright_dist.passes.{module}:{name}")
+    for module, phase, name, operators in PASSES:
+        function = f"opwright_dist.passes.{module}:{name}"
+        registry.add(name, phase=phase, function=function, operators=operators)
 
 
 @plugin.hookimpl

@@ -8,10 +8,11 @@ underscore behind it where the type is a Python builtin (``SUM`` and ``sum_``).
 from __future__ import annotations
 
 import builtins
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from opwright import plugin
 from opwright_std.foreign_names import FOREIGN_NAMES
+from opwright_std.names import OPTIMIZERS
 
 FLOAT = ("float16", "float32", "float64")
 WIDE = ("float32", "float64")
@@ -294,17 +295,24 @@ def _attribute(op_type: str) -> str:
     return f"{op_type}_" if hasattr(builtins, op_type) else op_type
 
 
-PASSES: tuple[tuple[str, str, str], ...] = (
-    ("simplify", "canonicalize", "remove_identities shrink_activation_grad"),
-    ("fc", "fuse", "fuse_fc"),
-    ("softmax_cross_entropy", "fuse", "fuse_softmax_cross_entropy"),
-    ("optimizers", "fuse", "fuse_optimizers"),
-    ("batch_norm", "fuse", "fuse_batch_norm"),
-    ("elementwise", "fuse", "fuse_elementwise"),  # last: it takes what the others leave
-    ("nhwc", "layout", "nhwc"),
-    ("conv_pool_grad", "layout", "fuse_conv_pool_grad"),  # where images lie channels last
+CROSS_ENTROPY_GRADS: Final = ("softmax_with_cross_entropy_grad", "cross_entropy_grad")
+
+CONVOLUTIONS: Final = ("conv2d", "conv2d_grad", "conv2d_transpose", "*.conv2d_fused")
+
+PASSES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+    ("simplify", "canonicalize", "remove_identities", ()),
+    ("simplify", "canonicalize", "shrink_activation_grad", ("max_pool2d_grad",)),
+    ("fc", "fuse", "fuse_fc", ("matmul", "fc")),
+    ("softmax_cross_entropy", "fuse", "fuse_softmax_cross_entropy", CROSS_ENTROPY_GRADS),
+    ("optimizers", "fuse", "fuse_optimizers", OPTIMIZERS),
+    ("batch_norm", "fuse", "fuse_batch_norm", ("batch_norm",)),
+    ("elementwise", "fuse", "fuse_elementwise", ()),  # last: it takes what the others leave
+    ("nhwc", "layout", "nhwc", CONVOLUTIONS),
+    # Behind it: for images that lie channels last.
+    ("conv_pool_grad", "layout", "fuse_conv_pool_grad", ("conv2d_grad",)),
 )
-"""Module below ``passes``, phase and names, in the order in which they run on any device."""
+"""Module below ``passes``, phase, name and the operators of which a graph must have one, in the
+order in which they run on any device."""
 
 
 PLAN_OPS: tuple[tuple[str, str], ...] = (
@@ -377,6 +385,6 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
 @plugin.hookimpl
 def opwright_passes(registry: plugin.PassRegistrar) -> None:
     """Name the passes that know what standard operators mean."""
-    for module, phase, names in PASSES:
-        for name in names.split():
-            registry.add(name, phase=phase, function=f"opwright_std.passes.{module}:{name}")
+    for module, phase, name, operators in PASSES:
+        function = f"opwright_std.passes.{module}:{name}"
+        registry.add(name, phase=phase, function=function, operators=operators)

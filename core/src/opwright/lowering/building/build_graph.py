@@ -8,7 +8,7 @@ and the graph is cut after an operator whose output shape depends on values.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from opwright import vocabulary
@@ -315,9 +315,9 @@ class GraphBuilder:
             crossing.update(self._cross_results(dynamic, rest))
         self.graph.keeps = list(crossing.values())
         first, steps = request.code.first_index + position, self.advances_step
-        code = replace(request.code, ops=rest, first_index=first, advances_step=steps)
-        scope = self._persistable_metas()
-        resolve = _Rest(request, self.lower, code, scope, values, tuple(crossing.items()))
+        code = request.code._replace(ops=rest, first_index=first, advances_step=steps)
+        pairs, scope = tuple(crossing.items()), self._persistable_metas()
+        resolve = partial(_lower_rest, request, self.lower, code, values, pairs, scope)
         self.graph.continuation = Continuation(values, crossing, resolve)
 
     def _cross_results(self, dynamic: LoweredOp, rest: Sequence[Operator]) -> dict[str, Value]:
@@ -352,24 +352,22 @@ def result_name(position: int) -> str:
     return f"@result {position}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Rest:
-    """Lowers the operators after a dynamic one, for the shapes that it has computed."""
-
-    request: LowerRequest
-    lower: Lower
-    code: OpRange
-    scope_metas: dict[str, Meta]
-    dynamic: tuple[Value, ...]
-    crossing: tuple[tuple[str, Value], ...]
-
-    def __call__(self, shapes: tuple[tuple[int, ...], ...]) -> Any:
-        request, kept = self.request, self.request.persistables
-        results = set(map(result_name, range(len(request.fetches.names))))
-        given = {name: value.meta for name, value in self.crossing if name not in results}
-        for value, shape in zip(self.dynamic, shapes, strict=True):
-            given[value.name] = Meta(tuple(shape), value.meta.dtype)
-        stores = [v.name for v in self.dynamic if kept.keep_all or v.name in kept.lasting]
-        kept = replace(kept, metas=self.scope_metas, stores=stores)
-        captured = Given(given, Role.CAPTURED)
-        return self.lower(replace(request, code=self.code, given=captured, persistables=kept)).plan
+def _lower_rest(
+    request: LowerRequest,
+    lower: Lower,
+    code: OpRange,
+    dynamic: tuple[Value, ...],
+    crossing: tuple[tuple[str, Value], ...],
+    scope_metas: dict[str, Meta],
+    shapes: tuple[tuple[int, ...], ...],
+) -> Any:
+    """Return the plan of the operators after a dynamic one, for the shapes that it has computed."""
+    kept = request.persistables
+    results = set(map(result_name, range(len(request.fetches.names))))
+    given = {name: value.meta for name, value in crossing if name not in results}
+    for value, shape in zip(dynamic, shapes, strict=True):
+        given[value.name] = Meta(tuple(shape), value.meta.dtype)
+    stores = [v.name for v in dynamic if kept.keep_all or v.name in kept.lasting]
+    kept = kept._replace(metas=scope_metas, stores=stores)
+    captured = Given(given, Role.CAPTURED)
+    return lower(request._replace(code=code, given=captured, persistables=kept)).plan

@@ -6,7 +6,7 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opwright.describe.definition import OpDefinition
@@ -122,6 +122,16 @@ class Graph:
             return list(lists[0]) if lists else []
         requested = frozenset(types)
         return [op for op in self.ops if op.type in requested]
+
+    def has_any(self, types: Collection[str]) -> bool:
+        """Whether an operator is of one of these types; ``"*.name"`` is that of any plugin."""
+        if self._by_type is None:
+            self.of_type()
+        present = self._by_type or {}
+        return any(
+            op_type in types or f"{ANY}.{op_type.rpartition('.')[2]}" in types
+            for op_type in present
+        )
 
     def value(self, name: str, meta: Meta) -> Value:
         """Return a new value in its own memory; ``name`` is for messages."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from opwright.describe.definition import OpDefinition
@@ -36,16 +35,25 @@ class Role(enum.IntEnum):
     CAPTURED = 3
 
 
-@dataclass(slots=True, eq=False)
 class External:
     """Memory that a plan does not own: of a feed, a fetch, a persistable or the outer plan."""
 
-    role: Role
-    name: str
-    meta: Meta
-    device: str | None = None
-    create: bool = False
-    index: int = -1
+    __slots__ = ("create", "device", "index", "meta", "name", "role")
+
+    def __init__(
+        self,
+        role: Role,
+        name: str,
+        meta: Meta,
+        device: str | None = None,
+        create: bool = False,
+    ) -> None:
+        self.role = role
+        self.name = name
+        self.meta = meta
+        self.device = device
+        self.create = create
+        self.index = -1
 
 
 class Buffer:
@@ -111,20 +119,38 @@ class Value:
         return f"{self.name} {self.meta.dtype}{list(self.meta.shape)}"
 
 
-@dataclass(slots=True, eq=False)
 class Child:
-    """The body of a control-flow operator: its plan, and the outer value of each external."""
+    """The body of a control-flow operator: its plan, and the outer value of each external.
 
-    plan: LoweredPlan
-    bindings: tuple[tuple[Value, int], ...]  # captured values, and their externals in the body
-    n_turns: int = -1  # of a loop: how many turns it takes at most, -1 for any number
-    # Of a loop: the externals that are elements of its sequences, -1 where the body does not read
-    # one, and how many bytes of the sequence are before that of the first turn.
-    elements: tuple[tuple[int, int], ...] = ()
-    # Of a loop: how many bytes of each stacked output are before what the first turn adds.
-    skipped: tuple[int, ...] = ()
-    # Of a loop: the stacked outputs that are not read, which therefore have no memory.
-    unread: set[Value] = field(default_factory=set)
+    Attributes
+    ----------
+    plan : LoweredPlan
+    bindings : tuple of (Value, int)
+        Captured values, and their externals in the body.
+    n_turns : int
+        Of a loop: how many turns it takes at most, -1 for any number.
+    elements : tuple of (int, int)
+        Of a loop: the externals that are elements of its sequences, -1 where the body does not
+        read one, and how many bytes of the sequence are before that of the first turn.
+    skipped : tuple of int
+        Of a loop: how many bytes of each stacked output are before what the first turn adds.
+    unread : set of Value
+        Of a loop: the stacked outputs that are not read, which therefore have no memory.
+    """
+
+    def __init__(
+        self,
+        plan: LoweredPlan,
+        bindings: tuple[tuple[Value, int], ...],
+        n_turns: int = -1,
+        elements: tuple[tuple[int, int], ...] = (),
+    ) -> None:
+        self.plan = plan
+        self.bindings = bindings
+        self.n_turns = n_turns
+        self.elements = elements
+        self.skipped: tuple[int, ...] = ()
+        self.unread: set[Value] = set()
 
 
 class LoweredOp:

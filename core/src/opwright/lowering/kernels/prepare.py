@@ -11,7 +11,6 @@ from opwright.device.opening import find_helper, find_lack_of_arrays, open_devic
 from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
 from opwright.lowering.graph.making import signature_of
 from opwright.lowering.graph.values import LoweredOp
-from opwright.plugins.discover import Settings
 from opwright.registry import HOST_DEVICE, KernelEntry
 from opwright.registry.prepare_context import (
     Complete,
@@ -41,7 +40,7 @@ def prepare_kernel(
     end of lowering, and the result then only describes the kernel; without it nothing can be
     deferred. OpwrightError if prepare fails without refusing.
     """
-    if device == HOST_DEVICE and entry.package.plugin in Settings.from_environment().isolated:
+    if device == HOST_DEVICE and entry.package.plugin in target.context.settings.isolated:
         prepare_isolated = load_tool("prepare_isolated")
         options = target.options or ()
         given = (arguments.packable, options, target.deterministic)

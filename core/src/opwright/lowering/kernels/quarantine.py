@@ -6,7 +6,6 @@ import warnings
 
 from opwright.errors import PluginError, RegistrationError
 from opwright.plugins.context import Context
-from opwright.plugins.discover import Settings
 from opwright.registry import KernelEntry, PluginFailure
 from opwright.registry.advice import advise_command
 
@@ -29,7 +28,7 @@ def find_load_failure(entry: KernelEntry, context: Context) -> str | None:
     try:
         entry.load()
     except (PluginError, RegistrationError) as error:
-        if Settings.from_environment().strict:
+        if context.settings.strict:
             raise
         known = context.prepared[key] = f"failed to load: {error}"
         advice = advise_command(error, entry.package)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from opwright.errors import KernelNotFoundError
@@ -116,7 +115,7 @@ def _use_one_thread_if_short(graph: Graph) -> None:
     often = [op for op in host if not is_constant(op)]
     if not estimate.is_short(often, graph.n_threads if graph.target.deterministic else 2):
         return
-    single = replace(graph.target, n_threads=1)
+    single = graph.target.with_threads(1)
     choices: dict[tuple[int, int], Choice] = {}  # equal operators share signature and kernel
     changed = []
     for op in host:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from opwright import _runtime
@@ -18,27 +17,42 @@ from opwright.lowering.graph.values import Buffer, Child, LoweredOp, Role, Value
 from opwright.lowering.kernels.estimate import estimate_ns
 from opwright.lowering.layout.memory import MemoryLayout
 from opwright.lowering.request import LowerRequest, Target
-from opwright.plugins.discover import Settings
 from opwright.registry import HOST, HOST_DEVICE, KernelEntry
 
 
-@dataclass(slots=True)
 class Placement:
-    """Counts of one plan, with the bodies of its control flow."""
+    """Counts of one plan, with the bodies of its control flow.
 
-    device: str  # type, and number where that is not 0
-    operators: int = 0  # that run, after passes
-    python_steps: int = 0  # operators with a Python kernel
-    kernels: Counter[str] = field(default_factory=Counter)  # operators by ``device/library``
-    types: Counter[str] = field(default_factory=Counter)  # operators by type, after fusion
-    refusals: dict[str, str] = field(default_factory=dict)  # better kernels, with one reason each
-    copies: int = 0  # between buffers or devices
-    bytes_moved: int = 0  # by these copies in one run
-    n_threads: int = 1  # of the plan itself; a body of control flow has its own number
-    prepare_s: float = 0.0  # spent in the ``prepare`` of kernels
-    # Why the device launches the operators one by one. Empty if it replays them as one graph, which
-    # it records in the second run.
-    graph_refusal: str = ""
+    Attributes
+    ----------
+    device : str
+        Type, and number where that is not 0.
+    n_threads : int
+        Of the plan itself; a body of control flow has its own number.
+    prepare_s : float
+        Seconds spent in the ``prepare`` of kernels.
+    operators, python_steps : int
+        Operators that run, after passes; those of them with a Python kernel.
+    kernels, types : Counter of str
+        Operators by ``device/library``, and by type, after fusion.
+    refusals : dict of str to str
+        Better kernels, with one reason each.
+    copies, bytes_moved : int
+        Copies between buffers or devices, and the bytes that they move in one run.
+    graph_refusal : str
+        Why the device launches the operators one by one. Empty if it replays them as one graph,
+        which it records in the second run.
+    """
+
+    def __init__(self, device: str, n_threads: int, prepare_s: float) -> None:
+        self.device = device
+        self.n_threads = n_threads
+        self.prepare_s = prepare_s
+        self.operators = self.python_steps = self.copies = self.bytes_moved = 0
+        self.kernels: Counter[str] = Counter()
+        self.types: Counter[str] = Counter()
+        self.refusals: dict[str, str] = {}
+        self.graph_refusal = ""
 
     def add_child(self, child: Placement) -> None:
         """Add the counts of the body of a control-flow operator."""
@@ -106,7 +120,7 @@ class PlanAssembler:
         self._host = open_device(HOST, target.context)
         self._device = open_device(target.device, target.context)
         self._device_name = str(target.device)
-        checks = _runtime.CHECK_ALL if Settings.from_environment().checked else 0
+        checks = _runtime.CHECK_ALL if target.context.settings.checked else 0
         self._builder = _runtime.PlanBuilder(self._device, self._device_name, checks=checks)
         self._offsets: dict[str | None, list[int]] = {}
         self._given: dict[str, int] = {}
@@ -323,9 +337,7 @@ class PlanAssembler:
     def _placement(self) -> Placement:
         graph = self._graph
         kernels: Counter[KernelEntry] = Counter()
-        placement = Placement(
-            self._device_name, n_threads=graph.n_threads, prepare_s=graph.prepare_s
-        )
+        placement = Placement(self._device_name, graph.n_threads, graph.prepare_s)
         for op in graph.ops:
             if op.is_copy:
                 placement.copies += 1

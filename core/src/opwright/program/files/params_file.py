@@ -5,13 +5,12 @@ The format itself has neither. Both are in the metadata, which other safetensors
 
 from __future__ import annotations
 
-import hashlib
+import sys
 import zlib
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from opwright.describe.dtypes import dtype_from_numpy
 from opwright.describe.meta import Meta, Shape, shapes_match
@@ -25,7 +24,10 @@ from opwright.program.files.safetensors_file import (
     read_header,
 )
 
-Arrays = dict[str, NDArray[Any]]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Arrays: TypeAlias = "dict[str, NDArray[Any]]"
 Expected = Mapping[str, tuple[Shape | None, str]]
 """Shape and dtype of each variable; any shape fits None, any dimension fits -1."""
 
@@ -43,7 +45,12 @@ class ParamsMark(NamedTuple):
 
 def digest_of(program: bytes) -> str:
     """Return the SHA-256 of a program."""
-    return hashlib.sha256(program).hexdigest()
+    try:  # as Python's `random` does: hashlib loads OpenSSL, 3 ms
+        sha256 = import_module("_sha2" if sys.version_info >= (3, 12) else "_sha256").sha256
+    except ImportError:
+        from hashlib import sha256
+    digest: str = sha256(program).hexdigest()
+    return digest
 
 
 def mark_of(arrays: Mapping[str, NDArray[Any]], program: bytes) -> ParamsMark:

@@ -12,15 +12,17 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opwright.describe.dtypes import DTYPES, dtype_from_numpy, dtype_to_numpy, short_dtype
 from opwright.describe.meta import Meta
 from opwright.errors import FormatError
 from opwright.program.files.disk import Chunk, read_into
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 METADATA: Final = "__metadata__"
 """The name of the free text in a header, which no tensor has."""

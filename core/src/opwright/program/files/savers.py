@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -33,7 +32,7 @@ class Saver:
 
     def __enter__(self) -> Saver:
         while True:
-            self.token = secrets.token_hex(8)
+            self.token = os.urandom(8).hex()
             path = self._generations / (_LOCK + self.token)
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
             try:
@@ -68,7 +67,7 @@ class Saver:
 
     def retire(self, generation: Path) -> None:
         """Remove a generation: readers lose it at once, then it leaves the disk."""
-        retired = self._generations / (_OLD + secrets.token_hex(8))
+        retired = self._generations / (_OLD + os.urandom(8).hex())
         try:
             generation.rename(retired)
         except FileNotFoundError:

@@ -51,7 +51,7 @@ class _Chain:
 
 def fuse_conv(graph: Graph) -> None:
     """Make ``cpu.conv2d_fused`` of convolutions and what follows them."""
-    if not graph.of_type("conv2d") or graph.definition("cpu.conv2d_fused") is None:
+    if graph.definition("cpu.conv2d_fused") is None:
         return
     edit = graph.edit()
     taken: set[LoweredOp] = set()

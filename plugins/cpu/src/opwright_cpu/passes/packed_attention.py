@@ -27,8 +27,6 @@ PARTS = ("q", "k", "v")
 
 def fuse_packed_attention(graph: Graph) -> None:
     """Make ``cpu.packed_attention_grad``, then ``cpu.packed_attention``."""
-    if not graph.of_type("scaled_dot_product_attention"):
-        return
     edit = graph.edit()
     for gradient in graph.of_type("scaled_dot_product_attention_grad"):
         _fuse_gradient(graph, edit, gradient)

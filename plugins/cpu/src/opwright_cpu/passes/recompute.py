@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from opwright.rewriting import Buffer, Graph, LoweredOp, Uses, Value
-from opwright_cpu.plugin import RECOMPUTE_SHARE
 
 OPTION = "cpu.recompute"
 
@@ -59,7 +58,7 @@ class _Late:
 
 def recompute(graph: Graph) -> None:
     """Compute quick values again before their last readers, where that saves memory."""
-    share = dict(graph.target.options or ()).get(OPTION, RECOMPUTE_SHARE)
+    share = graph.target.context.options.fill(dict(graph.target.options or ()))[OPTION]
     if share <= 0 or not _is_worth_a_look(graph):
         return
     lives = _lifetimes(graph.ops)

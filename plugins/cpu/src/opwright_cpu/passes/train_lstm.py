@@ -32,11 +32,8 @@ Slots = dict[str, Sequence[Value]]
 
 def train_lstm(graph: Graph) -> None:
     """Replace each ``lstm`` and its one gradient by ``cpu.lstm_train`` and its gradient."""
-    gradients = graph.of_type("lstm_grad")
-    if not gradients:
-        return
     edit = graph.edit()
-    for gradient in gradients:
+    for gradient in graph.of_type("lstm_grad"):
         forward = writer_of(input_of(gradient, "gates"), "lstm")
         if forward is None or not _is_alone(graph, forward, gradient):
             continue

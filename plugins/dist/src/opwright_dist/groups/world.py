@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from importlib.metadata import entry_points
 from typing import Final, NamedTuple
 
 from opwright.plugin import hint, suggest_arguments
@@ -232,6 +231,8 @@ def get_engine(name: str, who: str = ENGINE_VARIABLE) -> type[Engine]:
     """
     if name == SingleProcess.name:
         return SingleProcess
+    from importlib.metadata import entry_points  # 10 ms, which a process alone does not need
+
     points = {point.name: point for point in entry_points(group=ENGINES)}
     if name not in points:
         raise DistError(
@@ -247,6 +248,8 @@ def _open_engine() -> Engine:
     wanted = os.environ.get(ENGINE_VARIABLE)
     if wanted is not None:
         return get_engine(wanted)()
+    from importlib.metadata import entry_points
+
     for point in entry_points(group=ENGINES):
         engine: type[Engine] = point.load()
         if engine.was_launched():

@@ -15,15 +15,9 @@ from opwright.errors import ProgramError
 from opwright.op import format_shape
 from opwright.rewriting import Graph, LoweredOp
 from opwright_dist.groups.world import current_world
-from opwright_dist.names import COLLECTIVE_TYPES, SHARD_TYPES
+from opwright_dist.names import COMPARED_TYPES
 from opwright_dist.passes.program_entries import list_entries
 
-_OF_PLANS: Final = (
-    "dist.all_reduce_start",
-    "dist.reduce_shard_start",
-    "dist.unshard_start",
-    "dist.part",
-)
 _WORDS: Final = ("reduce", "root", "axis", "unequal_rows")
 
 
@@ -35,7 +29,7 @@ def dist_compare(graph: Graph) -> None:
     ProgramError
         A collective of several processes stands in a loop or branch.
     """
-    ops = [op for op in graph.of_type(*COLLECTIVE_TYPES, *SHARD_TYPES, *_OF_PLANS) if _meets(op)]
+    ops = [op for op in graph.of_type(*COMPARED_TYPES) if _meets(op)]
     if ops and graph.is_body:
         raise ProgramError(
             f"{ops[0].type.removesuffix('_start')}: a collective must stand outside of loops and "

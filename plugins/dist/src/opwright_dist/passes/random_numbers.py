@@ -13,7 +13,6 @@ import opwright as ow
 from opwright.errors import ProgramError
 from opwright.op import format_shape
 from opwright.rewriting import Graph, LoweredOp, Meta, Value
-from opwright_dist.groups.world import current_world
 
 _WAY_OUT = "or draw in each process as if it were alone, with passes=['-dist_random']"
 _AVERAGES = ("dist.all_reduce", "dist.reduce_shard")
@@ -39,7 +38,11 @@ def dist_random(graph: Graph) -> None:
     """Replace the random operators of a program that averages gradients by those for parts."""
     ops = [op for op in graph.ops if _draws_for_elements(op)]
     sharing = _find_sharing(graph.program) if ops else None
-    if sharing is None or current_world().group(sharing.group).size == 1:
+    if sharing is None:
+        return
+    from opwright_dist.groups.world import current_world  # 5 ms
+
+    if current_world().group(sharing.group).size == 1:
         return
     axes = {op: _find_axis(graph, op) for op in ops}
     placed = {op: axis for op, axis in axes.items() if axis is not None}

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from opwright.rewriting import Graph, LoweredOp
 
-_SHARD = "dist.shard"
-
 
 def dist_shards(graph: Graph) -> None:
     """Move every ``dist.shard`` to before its first reader, where its tensor still is."""
-    shards = graph.of_type(_SHARD)
-    if not shards:
-        return
     uses = graph.uses()
     places: dict[int, list[LoweredOp]] = {}
-    for op in shards:
+    for op in graph.of_type("dist.shard"):
         readers = uses.readers(op.output("out")[0])
         if readers and uses.may_move(op, readers[0]):
             places.setdefault(uses.position[readers[0]], []).append(op)

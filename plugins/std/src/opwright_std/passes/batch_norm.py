@@ -57,8 +57,6 @@ class _Chain:
 
 def fuse_batch_norm(graph: Graph) -> None:
     """Make ``std.batch_norm_activation`` and its gradient of what they are made of."""
-    if not graph.of_type("batch_norm"):
-        return
     if graph.is_served(HALVES):
         _take_casts(graph)
     norms = graph.of_type("batch_norm", HALVES)

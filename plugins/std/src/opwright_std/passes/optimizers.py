@@ -22,11 +22,8 @@ from opwright.rewriting import (
     make_if_served,
     size_bytes,
 )
+from opwright_std.names import OPTIMIZERS
 
-TYPES = (
-    *("sgd", "momentum", "lion", "adam", "adamw", "adamax", "nadam", "radam"),
-    *("adagrad", "adadelta", "rmsprop", "proximal_gd", "proximal_adagrad", "ftrl"),
-)
 _SHARED = "learning_rate"
 
 LARGE_BYTES = 1 << 20
@@ -37,7 +34,7 @@ def fuse_optimizers(graph: Graph) -> None:
     """Make one ``std.multi_<type>`` of updates that share attributes and the learning rate."""
     edit = graph.edit()
     groups: dict[Hashable, list[LoweredOp]] = {}
-    for op in graph.of_type(*TYPES):
+    for op in graph.of_type(*OPTIMIZERS):
         if not _is_large(op):
             groups.setdefault(_kind(op), []).append(op)
     for updates in groups.values():

@@ -24,8 +24,7 @@ FUSED = "std.softmax_cross_entropy"
 
 def fuse_softmax_cross_entropy(graph: Graph) -> None:
     """Make ``std.softmax_cross_entropy`` of class ids, the losses and their gradients."""
-    gradients = graph.of_type("softmax_with_cross_entropy_grad", "cross_entropy_grad")
-    if not gradients or not graph.is_served(FUSED):
+    if not graph.is_served(FUSED):
         return
     _fuse_from_scores(graph)
     _fuse_from_probabilities(graph)

@@ -6,8 +6,6 @@ small parameters are dealt out whole.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from opwright.op import InferContext, OpDefinition, OpProto, VarProto, format_shape, shapes_match
 from opwright_std.operators.adam import ADAM, ADAMW
 from opwright_std.operators.adam_variants import ADAMAX, NADAM, RADAM
@@ -23,8 +21,7 @@ def _list_of(slot: VarProto) -> VarProto:
     """Return a slot of an optimizer as one of many parameters, all of one dtype."""
     if slot.name == SHARED:
         return slot
-    return replace(
-        slot,
+    return slot._replace(
         comment=f"for each parameter: {slot.comment}",
         duplicable=True,
         same_as="param" if slot.name == "param" else slot.same_as,

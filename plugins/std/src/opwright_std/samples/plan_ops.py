@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opwright_std.names import OPTIMIZERS
 from opwright_std.operators.optimizers import SCALARS
-from opwright_std.passes.optimizers import TYPES as OPTIMIZERS
 from opwright_std.samples.optimizers import FRACTIONS, POSITIVE
 
 if TYPE_CHECKING:
