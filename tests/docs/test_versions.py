@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opwright.describe import wire
+from opwright.describe import wire_reading
 from opwright.program.files import manifest
 
 ROOT = Path(__file__).parents[2]
@@ -17,7 +17,7 @@ HEADER = (ROOT / "core" / "include" / "opwright" / "abi.h").read_text(encoding="
 
 @pytest.mark.parametrize(
     ("file", "version"),
-    [("program.pb", wire.FORMAT_VERSION), ("generation.json", manifest._VERSION)],
+    [("program.pb", wire_reading.FORMAT_VERSION), ("generation.json", manifest._VERSION)],
 )
 def test_the_page_names_the_format_version_that_is_written_and_each_that_is_read(
     file: str, version: int

@@ -11,6 +11,7 @@ from samples import definitions
 
 from opwright.describe import wire as messages
 from opwright.errors import FormatError
+from opwright.framework_pb2 import ProgramDesc
 
 _CHECKSUM_TAG = b"\x85\x7d"  # field 2000 of ProgramDesc, a fixed32
 _HUGE = tuple(number for number in FAR if -(2**63) <= number < 2**63)
@@ -37,7 +38,7 @@ def change_bytes(rng: random.Random, data: bytes) -> bytes:
 
 def change_program(rng: random.Random, data: bytes, times: int) -> bytes:
     """Return the bytes of a program with some of its fields changed."""
-    message = messages.program_from_bytes(data)
+    message = ProgramDesc.FromString(data)
     for _ in range(times):
         rng.choice(_CHANGES)(rng, message)
     try:

@@ -219,6 +219,19 @@ def find_lent(array: object) -> np.ndarray[Any, Any] | None:
     array is not ready as it is, and where it requires a gradient.
     """
 
+def read_message(
+    data: bytes, schema: Mapping[int, tuple[str, str, bool, object]]
+) -> dict[str, Any]:
+    """Return the fields of a protobuf message that are set, by name; those of no name are skipped.
+
+    `schema` has for each number the name; the kind, one of int32 (i), int64 (I), uint64 (u),
+    bool (b), double (d), string (s), fixed32 (f) and message (m); whether it is repeated, which
+    gives a list; and for messages their schema.
+
+    ValueError for bytes that end within a field, a field of another type, one that is not repeated
+    and written twice, a number that is too large, and text that is no UTF-8.
+    """
+
 def read_host_array(array: object, who: str) -> np.ndarray[Any, Any]:
     """Return an array with ``__dlpack__`` on the host as an ndarray that keeps it, without a copy.
 

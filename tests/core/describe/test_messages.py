@@ -7,14 +7,15 @@ import re
 import subprocess
 import sys
 import zlib
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opwright import _runtime
 from opwright import framework_pb2 as pb
 from opwright.describe import wire as messages
+from opwright.describe import wire_reading
 from opwright.describe.proto_rules import check_op_proto
 from opwright.errors import FormatError, RegistrationError
 from opwright.op import BLOCK, AttrProto, AttrType, OpMaker, OpProto
@@ -112,8 +113,8 @@ def test_every_value_comes_back_with_its_type(pair):
     type, value = pair
     message = pb.AttrValue()
     messages.write_value(message, type, value, "op")
-    again = pb.AttrValue.FromString(message.SerializeToString())
-    back = messages.read_value(again, "op", type)
+    again = _runtime.read_message(message.SerializeToString(), wire_reading.VALUE)
+    back = wire_reading.read_value(again, "op", type)
     assert back == value
     assert back.__class__ is value.__class__
 
@@ -121,7 +122,8 @@ def test_every_value_comes_back_with_its_type(pair):
 def test_nan_comes_back():
     message = pb.AttrValue()
     messages.write_value(message, AttrType.FLOAT, math.nan, "op")
-    assert math.isnan(messages.read_value(message, "op"))
+    again = _runtime.read_message(message.SerializeToString(), wire_reading.VALUE)
+    assert math.isnan(wire_reading.read_value(again, "op"))
 
 
 @pytest.mark.parametrize(
@@ -141,9 +143,11 @@ def test_a_value_of_another_type_is_not_written(type, value, message):
 
 def test_a_value_of_another_type_is_not_read():
     with pytest.raises(FormatError, match=r"op: must have a value, got an empty AttrValue"):
-        messages.read_value(pb.AttrValue(), "op")
+        wire_reading.read_value({}, "op")
     with pytest.raises(FormatError, match=r"op: must be float, got int"):
-        messages.read_value(pb.AttrValue(i=1), "op", AttrType.FLOAT)
+        wire_reading.read_value({"i": 1}, "op", AttrType.FLOAT)
+    with pytest.raises(FormatError, match=r"op: must have one value, got an AttrValue with 2"):
+        wire_reading.read_value({"i": 1, "f": 1.0}, "op")
 
 
 def spoiled(**changes):
@@ -212,7 +216,7 @@ def test_foreign_bytes_are_no_operator(data):
 
 
 def test_an_oversized_operator_is_not_looked_at():
-    data = b"x" * (messages.MAX_OP_PROTO_BYTES + 1)
+    data = b"x" * (wire_reading.MAX_OP_PROTO_BYTES + 1)
     with pytest.raises(
         FormatError, match=r"operator: must have at most 1048576 bytes, got 1048577"
     ):
@@ -222,13 +226,18 @@ def test_an_oversized_operator_is_not_looked_at():
 # -- operators of a program ------------------------------------------------------------------------
 
 
+def read_op(message):
+    data = message.SerializeToString()
+    return wire_reading.read_op(_runtime.read_message(data, wire_reading.OP))
+
+
 def test_an_operator_of_a_program_comes_back_as_it_went():
     inputs = {"x": ("a", "b"), "like": (), "state": ("s",)}
     outputs = {"out": ("c",), "state_out": ("s",)}
     attrs = {"block": 1, "i": 5, "floats": (), "f": -1.0, "s": "é", "bools": (True,)}
     message = pb.OpDesc()
     messages.write_op(message, whole_proto(), inputs, outputs, attrs)
-    again = messages.read_op(pb.OpDesc.FromString(message.SerializeToString()))
+    again = read_op(message)
     assert again.type == "acme.whole"
     assert again.version == 4
     assert again.inputs == {"x": ("a", "b"), "state": ("s",)}
@@ -242,24 +251,15 @@ def test_a_slot_that_is_written_twice_is_refused():
     for _ in range(2):
         message.inputs.add(slot="x", names=["a"])
     with pytest.raises(FormatError, match=r"op: a slot must be written once, got 'x' twice"):
-        messages.read_op(message)
+        read_op(message)
 
 
-class CutShort(dict):
-    """A map whose iterator ends early, as protobuf's does where it finds no memory."""
-
-    def __iter__(self):
-        return iter(list(super().__iter__())[:-1])
-
-
-def test_an_attribute_that_gets_lost_is_a_lack_of_memory():
-    message = pb.OpDesc()
-    messages.write_op(message, whole_proto(), {}, {}, {"i": 5, "f": -1.0})
-    short = SimpleNamespace(
-        type="op", inputs=(), outputs=(), attrs=CutShort(message.attrs), version=1
-    )
-    with pytest.raises(MemoryError, match="op: 2 attributes, got 1"):
-        messages.read_op(short)
+def test_an_attribute_that_is_written_twice_is_refused():
+    message = pb.OpDesc(type="op")
+    message.attrs["a"].i = 1
+    data = message.SerializeToString()
+    with pytest.raises(FormatError, match=r"op: an attribute must be written once"):
+        wire_reading.read_op(_runtime.read_message(data + data[4:], wire_reading.OP))
 
 
 # -- programs --------------------------------------------------------------------------------------
@@ -280,19 +280,34 @@ def program():
     return message
 
 
+def plain(message):
+    """Return what protobuf has read, as `read_message` gives it."""
+    if not hasattr(message, "ListFields"):
+        return message
+    fields = {}
+    for field, value in message.ListFields():
+        if field.name == "attrs":
+            entries = [{"key": key, "value": plain(value[key])} for key in sorted(value)]
+            fields[field.name] = entries
+        elif not isinstance(value, str) and hasattr(value, "__len__"):
+            fields[field.name] = [plain(element) for element in value]
+        else:
+            fields[field.name] = plain(value)
+    return fields
+
+
 def test_a_program_comes_back_as_it_went():
     message = program()
-    again = messages.program_from_bytes(messages.program_to_bytes(message))
-    again.ClearField("checksum")
-    assert again == message
-    scalar, unknown = again.blocks[0].vars[1:]
-    assert (scalar.HasField("shape"), unknown.HasField("shape")) == (True, False)
+    again = wire_reading.read_program(messages.program_to_bytes(message))
+    assert plain(message) == {key: again[key] for key in again if key != "checksum"}
+    scalar, unknown = again["blocks"][0]["vars"][1:]
+    assert ("shape" in scalar, "shape" in unknown) == (True, False)
 
 
 def test_a_program_is_one_sequence_of_bytes():
     data = messages.program_to_bytes(program())
     assert data == messages.program_to_bytes(program())
-    assert data == messages.program_to_bytes(messages.program_from_bytes(data))
+    assert data == messages.program_to_bytes(pb.ProgramDesc.FromString(data))
 
 
 def test_attributes_are_written_in_one_order():
@@ -315,12 +330,12 @@ def test_a_program_of_one_process_is_read_by_another(tmp_path):
     path = tmp_path / "program.pb"
     path.write_bytes(messages.program_to_bytes(program()))
     code = (
-        "import sys; from opwright.describe.wire import program_from_bytes, read_op\n"
-        f"message = program_from_bytes(open({str(path)!r}, 'rb').read())\n"
-        "print(read_op(message.blocks[0].ops[0]))"
+        "import sys; from opwright.describe.wire_reading import read_program, read_op\n"
+        f"message = read_program(open({str(path)!r}, 'rb').read())\n"
+        "print(read_op(message['blocks'][0]['ops'][0]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(messages.read_op(program().blocks[0].ops[0]))
+    assert done.stdout.strip() == str(read_op(program().blocks[0].ops[0]))
 
 
 def test_a_program_truncated_anywhere_is_refused():
@@ -329,7 +344,7 @@ def test_a_program_truncated_anywhere_is_refused():
         with pytest.raises(
             FormatError, match=r"program: (no program of opwright|truncated or dam)"
         ):
-            messages.program_from_bytes(data[:length])
+            wire_reading.read_program(data[:length])
 
 
 def test_a_program_with_any_byte_changed_is_refused():
@@ -338,13 +353,13 @@ def test_a_program_with_any_byte_changed_is_refused():
         changed = bytearray(data)
         changed[index] ^= 0x10
         with pytest.raises(FormatError, match=r"program: "):
-            messages.program_from_bytes(bytes(changed))
+            wire_reading.read_program(bytes(changed))
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 a zip", b"\x08\x01", bytes(1000)])
 def test_foreign_bytes_are_no_program(data):
     with pytest.raises(FormatError, match=r"program: no program of opwright, got bytes that begin"):
-        messages.program_from_bytes(data)
+        wire_reading.read_program(data)
 
 
 def sealed(data):
@@ -354,7 +369,7 @@ def sealed(data):
 def test_a_sealed_but_broken_message_is_refused():
     start = messages.program_to_bytes(pb.ProgramDesc())[:18]
     with pytest.raises(FormatError, match=r"program: truncated or foreign bytes"):
-        messages.program_from_bytes(sealed(start + b"\x1a\xff"))
+        wire_reading.read_program(sealed(start + b"\x1a\xff"))
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -365,7 +380,7 @@ def test_a_program_of_another_format_version_is_refused(version):
     with pytest.raises(
         FormatError, match=f"program: format version must be at most 1, got {version}"
     ):
-        messages.program_from_bytes(sealed(message.SerializeToString(deterministic=True)))
+        wire_reading.read_program(sealed(message.SerializeToString(deterministic=True)))
 
 
 def test_a_program_with_fields_of_tomorrow_is_read():
@@ -373,13 +388,13 @@ def test_a_program_with_fields_of_tomorrow_is_read():
     message.format = "opwright.program"
     message.format_version = 1
     data = message.SerializeToString(deterministic=True) + b"\xd2\x0f\x03abc"  # field 250
-    assert messages.program_from_bytes(sealed(data)).seed == message.seed
+    assert wire_reading.read_program(sealed(data))["seed"] == message.seed
 
 
 def test_an_oversized_program_is_not_looked_at(monkeypatch):
     data = messages.program_to_bytes(program())
     with pytest.raises(FormatError, match=f"program: must have at most 10 bytes, got {len(data)}"):
-        messages.program_from_bytes(data, max_bytes=10)
+        wire_reading.read_program(data, max_bytes=10)
     monkeypatch.setattr(messages, "MAX_PROGRAM_BYTES", 20)
     with pytest.raises(FormatError, match=r"program: must have at most 14 bytes, got"):
         messages.program_to_bytes(program())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from opwright import Program
-from opwright.describe import wire as messages
+from opwright.describe import wire_reading
 from opwright.errors import (
     AttributeTypeError,
     FormatError,
@@ -244,7 +244,7 @@ def damaged(body, rng):
             del made[at : at + length]
         else:
             made[at:at] = made[at : at + length]
-    return bytes(made) + messages._checksum(bytes(made))
+    return bytes(made) + wire_reading.checksum_field(bytes(made))
 
 
 def test_damage_with_a_right_checksum_is_refused_or_harmless():

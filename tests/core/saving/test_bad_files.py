@@ -11,7 +11,6 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from opwright import load, load_program, save
-from opwright.describe import wire as messages
 from opwright.errors import (
     AttributeTypeError,
     FileMissingError,
@@ -19,6 +18,7 @@ from opwright.errors import (
     OperatorNotFoundError,
     OpwrightError,
 )
+from opwright.program.files import pair
 from opwright.program.files.disk import write_file
 from opwright.program.files.params_file import encode_params, mark_of
 from opwright.program.serialize import program_to_bytes
@@ -160,7 +160,7 @@ def test_tensors_that_do_not_fit_are_named(folder, model, changes, message):
 
 def test_an_oversized_program_is_not_read(folder, model, monkeypatch):
     size = (folder / "program.pb").stat().st_size
-    monkeypatch.setattr(messages, "MAX_PROGRAM_BYTES", size - 1)
+    monkeypatch.setattr(pair, "MAX_PROGRAM_BYTES", size - 1)
     check_refused(folder, model, FormatError, f"at most {size - 1} bytes, got {size}")
 
 

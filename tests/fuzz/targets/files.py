@@ -15,7 +15,7 @@ from models import forward_programs
 from mutations import DTYPES, FAR, SMALL, draw_array
 
 import opwright as ow
-from opwright.describe import wire as messages
+from opwright.framework_pb2 import ProgramDesc
 from opwright.program.files.manifest import PARAMS, PROGRAM
 
 
@@ -30,7 +30,7 @@ def _saved() -> tuple[dict[str, bytes], ...]:
     """Return the files of saved programs, by their names."""
     found = []
     for number, data in enumerate(forward_programs()):
-        message = messages.program_from_bytes(data)
+        message = ProgramDesc.FromString(data)
         program = ow.Program.from_proto(message)
         scope = ow.Scope()
         for name, variable in program.global_block().vars.items():

@@ -14,8 +14,8 @@ from models import forward_programs
 from mutations import SMALL, draw_array
 
 import opwright as ow
-from opwright.describe import wire as messages
 from opwright.errors import OpwrightError
+from opwright.framework_pb2 import ProgramDesc
 
 MAX_BYTES = 1 << 20
 LOOP_S = 2.0
@@ -44,7 +44,7 @@ def run(case: dict[str, Any]) -> None:
 
 def read_and_run(case: dict[str, Any], times: int) -> None:
     """Read the program of a case, look at it in every way, and run it some times."""
-    message = messages.program_from_bytes(case["program"])
+    message = ProgramDesc.FromString(case["program"])
     program = ow.Program.from_proto(message)
     str(program)
     with contextlib.suppress(OpwrightError):  # what is refused here may be run all the same

@@ -8,7 +8,7 @@ from typing import Any
 from models import forward_programs, training_programs
 
 import opwright as ow
-from opwright.describe import wire as messages
+from opwright.framework_pb2 import ProgramDesc
 from opwright.program.serialize import program_to_bytes
 
 from . import programs
@@ -30,7 +30,7 @@ def run(case: dict[str, Any]) -> None:
 
 def _with_gradients(data: bytes) -> bytes:
     """Return a program with the gradients of its results, and a step of SGD on its parameters."""
-    message = messages.program_from_bytes(data)
+    message = ProgramDesc.FromString(data)
     program = ow.Program.from_proto(message)
     block = program.global_block()
     targets = [block.var(name) for name in message.fetches if name in block.vars]

@@ -13,7 +13,7 @@ from descriptions import change_program
 from models import forward_programs, training_programs
 
 import opwright as ow
-from opwright.describe import wire as messages
+from opwright.framework_pb2 import ProgramDesc
 
 MARK = "z9q7"
 """Stands in every hostile name; nothing that is written has an element or attribute of it."""
@@ -82,7 +82,7 @@ def _hostile(rng: random.Random) -> str:
 
 def run(case: dict[str, Any]) -> None:
     """Rename variables, then write the program in every way there is."""
-    message = messages.program_from_bytes(case["program"])
+    message = ProgramDesc.FromString(case["program"])
     _rename(message, case["names"], case["every"])
     program = ow.Program.from_proto(message)
     text = str(program)

@@ -55,6 +55,7 @@ void BindLibrary(py::module_& module);
 void BindPrepared(py::module_& module);
 void BindPlan(py::module_& module);
 // Adds the functions that measure a plan to its class.
+void BindReadMessage(py::module_& module);
 void BindTiming(py::class_<PlanHandle>* plan);
 void BindCompiledNetwork(py::module_& module);
 void BindEagerOperator(py::module_& module);

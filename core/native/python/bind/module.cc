@@ -46,5 +46,6 @@ PYBIND11_MODULE(_runtime, module) {
   opwright::BindEagerOperator(module);
   opwright::BindEagerFunction(module);
   opwright::BindEagerNamespace(module);
+  opwright::BindReadMessage(module);
   opwright::GuardInstances(module);
 }

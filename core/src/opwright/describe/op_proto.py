@@ -224,9 +224,10 @@ class OpProto(ProtoValue):
             Where the operator breaks a rule for operators.
         """
         from opwright.describe.proto_rules import check_op_proto
-        from opwright.describe.wire import read_op_proto
+        from opwright.describe.wire_reading import read_op_proto
 
-        proto = read_op_proto(message, OpProto, VarProto, AttrProto)
+        data = message if isinstance(message, bytes) else message.SerializeToString()
+        proto = read_op_proto(data, OpProto, VarProto, AttrProto)
         check_op_proto(proto)
         return proto
 

@@ -277,7 +277,7 @@ class Program:
     @staticmethod
     def from_proto(message: Any) -> Program:
         """Return the program that a ProgramDesc, or its bytes, describes."""
-        from opwright.program.serialize import program_from_proto
+        from opwright.program.deserialize import program_from_proto
 
         return program_from_proto(message, Program())
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from numpy.typing import NDArray
-
+from opwright.describe import wire_reading
 from opwright.describe.arguments import suggest_arguments
 from opwright.errors import FeedError, FileMissingError, FormatError, ProgramError
 from opwright.program import Program, default_scope
+from opwright.program.deserialize import read_blocks
 from opwright.program.files.disk import open_regular
 from opwright.program.files.opening import SavedPair, folder_of, read_saved
 from opwright.program.files.pair import read_program
@@ -20,6 +20,8 @@ from opwright.program.files.safetensors_file import read_array, read_header
 from opwright.program.files.writing import persistable_variables
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from opwright._runtime import Scope
 
 _NO_NOTES: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -125,14 +127,13 @@ def _read_program(files: SavedPair) -> tuple[bytes, LoadedProgram]:
 
 
 def _parse(data: bytes) -> LoadedProgram:
-    from opwright.describe import wire as messages  # imports protobuf
-
-    message = messages.program_from_bytes(data)
-    program = Program.from_proto(message)
-    for name in (*message.feeds, *message.fetches):
+    message = wire_reading.read_program(data)
+    program = read_blocks(message, Program())
+    feeds, fetches = tuple(message.get("feeds", ())), tuple(message.get("fetches", ()))
+    for name in (*feeds, *fetches):
         if name not in program.global_block().vars:
             raise FormatError(f"program: a feed or fetch must be a variable, got {name!r}")
-    return LoadedProgram(program, tuple(message.feeds), tuple(message.fetches))
+    return LoadedProgram(program, feeds, fetches)
 
 
 def load_tensors(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:

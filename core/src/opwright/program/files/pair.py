@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
+from opwright.describe.wire_reading import MAX_PROGRAM_BYTES
 from opwright.errors import FormatError
 from opwright.program.files.disk import (
     Chunk,
@@ -55,9 +56,7 @@ def read_program(path: Path, *, follow: bool = False) -> bytes:
 
 def read_open_program(path: Path, handle: int) -> bytes:
     """Return the bytes of an open program file; FormatError if they are too many."""
-    from opwright.describe import wire as messages  # imports protobuf
-
-    return read_small(path, handle, messages.MAX_PROGRAM_BYTES)
+    return read_small(path, handle, MAX_PROGRAM_BYTES)
 
 
 def open_params(stack: ExitStack, folder: Path, program: bytes) -> OpenFile:

@@ -14,6 +14,7 @@ from opwright.describe.dtypes import dtype_from_numpy
 from opwright.describe.meta import Meta, shapes_match
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
 from opwright.program import Program, Variable, default_scope
+from opwright.program.deserialize import program_from_proto
 from opwright.program.files.disk import Chunk, write_file
 from opwright.program.files.generations import point_to_newest, publish, remove_old, saving_to
 from opwright.program.files.manifest import (
@@ -92,7 +93,7 @@ def save(
     RuntimeWarning
         If the program is saved, but an older generation cannot be removed.
     """
-    from opwright.program.serialize import program_from_proto, program_to_bytes  # imports protobuf
+    from opwright.program.serialize import program_to_bytes  # imports protobuf
 
     folder = folder_of("save", path)
     _check_types(program, scope)

@@ -1,0 +1,206 @@
+"""Reads programs from their messages, which are checked before they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from opwright.describe.current import current_operators
+from opwright.describe.dtypes import check_dtype
+from opwright.describe.wire_reading import (
+    Message,
+    OpDescription,
+    parse_program,
+    read_op,
+    read_program,
+)
+from opwright.errors import (
+    DtypeError,
+    FormatError,
+    OperatorNotFoundError,
+    OpwrightError,
+    ShapeError,
+)
+from opwright.program.block import Block
+from opwright.program.operator import Operator, definition_of
+from opwright.program.variable import Parameter, Variable
+
+if TYPE_CHECKING:
+    from opwright.describe.definition import OpDefinition
+    from opwright.program.program import Program
+
+STD_PLUGIN: Final = "std"
+"""The entry point whose operator types have no prefix."""
+
+_MAX_DEPTH: Final = 64
+"""How deep blocks may nest; no sensible program comes near it."""
+
+
+def program_from_proto(message: Any, program: Program) -> Program:
+    """Read the program of a message, or of the bytes of one, into an empty program; return it.
+
+    FormatError if the message is no program, or one that no release of opwright has written;
+    OperatorNotFoundError names the package to install.
+    """
+    if isinstance(message, bytes):
+        return read_blocks(read_program(message), program)
+    return read_blocks(parse_program(message.SerializeToString()), program)
+
+
+def read_blocks(message: Message, program: Program) -> Program:
+    """Read a program into an empty one; return it."""
+    blocks = message.get("blocks", ())
+    _check_head(message)
+    program.seed = message.get("seed", 0)
+    program.restore_streams(message.get("next_stream", 0))
+    for position, block_message in enumerate(blocks):
+        _read_block(program, position, block_message)
+    reader = _OperatorReader(message.get("requires", ()))
+    for block, block_message in zip(program.blocks, blocks, strict=True):
+        for index, op_message in enumerate(block_message.get("ops", ())):
+            try:
+                block.ops.append(reader.read(block, op_message))
+            except OpwrightError as error:
+                error.add_note(f"in operator {index} of block {block.idx} of the program read")
+                raise
+    program.touch()
+    return program
+
+
+def _check_head(message: Message) -> None:
+    if not message.get("blocks"):
+        raise FormatError("program: must have a global block, got no block")
+    seed, stream = message.get("seed", 0), message.get("next_stream", 0)
+    if seed >= 2**63 or stream < 0:
+        raise FormatError(
+            f"program: seed and stream must be in [0, 2**63), got {seed} and {stream}"
+        )
+
+
+def _read_block(program: Program, position: int, message: Message) -> None:
+    """Create the block of that position, with its variables."""
+    idx, parent = message.get("idx", 0), message.get("parent_idx", 0)
+    parent_idx = None if parent == -1 else parent
+    outer = position if position else 1
+    if idx != position or (parent_idx is None) != (position == 0):
+        raise FormatError(f"program: block {position} has the wrong place, got idx {idx}")
+    if parent_idx is not None and not 0 <= parent_idx < outer:
+        raise FormatError(
+            f"program: block {position} must lie within an earlier one, got parent {parent_idx}"
+        )
+    block = program.blocks[0] if parent_idx is None else program.add_block(parent_idx)
+    if position and block.depth >= _MAX_DEPTH:
+        raise FormatError(f"program: blocks nest at most {_MAX_DEPTH} deep, got {block.depth + 1}")
+    for var_message in message.get("vars", ()):
+        variable = _read_var(block, var_message)
+        if variable.name in block.vars:
+            raise FormatError(f"block {position}: {variable.name!r} is described twice")
+        block.vars[variable.name] = variable
+        program.note_name(variable.name)
+
+
+def _read_var(block: Block, message: Message) -> Variable:
+    shape = tuple(message["shape"].get("dims", ())) if "shape" in message else None
+    name, dtype = message.get("name", ""), message.get("dtype", "")
+    is_parameter = message.get("is_parameter", False)
+    if not name or (is_parameter and block.idx):
+        raise FormatError(f"block {block.idx}: a variable is described wrongly, got {name!r}")
+    try:
+        check_dtype(dtype)  # NumPy accepts, and parses, far more than names
+        variable: Variable
+        if is_parameter:
+            trainable = not message.get("frozen", False)
+            variable = Parameter(block, name, shape, dtype, trainable=trainable)
+        else:
+            persistable = message.get("persistable", False)
+            variable = Variable(block, name, shape, dtype, persistable=persistable)
+    except (ShapeError, DtypeError) as error:
+        raise FormatError(f"block {block.idx}: variable {name!r}: {error}") from None
+    variable.stop_gradient = message.get("stop_gradient", False)
+    variable.is_data = message.get("is_data", False)
+    return variable
+
+
+class _OperatorReader:
+    """Reads operators; `requires` are the packages that the program needs."""
+
+    def __init__(self, requires: Iterable[Message]) -> None:
+        self._required = {item.get("plugin", ""): item for item in requires}
+        self._definitions: dict[str, OpDefinition] = {}
+        self._bodies: set[int] = set()
+
+    def read(self, block: Block, message: Message) -> Operator:
+        """Return the operator of a message, checked as `Block.append_op` does."""
+        desc = read_op(message)
+        definition = self._definitions.get(desc.type)
+        if definition is None:
+            definition = self._definitions[desc.type] = self._get_definition(desc.type)
+        proto = definition.proto
+        inputs, outputs, attrs = desc.inputs, desc.outputs, desc.attrs
+        if desc.version != proto.version:
+            inputs, outputs, attrs = self._upgrade(definition, desc)
+        definition.check_slots(inputs, outputs)
+        filled = proto.fill_attrs(attrs)
+        for slot, names in inputs.items():
+            for name in names:
+                block.get_var(name, f"{desc.type}: {slot}")
+        for slot, names in outputs.items():
+            for name in names:
+                if name not in block.vars:
+                    block.get_var(name, f"{desc.type}: {slot}")
+                    raise FormatError(f"{desc.type}: {slot} writes {name!r} of an outer block")
+        op = Operator.make(
+            block,
+            definition,
+            {slot.name: inputs[slot.name] for slot in proto.inputs if slot.name in inputs},
+            {slot.name: outputs[slot.name] for slot in proto.outputs if slot.name in outputs},
+            filled,
+        )
+        self._check_bodies(block, op)
+        return op
+
+    def _check_bodies(self, block: Block, op: Operator) -> None:
+        for attr, index in op.block_attrs().items():
+            blocks = block.program.blocks
+            if not 0 < index < len(blocks) or blocks[index].parent_idx != block.idx:
+                raise FormatError(
+                    f"{op.type}: {attr} must be a block within block {block.idx}, got {index}"
+                )
+            if index in self._bodies:
+                raise FormatError(
+                    f"{op.type}: {attr} must be a block that is no other body, got {index} again"
+                )
+            self._bodies.add(index)
+
+    def _get_definition(self, op_type: str) -> OpDefinition:
+        try:
+            return definition_of(op_type)
+        except OperatorNotFoundError as error:
+            plugin, dot, _ = op_type.partition(".")
+            required = self._required.get(plugin if dot else STD_PLUGIN)
+            if required is None:
+                raise
+            distribution = required.get("distribution", "")
+            raise OperatorNotFoundError(
+                f"{error}\n  the program was made with {distribution} "
+                f"{required.get('version', '')}: pip install {distribution!r}"
+            ) from None
+
+    def _upgrade(
+        self, definition: OpDefinition, desc: OpDescription
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        op_type, version = desc.type, definition.proto.version
+        distribution = current_operators().package_of(op_type).distribution
+        if desc.version > version:
+            raise FormatError(
+                f"{op_type}: its version must be at most {version}, which is installed, got "
+                f"{desc.version}; upgrade {distribution}"
+            )
+        if definition.upgrade is None:
+            raise FormatError(
+                f"{op_type}: version {desc.version} cannot be read by version {version}, got no "
+                f"upgrade from {distribution}; install the older release"
+            )
+        given = {"inputs": desc.inputs, "outputs": desc.outputs, "attrs": desc.attrs}
+        upgraded = definition.upgrade(given, desc.version)
+        return upgraded["inputs"], upgraded["outputs"], upgraded["attrs"]
