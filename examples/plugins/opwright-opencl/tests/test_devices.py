@@ -28,14 +28,6 @@ except ow.errors.DeviceNotFoundError as error:
 """
 
 
-@pytest.fixture
-def pocl(device):
-    """Skip where another OpenCL is used: PoCL makes two devices of one, and has such variables."""
-    platform = device.queue.device.platform.name
-    if "Portable" not in platform:
-        pytest.skip(f"the first device must be PoCL's, got that of {platform}")
-
-
 def test_a_number_that_no_device_has_lists_those_there_are():
     network = ow.Network([ow.Operator("add", x="x", y="x", out="out")])
     text = r"opencl:99: the number of a device must be in \[0, \d+\), got 99; devices are opencl:0 "
@@ -43,25 +35,13 @@ def test_a_number_that_no_device_has_lists_those_there_are():
         network.compile(["x"], ["out"], device="opencl:99", scope=ow.Scope())
 
 
-@pytest.mark.usefixtures("pocl")
 def test_each_device_of_a_machine_has_a_number(in_process):
-    code = f"{ADD}\nprint(add('opencl'), add('opencl:1'))"
-    got = in_process(code, POCL_DEVICES="basic basic")
+    environment = {"POCL_DEVICES": "basic basic"}  # PoCL, of many a release, makes two of one
+    listing = "from opwright_opencl import platforms; print(len(platforms.list_devices()))"
+    if int(in_process(listing, **environment)) < 2:
+        pytest.skip("a second device must be there, or a PoCL that makes two of one")
+    got = in_process(f"{ADD}\nprint(add('opencl'), add('opencl:1'))", **environment)
     assert got == "opencl [2. 2. 2.] opencl:1 [2. 2. 2.]\n"
-
-
-@pytest.mark.usefixtures("pocl")
-@pytest.mark.parametrize(
-    ("environment", "text"),
-    [
-        ({"OCL_ICD_VENDORS": "/nonexistent"}, "a platform must be installed, got none"),
-        ({"POCL_DEVICES": ""}, "a platform must have a device, got none from 'Portable"),
-    ],
-)
-def test_what_is_missing_of_opencl_is_said(in_process, environment, text):
-    got = in_process(ATTEMPT, **environment)
-    assert got.startswith(f"opencl: {text}")
-    assert 'pip install "pyopencl[pocl]"' in got
 
 
 def test_without_pyopencl_the_package_is_listed_and_says_what_to_install(in_process):

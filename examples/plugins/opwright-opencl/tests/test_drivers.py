@@ -22,14 +22,15 @@ def device():
     """Let these tests run where no device works, too."""
 
 
+class Error(Exception):
+    """What opencl calls its own."""
+
+
 @pytest.fixture
 def machine(monkeypatch):
     """Return a function that gives this machine devices, each with what its driver says."""
 
     def give(**logs):
-        class Error(Exception):
-            pass
-
         class Program:
             def __init__(self, context, source):
                 self._log = context.device.log
@@ -74,3 +75,29 @@ def test_where_no_driver_works_each_says_why(machine):
     )
     with pytest.raises(DeviceNotFoundError, match=text):
         platforms.get_device(0)
+
+
+def refuse():
+    raise Error("clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR")
+
+
+def test_each_way_of_a_loader_to_report_no_platform_names_what_to_install(monkeypatch):
+    """Loaders differ: one calls it an error, another returns an empty list."""
+    for get_platforms, reason in ((refuse, "PLATFORM_NOT_FOUND_KHR"), (list, "an empty list")):
+        opencl = SimpleNamespace(Error=Error, get_platforms=get_platforms)
+        monkeypatch.setattr(platforms, "load_pyopencl", lambda opencl=opencl: opencl)
+        text = rf'must be installed, got none \(.*{reason}\); .* pip install "pyopencl\[pocl\]"$'
+        with pytest.raises(DeviceNotFoundError, match=text):
+            platforms.list_devices()
+
+
+def test_a_platform_without_a_device_is_named(monkeypatch):
+    """Its own call may return nothing, or raise that there is none."""
+    for get_devices in (list, refuse):
+        platform = SimpleNamespace(name="Portable", get_devices=get_devices)
+        opencl = SimpleNamespace(Error=Error, get_platforms=lambda platform=platform: [platform])
+        monkeypatch.setattr(platforms, "load_pyopencl", lambda opencl=opencl: opencl)
+        with pytest.raises(
+            DeviceNotFoundError, match="must have a device, got none from 'Portable'"
+        ):
+            platforms.list_devices()

@@ -43,15 +43,17 @@ def list_devices() -> list[cl.Device]:
     """
     cl = load_pyopencl()
     try:
-        platforms = cl.get_platforms()
-    except cl.Error as error:  # the loader calls it an error that there is none
+        platforms, reason = cl.get_platforms(), "an empty list"
+    except cl.Error as error:  # most loaders call it an error that there is none
+        platforms, reason = [], str(error)
+    if not platforms:
         raise DeviceNotFoundError(
-            f"opencl: a platform must be installed, got none ({error}); install the OpenCL driver "
+            f"opencl: a platform must be installed, got none ({reason}); install the OpenCL driver "
             'of your device, or one for the CPU: pip install "pyopencl[pocl]"'
-        ) from error
+        )
     found = [device for platform in platforms for device in _devices_of(platform)]
     if not found:
-        names = ", ".join(repr(platform.name) for platform in platforms) or "no platform"
+        names = ", ".join(repr(platform.name) for platform in platforms)
         raise DeviceNotFoundError(
             f"opencl: a platform must have a device, got none from {names}; see what clinfo lists, "
             'or install OpenCL for the CPU: pip install "pyopencl[pocl]"'
