@@ -21,6 +21,8 @@ NCCL := plugins/nccl
 RAY := plugins/ray
 VERSION := core/src/opwright/_version.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# By exact release and hash, which `make pins` moves; with the percentage that is done.
+INSTALL := $(BIN)/python .ci/install.py
 NATIVE := $(shell find core/native core/include plugins/cpu/native -type f 2>/dev/null) \
 	$(wildcard core/CMakeLists.txt plugins/cpu/CMakeLists.txt)
 NATIVE_CUDA := $(shell find core/include $(CUDA)/native -type f 2>/dev/null) \
@@ -34,7 +36,7 @@ NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/nativ
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers wheels clean
+.PHONY: help venv pins demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers wheels clean
 .PHONY: test-ray test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
 
 help:  ## list the targets
@@ -51,45 +53,58 @@ $(BIN)/python:
 		exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(STAMPS)/builders: requirements-build.txt | $(BIN)/python
+$(STAMPS)/builders: pins/packages.txt | $(BIN)/python
 	@mkdir -p $(STAMPS)
-	@$(PIP) install -r requirements-build.txt
+	@$(INSTALL) pins $<
 	@touch $@
 
 # Editable: Python files take effect at once, native ones when this rule runs again. Built with what
 # stays in $(VENV), so that only what has changed is compiled, here and for the tests' wheels.
 $(STAMPS)/packages: $(PACKAGES:%=%/pyproject.toml) $(VERSION) $(NATIVE) $(STAMPS)/builders
-	@echo "installing $(PACKAGES) into $(VENV): compiles for seven minutes of processor" \
+	@echo "compiling $(PACKAGES) into $(VENV): seven minutes of processor" \
 		"time, here up to $$((1 + 7 / $$(nproc))) minutes"
-	@$(PIP) install --no-build-isolation $(PACKAGES:%=-e ./%)
+	@$(INSTALL) packages $(PACKAGES)
 	@touch $@
 
 $(STAMPS)/cuda: $(CUDA)/pyproject.toml $(CUDA_EMULATOR)/pyproject.toml $(VERSION) \
 		$(NATIVE_CUDA) $(STAMPS)/packages
-	@$(PIP) install --no-build-isolation --no-deps -e ./$(CUDA) -e ./$(CUDA_EMULATOR)
+	@$(INSTALL) packages --no-deps $(CUDA) $(CUDA_EMULATOR)
 	@touch $@
 
 $(STAMPS)/dist: $(DIST:%=%/pyproject.toml) $(NCCL)/pyproject.toml $(RAY)/pyproject.toml \
-		$(VERSION) $(NATIVE_DIST) $(STAMPS)/packages $(STAMPS)/cuda
-	@$(PIP) install --no-build-isolation $(DIST:%=-e ./%)
-	@$(PIP) install --no-build-isolation --no-deps -e ./$(NCCL) -e ./$(RAY)
+		$(VERSION) $(NATIVE_DIST) pins/dist.txt $(STAMPS)/packages $(STAMPS)/cuda
+	@$(INSTALL) pins pins/dist.txt
+	@$(INSTALL) packages $(DIST)
+	@$(INSTALL) packages --no-deps $(NCCL) $(RAY)
 	@touch $@
 
-$(STAMPS)/tools: requirements-dev.txt | $(BIN)/python
+$(STAMPS)/tools: pins/tools.txt | $(BIN)/python
 	@mkdir -p $(STAMPS)
-	@echo "installing the tools of requirements-dev.txt into $(VENV)"
-	@$(PIP) install -r requirements-dev.txt
+	@$(INSTALL) pins $<
 	@touch $@
 
 # All that `make test` needs, so that two of it may run side by side.
 venv: $(STAMPS)/packages $(STAMPS)/cuda $(STAMPS)/dist $(STAMPS)/tools $(STAMPS)/nvrtc  ## make .venv with the packages and all tools
 
+# Each file has the newest releases that its sources admit, and those of tools.txt, the largest.
+UV := build/uv
+WITH_TOOLS := -- $(if $(ARGS),$(ARGS),--upgrade) --constraints pins/tools.txt
+pins: | $(BIN)/python  ## move pins to the newest releases: ARGS='--upgrade-package pytest' for one
+	@$(PIP) install --upgrade --target $(UV) uv
+	@mkdir -p pins
+	@$(BIN)/python .ci/move_pins.py pins/tools.txt requirements-dev.txt $(PACKAGES) $(DIST) -- $(ARGS)
+	@$(BIN)/python .ci/move_pins.py pins/packages.txt requirements-build.txt $(PACKAGES) $(WITH_TOOLS)
+	@$(BIN)/python .ci/move_pins.py pins/dist.txt $(DIST) $(WITH_TOOLS)
+	@$(BIN)/python .ci/move_pins.py pins/models.txt scikit-learn $(WITH_TOOLS)
+	@$(BIN)/python .ci/move_pins.py pins/nvrtc.txt "nvidia-cuda-nvrtc==13.0.*" -- $(ARGS)
+	@$(BIN)/python .ci/move_pins.py pins/protoc.txt "grpcio-tools==1.71.0" -- $(ARGS)
+
 demo: $(STAMPS)/packages  ## train on handwritten digits, save, load in a new process
 	@$(BIN)/python examples/train_digits.py
 
 # One of the models reads a table of scikit-learn, which nothing else needs.
-$(STAMPS)/scikit: $(STAMPS)/tools
-	@$(PIP) install scikit-learn
+$(STAMPS)/scikit: pins/models.txt $(STAMPS)/tools
+	@$(INSTALL) pins $<
 	@touch $@
 
 MODELS ?= $(filter-out %/example.py,$(wildcard examples/models/*.py))
@@ -98,8 +113,8 @@ models: $(STAMPS)/packages $(STAMPS)/scikit  ## train every classic model of exa
 
 # The oldest NVRTC that may be at a user's, beside the newest of requirements-dev.txt.
 NVRTC := $(VENV)/nvrtc-13.0
-$(STAMPS)/nvrtc: $(STAMPS)/tools
-	@$(PIP) install --no-deps --upgrade --target $(NVRTC) "nvidia-cuda-nvrtc==13.0.*"
+$(STAMPS)/nvrtc: pins/nvrtc.txt $(STAMPS)/tools
+	@$(INSTALL) pins $< --upgrade --target $(NVRTC)
 	@touch $@
 
 test: venv  ## run all tests, operators on a sample of their cases
@@ -226,8 +241,8 @@ build/gpu-wheels-venv/.made:
 # Generated by the oldest supported release, because newer ones read older code and not the reverse.
 PROTO_OUT ?= core/src
 PROTO_TOOLS := build/protoc
-$(PROTO_TOOLS)/.made: | $(BIN)/python
-	@$(PIP) install --no-compile --upgrade --target $(PROTO_TOOLS) grpcio-tools==1.71.0
+$(PROTO_TOOLS)/.made: pins/protoc.txt | $(BIN)/python
+	@$(INSTALL) pins $< --no-compile --upgrade --target $(PROTO_TOOLS)
 	@touch $@
 
 # Two minutes, or HOURS of it; SANITIZE=1 builds native code anew, with AddressSanitizer and UBSan.

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from example_wheels import LARGE_WHEELS
+from installed_releases import pinned
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,19 +68,25 @@ class Environment:
         return self.run("python", "-W", "error", "-c", code)
 
     def install(self, *what: str | Path) -> None:
-        self._pip("install", "--no-compile", *what)
+        """Install in the releases that the environment of the tests has."""
+        self._pip("install", "--no-compile", *what, **pinned(self.folder))
+
+    def install_release(self, requirement: str, target: Path) -> None:
+        """Install one project into a folder, in whatever release the requirement asks for."""
+        self._pip("install", "--no-compile", "--no-deps", "--target", target, requirement)
 
     def uninstall(self, name: str) -> None:
         self._pip("uninstall", "--yes", name)
 
-    def _pip(self, command: str, *words: str | Path) -> None:
+    def _pip(self, command: str, *words: str | Path, **variables: str) -> None:
         # What compiles is taken from there, too: CMake is 30 MB to download.
         tools = (
             f"{self.bin}{os.pathsep}{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
         )
         program = [sys.executable, "-m", "pip", "--python", str(self.bin / "python")]
         options = ["--disable-pip-version-check", "--quiet"]
-        self._run([*program, *options, command, *map(str, words)], self.folder, {"PATH": tools})
+        variables["PATH"] = tools
+        self._run([*program, *options, command, *map(str, words)], self.folder, variables)
 
 
 def copy_sources(folder: Path) -> Path:

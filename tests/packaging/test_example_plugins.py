@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from example_wheels import EXAMPLES
+from installed_releases import pinned
 from pages import check_output, commands_of, read_blocks
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -26,7 +28,8 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("index")
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
     command += ["--dest", str(folder), "hatchling", "scikit-build-core"]
-    subprocess.run(command, check=True, timeout=600)
+    environ = {**os.environ, **pinned(tmp_path_factory.mktemp("releases"))}
+    subprocess.run(command, check=True, timeout=600, env=environ)
     return folder
 
 

@@ -1,0 +1,112 @@
+"""Installs pins, or our own packages as editable, and shows how much of it is done.
+
+``install.py pins FILE [WORD ...]`` has pip install the exact releases of a file.
+``install.py packages [--no-deps] FOLDER ...`` installs packages of ours one by one; what they
+require of others must be installed already, or with ``--no-deps`` need not be. Words are pip's.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install")
+PIN = re.compile(r"^[\w.-]+==", re.MULTILINE)
+# pip prints one of these for each pin; the second where the pin is for another Python or system.
+PIN_DONE = re.compile(r"^(?:Collecting |Ignoring |Requirement already satisfied: )")
+UNIT_DONE = re.compile(r"^\s*\[(\d+)/(\d+)\] ")  # ninja's
+SOURCES = {".c", ".cc", ".cu"}
+
+
+class Progress:
+    """A percentage: one line that changes on a terminal, elsewhere a line for every tenth."""
+
+    def __init__(self, title: str, total: float, stream: TextIO) -> None:
+        self._title, self._total, self._stream = title, total, stream
+        self._line = ""
+        self._tenth = -1
+
+    def show(self, done: float) -> None:
+        """Print the percentage where it has changed enough."""
+        percent = int(100 * min(done, self._total) / self._total)
+        line = f"{self._title}: {percent} %"
+        if self._stream.isatty():
+            if line != self._line:
+                print(f"\r{line}", end="", file=self._stream, flush=True)
+        elif percent // 10 > self._tenth:
+            print(line, file=self._stream, flush=True)
+        self._line, self._tenth = line, max(self._tenth, percent // 10)
+
+    def close(self) -> None:
+        """End the line."""
+        if self._stream.isatty():
+            print(file=self._stream, flush=True)
+
+
+def run(command: list[str]) -> Iterator[str]:
+    """Yield the lines that a command prints; leave with its status and with them where it fails."""
+    printed: list[str] = []
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        for line in process.stdout or ():
+            if not UNIT_DONE.match(line):
+                printed.append(line)
+            yield line
+    if process.returncode:
+        raise SystemExit(f"\n{' '.join(command)}\n{''.join(printed)}")
+
+
+def install_pins(file: Path, words: list[str], progress: Progress) -> None:
+    done = 0
+    for line in run([*PIP, "--require-hashes", "-r", str(file), *words]):
+        done += bool(PIN_DONE.match(line))
+        progress.show(done)
+
+
+def count_sources(package: Path) -> int:
+    """Return how many sources a package compiles, 1 for a package without any."""
+    return 1 + sum(path.suffix in SOURCES for path in (package / "native").rglob("*"))
+
+
+def install_packages(packages: list[Path], words: list[str], progress: Progress) -> None:
+    done = 0
+    for package in packages:
+        share = count_sources(package)
+        # What the pins lack must not come from the registry in whatever release is the newest.
+        command = [*PIP, "--verbose", "--no-build-isolation", "--no-index", *words]
+        for line in run([*command, "--editable", str(package)]):
+            if unit := UNIT_DONE.match(line):
+                progress.show(done + share * int(unit[1]) / int(unit[2]))
+        done += share
+        progress.show(done)
+
+
+def main() -> int:
+    kind, *words = sys.argv[1:]
+    packages = [Path(word) for word in words if not word.startswith("-")]
+    if kind == "pins":
+        file, *words = words
+        # The last one stands for writing what was downloaded, of which pip says nothing.
+        total = 1 + len(PIN.findall(Path(file).read_text(encoding="utf-8")))
+        title = file
+    else:
+        total = sum(map(count_sources, packages))
+        title = " ".join(map(str, packages))
+    progress = Progress(f"installing {title}", total, sys.stderr)
+    progress.show(0)
+    if kind == "pins":
+        install_pins(Path(file), words, progress)
+    else:
+        install_packages(packages, [word for word in words if word.startswith("-")], progress)
+    progress.show(total)
+    progress.close()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

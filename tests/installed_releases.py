@@ -1,0 +1,19 @@
+"""Has pip, where tests run it, take the releases that the environment of the tests has.
+
+Those are pinned. Without this, a test would fail on the day on which another project has a release.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+
+
+def pinned(folder: Path) -> dict[str, str]:
+    """Write a file of constraints into a folder; return the variables that name it to pip."""
+    constraints = folder / "constraints.txt"
+    releases = {each.name: each.version for each in importlib.metadata.distributions()}
+    lines = [f"{name}=={release}\n" for name, release in releases.items() if "opwright" not in name]
+    constraints.write_text("".join(lines), encoding="utf-8")
+    # The second is for the environments that pip builds in; older ones read the first there, too.
+    return {"PIP_CONSTRAINT": str(constraints), "PIP_BUILD_CONSTRAINT": str(constraints)}

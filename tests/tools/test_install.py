@@ -1,0 +1,114 @@
+"""The script that installs pins and packages: its percentage, and what it prints when pip fails."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / ".ci" / "install.py"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def module() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("install_script", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.fixture
+def fake_pip(module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file of a program that stands for pip; it prints its words first."""
+    program = tmp_path / "pip.py"
+    program.write_text("import sys; print(*sys.argv[1:])\n")
+    monkeypatch.setattr(module, "PIP", (sys.executable, str(program), "install"))
+    return program
+
+
+def show_all(module: ModuleType, stream: io.StringIO, total: int) -> str:
+    progress = module.Progress("compiling", total, stream)
+    for done in range(total + 1):
+        progress.show(done)
+    progress.close()
+    return stream.getvalue()
+
+
+def test_elsewhere_than_on_a_terminal_each_tenth_is_a_line(module: ModuleType) -> None:
+    lines = show_all(module, io.StringIO(), 300).splitlines()
+    assert lines == [f"compiling: {percent} %" for percent in range(0, 101, 10)]
+
+
+def test_few_steps_print_only_the_tenths_that_they_reach(module: ModuleType) -> None:
+    lines = show_all(module, io.StringIO(), 3).splitlines()
+    assert lines == [f"compiling: {percent} %" for percent in (0, 33, 66, 100)]
+
+
+def test_on_a_terminal_one_line_changes_with_every_percent(module: ModuleType) -> None:
+    text = show_all(module, Terminal(), 1000)
+    assert text == "".join(f"\rcompiling: {percent} %" for percent in range(101)) + "\n"
+
+
+def test_units_of_ninja_count_by_the_sources_of_their_package(
+    module: ModuleType, fake_pip: Path, tmp_path: Path
+) -> None:
+    for package, sources in (("small", 0), ("large", 2)):
+        (tmp_path / package / "native").mkdir(parents=True)
+        for number in range(sources):
+            (tmp_path / package / "native" / f"{number}.cc").touch()
+    with fake_pip.open("a") as file:
+        file.write("print('  [1/2] Building CXX object a.o')\nprint('  [2/2] Linking b.so')\n")
+    stream = io.StringIO()
+    packages = [tmp_path / "small", tmp_path / "large"]
+    module.install_packages(packages, [], module.Progress("installing", 4, stream))
+    percents = [int(line.split()[1]) for line in stream.getvalue().splitlines()]
+    assert percents == [12, 25, 62, 100]
+
+
+def test_each_pin_counts_whatever_pip_does_with_it(
+    module: ModuleType, fake_pip: Path, tmp_path: Path
+) -> None:
+    done = ("Collecting a==1", "Ignoring b: markers", "Requirement already satisfied: c==1")
+    with fake_pip.open("a") as file:
+        file.write("".join(f"print({line!r})\nprint('  Downloading')\n" for line in done))
+    stream = io.StringIO()
+    module.install_pins(tmp_path / "pins.txt", [], module.Progress("installing", 3, stream))
+    assert stream.getvalue().splitlines()[-1] == "installing: 100 %"
+
+
+def test_a_failure_prints_what_pip_printed_without_the_units(
+    module: ModuleType, fake_pip: Path, tmp_path: Path
+) -> None:
+    fake_pip.write_text(
+        "print('[1/9] Building a.o')\nprint('error: no a.h')\nraise SystemExit(3)\n"
+    )
+    with pytest.raises(SystemExit, match=r"error: no a\.h") as raised:
+        module.install_packages([tmp_path], [], module.Progress("installing", 1, io.StringIO()))
+    assert "Building" not in str(raised.value)
+
+
+def test_a_requirement_that_is_not_installed_is_not_taken_from_the_registry(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+        '[project]\nname = "opwright-probe"\nversion = "1"\ndependencies = ["six==1.0.0"]\n'
+        '[tool.hatch.build.targets.wheel]\nonly-include = ["pyproject.toml"]\n'
+    )
+    environ = {**os.environ, "PIP_TARGET": str(tmp_path / "target")}
+    command = [sys.executable, str(SCRIPT), "packages", str(tmp_path)]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "No matching distribution found for six==1.0.0" in done.stderr
+    assert f"installing {tmp_path}: 0 %" in done.stderr
