@@ -16,7 +16,7 @@ model.minimize(model.mean(model.cross_entropy(prob, "label")), nn.optimizer.Adam
 nn.train(model, train, epochs=5)
 ow.save("served", model.program, model.scope, [prob])
 
-loaded = ow.load("served", ow.Scope())
+loaded = ow.load("served")
 
 
 def answer(image):

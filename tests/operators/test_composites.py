@@ -135,7 +135,7 @@ def test_a_program_that_is_loaded_draws_on(add, tmp_path):
     fresh = ow.Scope()
     loaded = ow.load(tmp_path / "saved", fresh)
     network = ow.Network(loaded.program.global_block())
-    again = network.compile(["x"], list(loaded.fetches), scope=fresh)
+    again = network.compile(["x"], [fetch.name for fetch in loaded.fetches], scope=fresh)
     for _ in range(2):
         np.testing.assert_array_equal(again(x=X), call(x=X))
 

@@ -36,12 +36,12 @@ from opwright.program import default_startup_program as default_startup_program
 from opwright.program import name_guard as name_guard
 from opwright.program import program_guard as program_guard
 from opwright.program import scope_guard as scope_guard
-from opwright.program.files import LoadedProgram as LoadedProgram
-from opwright.program.files import load_program as load_program
 from opwright.program.files import load_tensors as load_tensors
 from opwright.program.files import save as save
 from opwright.program.operator import names_read_first as names_read_first
 from opwright.run.differentiating import grad as grad
 from opwright.run.differentiating import value_and_grad as value_and_grad
+from opwright.run.loaded import LoadedProgram as LoadedProgram
 from opwright.run.loading import load as load
+from opwright.run.loading import load_program as load_program
 from opwright.run.network import Network as Network

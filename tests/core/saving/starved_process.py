@@ -91,7 +91,8 @@ class Work:
     def load(self, scope):
         loaded = ow.load(self.folder, scope)
         assert self.bytes_of(loaded.program) == self.expected, "another program"
-        assert (loaded.feeds, loaded.fetches) == (("x",), ("y",))
+        assert loaded.program_feeds == ("x",)
+        assert [fetch.name for fetch in loaded.fetches] == ["y"]
         return loaded
 
     def saved_value(self):

@@ -56,7 +56,7 @@ def test_the_names_at_the_top_are_links_to_the_newest(folder):
 def test_an_older_generation_is_loaded_by_its_folder(folder, model):
     assert model.load_value(folder / "generations" / "00000001") == (3, 1)
     assert model.load_value(folder / "latest") == (3, 2)
-    assert load_program(folder / "latest" / "program.pb").feeds == ("x",)
+    assert load_program(folder / "latest" / "program.pb").program_feeds == ("x",)
     shutil.rmtree(folder / "generations" / "00000002")
     assert model.load_value(folder) == (3, 1)
 

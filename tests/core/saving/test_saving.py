@@ -18,7 +18,8 @@ def test_program_and_arrays_come_back(tmp_path, model):
     loaded = load(tmp_path / "made" / "folder", target)
     assert str(loaded.program) == str(program)
     assert loaded.program.seed == 4
-    assert (loaded.feeds, loaded.fetches) == (("x",), ("out", "h"))
+    assert loaded.program_feeds == ("x",)
+    assert [fetch.name for fetch in loaded.fetches] == ["out", "h"]
     assert list(target.arrays()) == ["w", "count", "@step"]
     for name, array in scope.arrays().items():
         found = target.arrays()[name]
@@ -120,7 +121,8 @@ def test_the_scope_of_the_runtime(tmp_path, model):
         for name, array in model.filled(7).arrays().items():
             scope.var(name).set(array)
         save(tmp_path, model.build())
-    with scope_guard(Scope()) as target:
-        load(tmp_path)
+    with scope_guard(Scope()) as default:
+        target = load(tmp_path).scope
+        assert default.names() == []
     for name, array in model.filled(7).arrays().items():
         np.testing.assert_array_equal(target.find_var(name).numpy(), array)

@@ -130,9 +130,10 @@ def test_a_saved_model_runs_without_its_script(tiny, tmp_path):
     model.run()
     model.save(tmp_path / "model")
     scope = ow.Scope()
-    program, feeds, fetches = ow.load(tmp_path / "model", scope)
-    assert (set(feeds), fetches) == ({"img", "label"}, ("mean_0_out",))
-    pruned = nn.inference_program(program, prob.name)
+    loaded = ow.load(tmp_path / "model", scope)
+    assert set(loaded.program_feeds) == {"img", "label"}
+    assert [fetch.name for fetch in loaded.fetches] == ["mean_0_out"]
+    pruned = nn.inference_program(loaded.program, prob.name)
     network = ow.Network(pruned.global_block())
     (output,) = network.compile(["img"], [prob.name], scope=scope)(img=tiny.images)
     np.testing.assert_array_equal(output, model.predict(prob, img=tiny.images))

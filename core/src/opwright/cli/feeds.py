@@ -16,7 +16,7 @@ from opwright.errors import CommandError
 
 if TYPE_CHECKING:
     from opwright.program import Variable
-    from opwright.program.files import LoadedProgram
+    from opwright.run.loaded import LoadedProgram
 
 Arrays = dict[str, "np.ndarray[Any, Any]"]
 Shape = tuple[int, ...]
@@ -52,11 +52,11 @@ def make_feeds(command: str, loaded: LoadedProgram, feed_texts: Sequence[str]) -
     CommandError
         For a shape that is missing, of no variable, malformed or unfit.
     """
-    variables = [loaded.program.global_block().vars[name] for name in loaded.feeds]
+    variables = [loaded.program.global_block().vars[name] for name in loaded.program_feeds]
     shapes = dict(_parse_feed(command, text) for text in feed_texts)
     for name in shapes:
-        if name not in loaded.feeds:
-            near = hint(name, loaded.feeds, "feeds")
+        if name not in loaded.program_feeds:
+            near = hint(name, loaded.program_feeds, "feeds")
             raise CommandError(f"{command}: --feed names no feed, got {name!r}{near}")
     random = np.random.default_rng(0)
     return {v.name: _draw_numbers(v, _shape_of(command, v, shapes), random) for v in variables}
@@ -67,7 +67,8 @@ def results_of(loaded: LoadedProgram) -> list[str]:
     ops = loaded.program.global_block().ops
     read = {name for op in ops for name in op.input_names()}
     written = dict.fromkeys(name for op in ops for name in op.output_names())
-    return list(loaded.fetches) or [name for name in written if name not in read]
+    fetched = [fetch.name for fetch in loaded.fetches]
+    return fetched or [name for name in written if name not in read]
 
 
 def _parse_feed(command: str, text: str) -> tuple[str, Shape]:

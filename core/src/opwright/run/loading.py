@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import os
-import threading
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from opwright._runtime import CompiledNetwork, Scope
+from opwright._runtime import Scope
 from opwright.describe.arguments import suggest_arguments
-from opwright.errors import ProgramError
-from opwright.program import default_scope
-from opwright.program.files import LoadedProgram
-from opwright.program.files import load as load_files
-from opwright.program.files.writing import feed_names, persistable_variables
-from opwright.run.network import Network
+from opwright.errors import AttributeTypeError
+from opwright.program.files import read_alone, read_whole
+from opwright.registry import HOST_DEVICE
+from opwright.run.loaded import LoadedProgram
+
+if TYPE_CHECKING:
+    from opwright.lowering import Lock
 
 
 @suggest_arguments
-def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProgram:
-    """Return the program of a folder that `save` has written, and set its variables in a scope.
+def load(
+    path: str | os.PathLike[str],
+    scope: Scope | None = None,
+    *,
+    trainable: bool = True,
+    device: str = HOST_DEVICE,
+    lock: Lock | str | os.PathLike[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> LoadedProgram:
+    """Return the program of a folder that `save` has written, with its parameters.
 
-    No code in the files is run. Everything is checked, and its memory reserved, before the scope
-    changes. While other processes save to the folder, the result still comes from one call of
+    No code in the files is run. Everything is checked, and its memory reserved, before a given
+    scope changes. While other processes save to the folder, the result still comes from one call of
     `save`.
 
-    The result can be called: ``load(folder)(img=images)`` computes the results of the program.
+    The result can be called: ``load(folder)(images)`` computes the results of the program.
 
     Parameters
     ----------
@@ -32,14 +41,17 @@ def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProg
         The folder; or one of those in its ``generations``; or any with ``program.pb`` and
         ``params.safetensors`` of one call of `save` in it.
     scope : Scope, optional
-        Where the persistable variables are set, and are when the result is called. By default they
-        are set in the default scope, and the result has copies of its own: another program with the
-        same names may be loaded.
+        Where the persistable variables are set, and are when the result is called. By default the
+        result has a scope of its own: another program with the same names may be loaded.
+    trainable : bool
+        False freezes the parameters: none of them gets a gradient.
+    device, lock, options
+        As of ``Network.compile``, for calls of the result.
 
     Returns
     -------
     LoadedProgram
-        The program, what it is fed, and its results.
+        The program with what it is fed and its results; it is called, trained, saved.
 
     Raises
     ------
@@ -50,36 +62,41 @@ def load(path: str | os.PathLike[str], scope: Scope | None = None) -> LoadedProg
         are not those of the program, with the names that are missing, extra or of a wrong shape.
     OperatorNotFoundError
         If an operator is unknown; the message names the package to install.
+    DeviceNotFoundError, LockError, SettingError
+        As ``Network.compile`` raises them.
     """
-    target = Scope() if scope is None else scope
-    loaded = load_files(path, target)
-    if scope is None:
-        names = [variable.name for variable in persistable_variables(loaded.program)]
-        default_scope().set_all({name: target.var(name).numpy() for name in names})
-    loaded.compute = _Inference(loaded, target)
-    return loaded
+    if not isinstance(trainable, bool):
+        raise AttributeTypeError(f"load: trainable must be True or False, got {trainable!r}")
+    saved, arrays = read_whole(path)
+    scope = Scope() if scope is None else scope
+    scope.set_all(arrays)
+    for parameter in () if trainable else saved.program.parameters():
+        parameter.trainable = False
+    return LoadedProgram(
+        saved.program,
+        scope,
+        saved.fetches,
+        saved.feeds,
+        notes=saved.notes,
+        device=device,
+        lock=lock,
+        options=options,
+    )
 
 
-class _Inference:
-    """Computes the results of a saved program for prediction; compiled at its first call."""
+@suggest_arguments
+def load_program(path: str | os.PathLike[str]) -> LoadedProgram:
+    """Return a saved program without its parameters: its result cannot be called.
 
-    def __init__(self, loaded: LoadedProgram, scope: Scope) -> None:
-        self._program, self._fetches, self._scope = loaded.program, loaded.fetches, scope
-        self._lock = threading.Lock()
-        self._compiled: CompiledNetwork | None = None
+    Parameters
+    ----------
+    path : str or PathLike
+        The folder that `save` has written, or the ``program.pb`` in it.
 
-    def __call__(self, feeds: dict[str, Any]) -> list[Any]:
-        with self._lock:
-            if self._compiled is None:
-                self._compiled = self._compile()
-        return self._compiled(**feeds)
-
-    def _compile(self) -> CompiledNetwork:
-        if not self._fetches:
-            raise ProgramError(
-                "LoadedProgram: it must have results to be called, got a program that was saved "
-                "without any; save it with fetches: opwright.save(folder, program, scope, [out])"
-            )
-        program = self._program.clone(for_inference=True).prune(self._fetches)
-        network, feeds = Network(program.global_block()), feed_names(program)
-        return network.compile(feed=feeds, fetch=self._fetches, scope=self._scope)
+    Raises
+    ------
+    FileMissingError, FormatError, OperatorNotFoundError
+        As `load` does.
+    """
+    saved = read_alone(path)
+    return LoadedProgram(saved.program, None, saved.fetches, saved.feeds, notes=saved.notes)

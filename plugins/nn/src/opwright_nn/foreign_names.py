@@ -66,7 +66,7 @@ NAMES: Final[Mapping[str, str]] = {
     "layernorm": "model.layer_norm(x)",
     "layernormalization": "model.layer_norm(x)",
     "linear": "model.fc_layer(x, 64)",
-    "load_model": "ow.load(folder, ow.Scope())",
+    "load_model": "ow.load(folder)",
     "losses": "model.mse, model.softmax_with_cross_entropy and so on",
     "lstm": "model.lstm(x, 64)",
     "maxpool2d": "model.max_pool2d(x, 2)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opwright.program.files.loading import LoadedProgram, load, load_program, load_tensors
+from opwright.program.files.loading import SavedProgram, load_tensors, read_alone, read_whole
 from opwright.program.files.writing import save
 
-__all__ = ["LoadedProgram", "load", "load_program", "load_tensors", "save"]
+__all__ = ["SavedProgram", "load_tensors", "read_alone", "read_whole", "save"]

@@ -89,7 +89,7 @@ def _draw(args: argparse.Namespace, model: Path) -> tuple[Any, Profile | None]:
     page = network.graph_html(
         target,
         title=model.resolve().name,
-        fetches=loaded.fetches,
+        fetches=[fetch.name for fetch in loaded.fetches],
         profile=profile,
         device=args.device,
         force=args.force,
@@ -102,7 +102,7 @@ def _profile(
 ) -> Profile:
     feeds = make_feeds("graph", loaded, args.feed)
     compiled = network.compile(
-        feed=loaded.feeds,
+        feed=loaded.program_feeds,
         fetch=results_of(loaded),
         device=args.device,
         scope=scope,

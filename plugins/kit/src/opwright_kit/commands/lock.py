@@ -78,7 +78,7 @@ def _choose(
     feeds = make_feeds("lock", loaded, args.feed)
     network = Network(loaded.program.global_block())
     compiled = network.compile(
-        loaded.feeds,
+        loaded.program_feeds,
         results_of(loaded),
         device=args.device,
         scope=scope,

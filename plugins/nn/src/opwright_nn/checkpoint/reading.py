@@ -44,9 +44,8 @@ class Saved(NamedTuple):
 
 def read_saved(path: str | os.PathLike[str]) -> Saved:
     """Return what `opwright.save` has written to a folder last."""
-    scope = ow.Scope()
-    model = ow.load(path, scope)
-    return Saved(model.program, scope, model.notes, path)
+    loaded = ow.load(path)
+    return Saved(loaded.program, loaded.scope, loaded.notes, path)
 
 
 def describe_saved(saved: Saved | None) -> str | None:

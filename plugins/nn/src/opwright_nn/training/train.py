@@ -8,9 +8,12 @@ from typing import ParamSpec
 
 import numpy as np
 
+import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import arguments, checks
 from opwright_nn.model import Model
+from opwright_nn.model.loaded import make_model
+from opwright_nn.optimizer import Optimizer
 from opwright_nn.parallel import Team
 from opwright_nn.training.callback import Callback
 from opwright_nn.training.checkpointing import Checkpoint
@@ -49,10 +52,12 @@ def _take_one_argument_of_data(function: Callable[P, History]) -> Callable[P, Hi
 @_take_one_argument_of_data
 @arguments.suggest
 def train(
-    model: Model | Step,
+    model: Model | Step | ow.LoadedProgram,
     data: Data,
     epochs: int,
     *,
+    loss: ow.Variable | str | None = None,
+    optimizer: Optimizer | str | None = None,
     batch_size: int | None = None,
     validation: Data | None = None,
     metrics: Metrics | None = None,
@@ -74,9 +79,10 @@ def train(
 
     Parameters
     ----------
-    model : Model or callable
-        A model with a loss and mostly an optimizer; or a step: what ``Network.compile`` returns,
-        or a function ``step(**feeds)`` that returns the loss, or a list that begins with it.
+    model : Model, LoadedProgram or callable
+        A model with a loss and mostly an optimizer; or what `opwright.load` returns; or a step:
+        what ``Network.compile`` returns, or a function ``step(**feeds)`` that returns the loss, or
+        a list that begins with it.
     data : arrays, Batches, iterable or callable
         Arrays [n, …], as a tuple in the order in which the model's inputs were declared, or as a
         dict by their names. Or batches, each such a tuple or dict: from `nn.batches`, from an
@@ -84,6 +90,11 @@ def train(
         see `DataParallel`, share each batch of arrays; batches are made with ``shard="world"``.
     epochs : int, at least 0
         The number of epochs; of a resumed training, all of them together.
+    loss : Variable or str, optional
+        For a loaded program, and required there: a single number of its program.
+    optimizer : Optimizer or str, optional
+        For a loaded program that was saved without updates, which this appends. Later calls of the
+        loaded program compute with the trained parameters.
     batch_size : int, at least 1
         For data of arrays: rows in a batch, 32 by default.
     validation : arrays, Batches, iterable or callable, optional
@@ -119,6 +130,7 @@ def train(
     RuntimeWarning
         The newest checkpoint is damaged, and an older one is taken.
     """
+    model = _as_model(model, loss, optimizer)
     epochs = checks.check_int("train", "epochs", epochs, at_least=0)
     listed = _check_callbacks(callbacks)
     names = feed_names(model)
@@ -147,6 +159,23 @@ def train(
         return prepare_step(model, setup).run()
     finally:
         setup.source.close()
+
+
+def _as_model(
+    model: Model | Step | ow.LoadedProgram,
+    loss: ow.Variable | str | None,
+    optimizer: Optimizer | str | None,
+) -> Model | Step:
+    """Return a model for a loaded program, anything else as it is."""
+    if isinstance(model, ow.LoadedProgram):
+        return make_model("train", model, loss, optimizer)
+    for name, value in (("loss", loss), ("optimizer", optimizer)):
+        if value is not None:
+            raise AttributeValueError(
+                f"train: {name} is for a loaded program, got {value!r} beside a "
+                f"{type(model).__name__}; call model.minimize(loss, optimizer) before"
+            )
+    return model
 
 
 def _is_shown(progress: object, team: Team | None) -> bool:

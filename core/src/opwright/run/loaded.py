@@ -1,0 +1,272 @@
+"""LoadedProgram: a program with its parameters, which is called, trained and saved."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from opwright.describe.arguments import suggest_arguments
+from opwright.describe.dtypes import dtype_to_numpy
+from opwright.describe.names import hint
+from opwright.errors import FeedError, ProgramError, VariableNotFoundError
+from opwright.program import Program
+from opwright.program.files.writing import feed_names, persistable_variables, save
+from opwright.registry import HOST_DEVICE
+from opwright.run.network import Network
+from opwright.run.report import ArraySpec, ProgramReport
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from opwright._runtime import CompiledNetwork, Scope, ScopeVariable
+    from opwright.lowering import Lock
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class Results(tuple[Any, ...]):
+    """The results of a call, in order; ``results["prob"]`` is one by its name.
+
+    Attributes
+    ----------
+    names : tuple of str
+    """
+
+    names: tuple[str, ...]
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        if key not in self.names:
+            raise VariableNotFoundError(
+                f"results: no such result, got {key!r}{hint(key, self.names, 'results')}"
+            )
+        return super().__getitem__(self.names.index(key))
+
+
+class LoadedProgram:
+    """A program with its parameters: what `opwright.load` returns.
+
+    It is called, from any number of threads, with arrays by position, by name, or in one dict for
+    names that are no identifiers: ``loaded(x)``, ``loaded(img=x)``, ``loaded({"input.1": x})``.
+    `feeds` lists what it takes. The results are computed for prediction: without updates, and with
+    ``training`` false, see ``Program.clone(for_inference=True)``.
+
+    Parameters
+    ----------
+    program : Program
+    scope : Scope or None
+        Holds the persistable variables; None for a program alone, which cannot be called.
+    fetches : sequence of str
+        The variables that a call returns.
+    feeds : sequence of str, optional
+        The names that the program is fed, in the order of positions; by default those that it
+        reads before it writes them, in the order in which they were declared.
+    notes : mapping, optional
+        The argument `notes` of `save`.
+    device, lock, options
+        As of ``Network.compile``.
+
+    Attributes
+    ----------
+    program : Program
+        The whole program. What is appended to it is trained and saved; calls compute `fetches`.
+    notes : mapping
+    device : str
+    program_feeds : tuple of str
+        What the whole program is fed: labels, too, where it was saved for training.
+    """
+
+    @suggest_arguments
+    def __init__(
+        self,
+        program: Program,
+        scope: Scope | None,
+        fetches: Sequence[str],
+        feeds: Sequence[str] | None = None,
+        *,
+        notes: Mapping[str, Any] = _NOTHING,
+        device: str = HOST_DEVICE,
+        lock: Lock | str | os.PathLike[str] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.program = program
+        self._scope = scope
+        self.notes = notes
+        self.program_feeds = tuple(feed_names(program) if feeds is None else feeds)
+        self._names = tuple(fetches)
+        self.device = device
+        self._choices = lock, options
+        self._lock = threading.Lock()
+        self._called: _Called | None = None
+        is_chosen = device != HOST_DEVICE or lock is not None or options is not None
+        if is_chosen and self._names and scope is not None:
+            self._compile()  # what is wrong with them, is said now
+
+    @property
+    def scope(self) -> Scope:
+        """Holds the persistable variables; ProgramError for a program alone."""
+        if self._scope is None:
+            raise ProgramError(
+                "LoadedProgram: it must have its parameters to be called, trained or saved, got "
+                "the program alone; load it by opwright.load(folder)"
+            )
+        return self._scope
+
+    @property
+    def feeds(self) -> tuple[ArraySpec, ...]:
+        """What a call takes, in the order of positions; of a program without results, all feeds."""
+        return self._describe(self._find_called().feeds if self._names else self.program_feeds)
+
+    @property
+    def fetches(self) -> tuple[ArraySpec, ...]:
+        """What a call returns, in order."""
+        return self._describe(self._names)
+
+    def __repr__(self) -> str:
+        feeds, fetches = ", ".join(self.program_feeds), ", ".join(self._names)
+        return f"LoadedProgram({feeds} -> {fetches or 'nothing'}, on {self.device})"
+
+    def __call__(self, /, *args: Any, **feeds: Any) -> Results:
+        """Return the results for arrays.
+
+        Parameters
+        ----------
+        *args : array
+            By position, in the order of `feeds`; or one dict of them by name.
+        **feeds : array
+            By name.
+
+        Raises
+        ------
+        FeedError
+            For a missing or unknown feed, or one of a wrong shape.
+        ProgramError
+            For a program without results, and for one of `load_program`, without parameters.
+        """
+        called = self._called
+        if called is None or called.compiled is None:
+            called = self._compile()
+        if args:
+            feeds = _name_feeds(called.feeds, args, feeds)
+        results = Results(called.compiled(**feeds))  # type: ignore[misc]
+        results.names = self._names
+        return results
+
+    def parameters(self) -> dict[str, NDArray[Any]]:
+        """Return a copy of each persistable variable that a call reads, by name.
+
+        These are parameters and statistics. The states of an optimizer are in `scope` alone.
+        """
+        return {variable.name: variable.numpy() for variable in self._read_variables()}
+
+    @suggest_arguments
+    def save(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write it to a folder with the values that it has now: `opwright.save`.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The folder.
+        **options
+            The arguments `keep` and `notes` of `opwright.save`.
+        """
+        options.setdefault("notes", dict(self.notes))
+        save(path, self.program, self.scope, self._names, **options)
+
+    def report(self) -> ProgramReport:
+        """Return what it consists of and, once it was called, which kernels compute it."""
+        report = ProgramReport(
+            self.feeds,
+            self.fetches,
+            Counter(op.type for op in self._read_program().global_block().ops),
+            {variable.name: _size_bytes(variable) for variable in self._read_variables()},
+            self.device,
+        )
+        called = self._called
+        if called is None or called.compiled is None or not called.compiled.n_plans:
+            return report
+        network = called.network
+        return report._replace(kernels=network.lock().kernels, placement=network.placement())
+
+    def _read_program(self) -> Program:
+        """Return what a call computes, all of a program without results."""
+        return self._find_called().program if self._names else self.program
+
+    def _read_variables(self) -> list[ScopeVariable]:
+        scope, program = self.scope, self._read_program()
+        return [scope.var(variable.name) for variable in persistable_variables(program)]
+
+    def _find_called(self) -> _Called:
+        with self._lock:
+            if self._called is None:
+                program = self.program.clone(for_inference=True).prune(list(self._names))
+                self._called = _Called(program, self.program_feeds)
+            return self._called
+
+    def _compile(self) -> _Called:
+        scope = self.scope
+        if not self._names:
+            raise ProgramError(
+                "LoadedProgram: it must have results to be called, got a program that was saved "
+                "without any; save it with fetches: opwright.save(folder, program, scope, [out])"
+            )
+        called = self._find_called()
+        with self._lock:
+            if called.compiled is None:
+                lock, options = self._choices
+                called.compiled = called.network.compile(
+                    called.feeds, self._names, self.device, scope, lock=lock, options=options
+                )
+        return called
+
+    def _describe(self, names: Iterable[str]) -> tuple[ArraySpec, ...]:
+        variables = [self.program.global_block().var(name) for name in names]
+        return tuple(ArraySpec(v.name, _open_shape(v.shape), v.dtype) for v in variables)
+
+
+class _Called:
+    """The part of a program that calls compute; `compiled` at the first one."""
+
+    def __init__(self, program: Program, feeds: Iterable[str]) -> None:
+        read = frozenset(feed_names(program))
+        self.program = program
+        self.feeds = tuple(name for name in feeds if name in read)
+        self.network = Network(program.global_block())
+        self.compiled: CompiledNetwork | None = None
+
+
+def _size_bytes(variable: ScopeVariable) -> int:
+    if variable.shape is None or variable.dtype is None:
+        return 0
+    return math.prod(variable.shape) * dtype_to_numpy(variable.dtype).itemsize
+
+
+def _open_shape(shape: tuple[int, ...] | None) -> tuple[int | None, ...] | None:
+    return None if shape is None else tuple(None if dim < 0 else dim for dim in shape)
+
+
+def _name_feeds(
+    names: tuple[str, ...], args: Sequence[Any], named: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the feeds of a call by name: one dict, or by position, beside those given by name."""
+    if len(args) == 1 and isinstance(args[0], Mapping):
+        given = dict(args[0])
+    elif len(args) <= len(names):
+        given = dict(zip(names, args, strict=False))
+    else:
+        raise FeedError(
+            f"LoadedProgram: it takes {len(names)} feeds, {', '.join(map(repr, names))}, got "
+            f"{len(args)} by position; leave out the others"
+        )
+    for name in given:
+        if not isinstance(name, str):
+            raise FeedError(f"LoadedProgram: feeds must be named by text, got {name!r}")
+        if name in named:
+            raise FeedError(f"LoadedProgram: a feed is given once, got {name!r} twice")
+    return {**given, **named}
