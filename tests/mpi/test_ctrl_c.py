@@ -78,13 +78,35 @@ def test_ctrl_c_stops_all_after_the_same_step_and_the_rest_is_as_if_not(
         pids = [int(line.split()[2]) for line in lines]
         os.kill(process.pid if to == "the launcher" else pids[1], signal.SIGINT)
         output, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
+    assert process.returncode == (130 if to == "the launcher" else 0), errors
     assert sorted(output.splitlines()) == ["[0] stopped: interrupted", "[1] stopped: interrupted"]
-    assert "opwright-mpi" not in errors
+    assert errors.count("opwright-mpi: ended by SIGINT") == (to == "the launcher")
     rest = train_to_the_end(command(2, script, stopped), stopped)
     wanted = train_to_the_end(command(2, script, whole), whole)
     for name, value in wanted.items():
         np.testing.assert_array_equal(rest[name], value)
+
+
+def test_a_script_that_ends_well_at_ctrl_c_was_interrupted_nevertheless(
+    tmp_path: Path, command
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import time\n"
+        "try:\n    print('begun', flush=True)\n    time.sleep(1000)\n"
+        "except KeyboardInterrupt:\n    print('saved')\n"
+    )
+    with subprocess.Popen(
+        command(2, script), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        for _ in range(2):
+            process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert sorted(output.splitlines()) == ["[0] saved", "[1] saved"]
+    assert errors == "opwright-mpi: ended by SIGINT\n"
 
 
 def test_a_second_ctrl_c_ends_all(tmp_path: Path, command) -> None:

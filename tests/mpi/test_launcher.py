@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from opwright_dist import get_engine
 from opwright_dist.launching.output import Lines
 from opwright_mpi import launcher
 
@@ -225,6 +226,53 @@ def test_without_an_mpi_library_it_says_what_to_install(
 def test_help_is_printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert launcher.main(words) == 0
     assert "usage: opwright-mpi run -n N" in capsys.readouterr().out
+
+
+def test_a_rendezvous_connects_the_processes_of_another_launcher() -> None:
+    rendezvous = get_engine("mpi").open_rendezvous([0, 0], "127.0.0.1")
+    script = CONNECT + "print(r, dist.size(), dist.gather(b'%d' % r), 'PMI_PORT' in os.environ)"
+    try:
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", script],
+                env=os.environ | rendezvous.environment(rank),
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(2)
+        ]
+        outputs = [process.communicate(timeout=300)[0] for process in processes]
+    finally:
+        rendezvous.close()
+    assert outputs == [f"{rank} 2 [b'0', b'1'] False\n" for rank in range(2)]
+
+
+def test_a_script_that_starts_mpi_itself_is_connected(run) -> None:
+    script = """
+import ctypes
+from opwright_mpi.library import find_library
+
+library = ctypes.CDLL(find_library())
+MULTIPLE = 4096  # of MPI's standard binary interface
+library.MPI_Init_thread(None, None, MULTIPLE, ctypes.byref(ctypes.c_int()))
+import opwright_dist as dist
+print(dist.size(), dist.gather(b"%d" % dist.rank()))
+"""
+    done = run(script, 2)
+    assert sorted(done.stdout.splitlines()) == [f"[{r}] 2 [b'0', b'1']" for r in range(2)], done
+
+
+def test_a_process_that_a_rank_has_started_has_no_part(run) -> None:
+    script = """
+import subprocess
+code = "import opwright_dist as dist; dist.rank()"
+done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+print(done.stderr.splitlines()[-1])
+print(dist.gather(b"%d" % r))
+"""
+    done = run(CONNECT + script, 2)
+    assert done.stdout.count("must inherit the connection that its launcher has opened") == 2, done
+    assert done.stdout.count("[b'0', b'1']") == 2
 
 
 def run_by_mpiexec(tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:

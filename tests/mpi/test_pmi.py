@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import socket
 from collections.abc import Iterator
 
 import pytest
 
 import opwright_dist as dist
-from opwright_mpi.pmi import PmiServer, map_nodes
+from opwright_dist.rendezvous import join as connect
+from opwright_mpi.pmi import PmiServer, map_nodes, prepare_connection
 
 
 class Client:
     """A process that speaks PMI by lines."""
 
-    def __init__(self, server: PmiServer) -> None:
-        host, port = server.environment(0)["PMI_PORT"].split(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=60)
+    def __init__(self, server: PmiServer, rank: int) -> None:
+        variables = server.environment(rank)
+        address, token = variables["OPWRIGHT_MPI_RENDEZVOUS"], variables["OPWRIGHT_MPI_TOKEN"]
+        self.socket = connect("opwright-mpi", address, token, rank)
+        self.socket.settimeout(60)
         self.file = self.socket.makefile("r")
         server.clients.append(self)
 
@@ -27,7 +32,7 @@ class Client:
 
 @pytest.fixture
 def server() -> Iterator[PmiServer]:
-    server = PmiServer([0, 0])
+    server = PmiServer([0, 0], "127.0.0.1")
     server.clients = []
     yield server
     server.close()
@@ -37,13 +42,9 @@ def server() -> Iterator[PmiServer]:
 
 
 def join(server: PmiServer, rank: int) -> Client:
-    client = Client(server)
-    assert client.ask(f"cmd=initack pmiid={rank}", 4) == [
-        "cmd=initack rc=0",
-        "cmd=set size=2",
-        f"cmd=set rank={rank}",
-        "cmd=set debug=0",
-    ]
+    client = Client(server, rank)
+    answer = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0"
+    assert client.ask("cmd=init pmi_version=1 pmi_subversion=1") == [answer]
     return client
 
 
@@ -64,29 +65,75 @@ def test_what_one_process_puts_the_other_gets_after_the_barrier(server: PmiServe
 @pytest.mark.parametrize(
     "words",
     [
-        b"cmd=initack pmiid=2\n",
-        b"cmd=initack pmiid=-1\n",
-        b"cmd=initack\n",
         b"cmd=get key=PMI_process_mapping\n",
-        b"GET / HTTP/1.1\n",
+        b"cmd=initack pmiid=1\n",
+        b"cmd=init\ncmd=init\n",
+        b"cmd=init\ncmd=spawn\n",
+        b"cmd=init\ncmd=put key=" + b"x" * 65 + b" value=1\n",
+        b"cmd=init\ncmd=put key=a value=" + b"x" * 1025 + b"\n",
+        b"cmd=init\n" + b"x" * 100_000,
+        b"cmd=init pmi_version=" + b"9" * 5000 + b"\ncmd=" + b"9" * 5000 + b"\n",
         b"\xff\xfe\n",
-        b"cmd=initack pmiid=1\ncmd=spawn\n",
-        b"cmd=initack pmiid=1\n" + b"x" * 100_000,
+        b"\n",
     ],
 )
-def test_who_does_not_speak_the_protocol_is_turned_away(server: PmiServer, words: bytes) -> None:
-    stranger = Client(server)
-    try:
-        stranger.socket.sendall(words)
-        assert not stranger.file.read() or words.startswith(b"cmd=initack pmiid=1")
-    except (ConnectionResetError, BrokenPipeError):
-        pass
-    join(server, 0)
+def test_what_is_not_pmi_ends_its_connection_alone(server: PmiServer, words: bytes) -> None:
+    other = join(server, 0)
+    client = Client(server, 1)
+    with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+        client.socket.sendall(words)
+        answers = client.file.read().splitlines()
+        assert [line for line in answers if not line.startswith("cmd=response_to_init")] == []
+    assert other.ask("cmd=get_appnum") == ["cmd=appnum appnum=0 rc=0"]
+
+
+def test_the_table_has_a_limit(server: PmiServer) -> None:
+    client = join(server, 0)
+    with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+        for i in range(4000):
+            if client.ask(f"cmd=put key={i} value=1") == [""]:
+                break
+    assert len(server._table) == 3 * 1024
+    assert join(server, 1).ask("cmd=get_appnum") == ["cmd=appnum appnum=0 rc=0"]
+
+
+def test_a_stranger_has_no_part(server: PmiServer) -> None:
+    host, _, port = server.environment(0)["OPWRIGHT_MPI_RENDEZVOUS"].rpartition(":")
+    for words in (b"cmd=initack pmiid=1\n", b"cmd=init\n", b"opwright 00 1\n"):
+        with socket.create_connection((host, int(port)), timeout=60) as stranger:
+            stranger.sendall(words)
+            assert stranger.recv(100) in (b"", b"refused\n")
+    assert server.joined == set()
+    join(server, 1)
 
 
 def test_a_number_is_taken_once(server: PmiServer) -> None:
     join(server, 0)
-    assert Client(server).ask("cmd=initack pmiid=0") == [""]
+    with pytest.raises(dist.DistError, match="a process of this rank has joined already"):
+        Client(server, 0)
+
+
+def test_processes_of_this_machine_inherit_their_connections() -> None:
+    server = PmiServer([0, 0])
+    variables, connection = server.admit(1)
+    with connection, connection.makefile("rw") as file:
+        assert variables["PMI_FD"] == str(connection.fileno())
+        assert (variables["PMI_RANK"], variables["PMI_SIZE"]) == ("1", "2")
+        assert not any("TOKEN" in name for name in variables)
+        file.write("cmd=init pmi_version=1 pmi_subversion=1\n")
+        file.flush()
+        assert file.readline().startswith("cmd=response_to_init")
+        server.close()
+
+
+def test_a_process_without_a_connection_of_its_own_is_refused() -> None:
+    variables = {"OPWRIGHT_MPI_RANK": "0", "OPWRIGHT_MPI_RANKS": "2"}
+    with pytest.raises(dist.DistError, match="rank 0 must inherit the connection that its launche"):
+        prepare_connection(dict(variables))
+    with open(os.devnull) as file:
+        named = {**variables, "PMI_FD": str(file.fileno())}
+        with pytest.raises(dist.DistError, match=r"got PMI_FD=\d+, which is none; leave collectiv"):
+            prepare_connection(named)
 
 
 def test_processes_that_go_do_not_end_it(server: PmiServer) -> None:

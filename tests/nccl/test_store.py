@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import socket
+import contextlib
 import threading
 from collections.abc import Iterator
 
 import pytest
 
 from opwright_dist import DistError
+from opwright_dist.rendezvous import join
 from opwright_nccl import launcher
 from opwright_nccl.store import GOODBYE, Connection, Store
 
@@ -83,13 +83,59 @@ def test_a_wrong_token_is_refused(store: Store) -> None:
     assert store.joined == set()
 
 
-def test_what_is_no_message_ends_its_connection_alone(store: Store) -> None:
-    host, _, port = store.environment(0)["OPWRIGHT_NCCL_STORE"].rpartition(":")
-    for line in (b"GET / HTTP/1.1\r\n", b'{"bytes": -1}\n', b"[]\n", json.dumps({}).encode()):
-        with socket.create_connection((host, int(port))) as stranger:
-            stranger.sendall(line + b"\n")
-            assert stranger.recv(1) == b""
-    Connection(store.environment(0), 0).close()
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET / HTTP/1.1",
+        b'{"bytes": -1}',
+        b'{"bytes": 1e999}',
+        b'{"bytes": ' + b"9" * 5000 + b"}",
+        b"[" * 100_000,
+        b"[]",
+        b"{}",
+        b'{"bytes": 0}',
+        b'{"bytes": 0, "what": ["put"]}',
+        b'{"bytes": 0, "what": "put"}',
+        b'{"bytes": 9000000000, "what": "put", "key": "a"}',
+        b'{"bytes": 0, "what": "get", "keys": [1]}',
+        b'{"bytes": 0, "what": "get", "keys": 7}',
+        b'{"bytes": 0, "what": "gather"}',
+        b'{"bytes":0,"what":"gather","key":"a","place":0,"members":[0,1],"timeout_s":NaN}',
+        b'{"bytes":0,"what":"gather","key":"a","place":0,"members":[0,9],"timeout_s":1}',
+        b'{"bytes":0,"what":"gather","key":"a","place":1,"members":[0,1],"timeout_s":1}',
+        b'{"bytes":0,"what":"gather","key":"a","place":-1,"members":[0],"timeout_s":1}',
+        b'{"bytes":0,"what":"gather","key":"a","place":true,"members":[0],"timeout_s":1}',
+    ],
+)
+def test_what_is_no_message_ends_its_connection_alone(store: Store, line: bytes) -> None:
+    variables = store.environment(0)
+    address, token = variables["OPWRIGHT_NCCL_STORE"], variables["OPWRIGHT_NCCL_TOKEN"]
+    with join("opwright-nccl", address, token, 0) as member:
+        member.settimeout(60)
+        member.sendall(line + b"\n")
+        with contextlib.suppress(ConnectionResetError):
+            assert member.recv(1) == b""
+    other = Connection(store.environment(1), 1)
+    other.put("key", "value")
+    assert other.get(["key"])[0] == ["value"]
+    other.close()
+
+
+def test_a_rank_joins_once(store: Store, connections: list[Connection]) -> None:
+    with pytest.raises(DistError, match="a process of this rank has joined already"):
+        Connection(store.environment(0), 0)
+
+
+def test_the_oldest_values_are_forgotten_beyond_the_limit(
+    store: Store, connections: list[Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *_ = connections
+    monkeypatch.setattr("opwright_nccl.store._MAX_KEPT_BYTES", 10)
+    for key in ("a", "b", "c"):
+        first.put(key, "12345")
+    assert first.get(["a", "b", "c"])[0] == [None, "12345", "12345"]
+    with pytest.raises(DistError, match="the launcher keeps it open until all processes have"):
+        first.put("d", "12345678901")
 
 
 def test_a_store_that_is_closed_is_named() -> None:
@@ -97,7 +143,7 @@ def test_a_store_that_is_closed_is_named() -> None:
     variables = opened.environment(0)
     connection = Connection(variables, 0)
     opened.close()
-    with pytest.raises(DistError, match="the store of the run must be reachable at 127.0.0.1:"):
+    with pytest.raises(DistError, match="the rendezvous of the run must be reachable at 127"):
         Connection(variables, 0)
     with pytest.raises(DistError, match="the launcher keeps it open until all processes have"):
         connection.put("key", "value")

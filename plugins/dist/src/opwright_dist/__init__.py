@@ -109,3 +109,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(home), name) if home else import_module(f"{__name__}.{name}")
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -12,7 +12,13 @@ from typing import Any, Final
 from opwright.commands import end_with_parent
 from opwright_dist import DistError, Engine, ScriptEnd
 from opwright_mpi.library import LIBRARY_VARIABLE, find_library, find_own, unlink_shared_memory
-from opwright_mpi.pmi import LAUNCHER_VARIABLE, RANK_VARIABLE, RANKS_VARIABLE, PmiServer
+from opwright_mpi.pmi import (
+    LAUNCHER_VARIABLE,
+    RANK_VARIABLE,
+    RANKS_VARIABLE,
+    PmiServer,
+    prepare_connection,
+)
 
 _LAUNCHED: Final = (
     "PMI_RANK",
@@ -51,6 +57,7 @@ class MpiEngine(Engine):
         self._has_launcher = os.environ.get(LAUNCHER_VARIABLE) == str(os.getppid())
         if self._has_launcher:
             end_with_parent(os.getppid())
+        prepare_connection(os.environ)
         self._call("connect", path.encode())
         unlink_shared_memory()
         self._library = ctypes.CDLL(path)

@@ -1,27 +1,23 @@
 """The store: where the processes of one run exchange ids, bytes, and how far they are.
 
 A server that the launcher opens; each process holds a TCP connection. A message is a line of JSON,
-which says how many bytes follow. A connection begins with the token of the run, so that no other
-process takes part.
+which says how many bytes follow.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import hmac
 import json
-import secrets
+import math
 import socket
-import socketserver
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from opwright_dist import DistError
-from opwright_dist.launching import Meeting
+from opwright_dist.rendezvous import MalformedError, Peer, Server, join, unreachable
 
 STORE_VARIABLE: Final = "OPWRIGHT_NCCL_STORE"
 """``host:port`` of the store of a run."""
@@ -36,155 +32,45 @@ LOST: Final = "lost"
 GOODBYE: Final = "goodbye"
 """The key by which processes that have finished wait for the others."""
 
+_WHO: Final = "opwright-nccl"
 _LONGEST_LINE: Final = 1 << 20
 _LONGEST_DATA: Final = 1 << 31
-_CONNECT_S: Final = 30.0
+_LONGEST_KEY: Final = 1024
+_MAX_KEYS: Final = 1 << 16
+_MAX_KEPT_BYTES: Final = 1 << 28
+"""Of all values together."""
+
 _PATIENCE_S: Final = 15.0
 """How long an answer may take beyond the time that was asked for."""
 
 
 class _Gathering:
-    """What the processes of a group give, until each has got it."""
-
-    def __init__(self) -> None:
-        self.parts: dict[int, bytes] = {}
-        self.n_taken = 0
-
-
-class Table:
-    """What the server keeps, for all its threads.
+    """What the processes of a group give, until each has got it.
 
     Attributes
     ----------
-    joined : set of int
-        Processes that have connected.
-    finalized : set of int
-        Processes that have said goodbye.
-    ended : dict of int to str
-        Processes that have said goodbye, or whose connection has ended: ``"finished"`` or
-        ``"lost"``.
+    members : tuple of int
+        The ranks of the group.
+    parts : dict of int to bytes
+        By place in the group.
+    waiting : dict of int to (Peer, float)
+        Whom an answer is owed, by place, and until when.
+    n_taken : int
+        How many have got it.
     """
 
-    def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._values: dict[str, bytes] = {}
-        self._gatherings: dict[str, _Gathering] = {}
-        self.joined: set[int] = set()
-        self.finalized: set[int] = set()
-        self.ended: dict[int, str] = {}
+    def __init__(self, members: tuple[int, ...]) -> None:
+        self.members = members
+        self.parts: dict[int, bytes] = {}
+        self.waiting: dict[int, tuple[Peer, float]] = {}
+        self.n_taken = 0
 
-    def join(self, rank: int) -> None:
-        """Note that a process has connected."""
-        with self._condition:
-            self.joined.add(rank)
-
-    def end(self, rank: int, how: str) -> None:
-        """Note that a process has ended, which those learn that wait for it."""
-        with self._condition:
-            self.ended.setdefault(rank, how)
-            if how == FINISHED:
-                self.finalized.add(rank)
-            self._condition.notify_all()
-
-    def put(self, key: str, value: bytes) -> None:
-        """Keep a value."""
-        with self._condition:
-            self._values[key] = value
-
-    def get(self, keys: Sequence[str]) -> list[bytes | None]:
-        """Return values, None where there is none."""
-        with self._condition:
-            return [self._values.get(key) for key in keys]
-
-    def gather(
-        self, key: str, place: int, members: Sequence[int], data: bytes, timeout_s: float
-    ) -> tuple[list[bytes], list[int]]:
-        """Return what all members give, or whom it waited for in vain: their ranks."""
-        hopeless = {LOST} if key == GOODBYE else {LOST, FINISHED}
-        end = time.monotonic() + timeout_s
-        with self._condition:
-            gathering = self._gatherings.setdefault(key, _Gathering())
-            gathering.parts[place] = data
-            self._condition.notify_all()
-            while len(gathering.parts) < len(members):
-                left = end - time.monotonic()
-                missing = [r for i, r in enumerate(members) if i not in gathering.parts]
-                if left <= 0 or any(self.ended.get(r) in hopeless for r in missing):
-                    return [], missing
-                self._condition.wait(left)
-            gathering.n_taken += 1
-            if gathering.n_taken == len(members):
-                del self._gatherings[key]
-            return [gathering.parts[i] for i in range(len(members))], []
+    def missing(self) -> list[int]:
+        """Return the ranks that have not come."""
+        return [rank for place, rank in enumerate(self.members) if place not in self.parts]
 
 
-class _Handler(socketserver.StreamRequestHandler):
-    """Serves one connection; ``hello`` says of whom."""
-
-    server: _Server
-    _rank: int | None = None
-
-    def handle(self) -> None:
-        """Answer until the other side closes."""
-        self.server.connections.add(self.connection)
-        try:
-            hello = _read(self.rfile, longest=0)
-            if hello is None or not hmac.compare_digest(
-                str(hello[0].get("token", "")), self.server.token
-            ):
-                return
-            self._rank = hello[0].get("rank")
-            if self._rank is not None:
-                self.server.table.join(self._rank)
-            _write(self.wfile, {})
-            while (request := _read(self.rfile)) is not None:
-                self._answer(*request)
-        except (OSError, ValueError, LookupError):
-            return  # as if it had closed
-        finally:
-            self.server.connections.discard(self.connection)
-
-    def finish(self) -> None:
-        """Note that a process has gone: it said goodbye before, or it is lost."""
-        if self._rank is not None:
-            self.server.table.end(self._rank, LOST)
-
-    def _answer(self, request: dict[str, Any], data: bytes) -> None:
-        table = self.server.table
-        what = request["what"]
-        if what == "gather":
-            parts, missing = table.gather(
-                request["key"], request["place"], request["members"], data, request["timeout_s"]
-            )
-            sizes = [len(part) for part in parts]
-            answer = {"sizes": sizes, "missing": missing, "ended": table.ended}
-            _write(self.wfile, answer, b"".join(parts))
-        elif what == "put":
-            table.put(request["key"], data)
-            _write(self.wfile, {})
-        elif what == "get":
-            values = table.get(request["keys"])
-            texts = [None if v is None else v.decode(errors="replace") for v in values]
-            _write(self.wfile, {"values": texts, "ended": table.ended})
-        else:
-            if self._rank is not None:
-                table.end(self._rank, FINISHED)
-            _write(self.wfile, {})
-
-
-class _Server(socketserver.ThreadingTCPServer):
-    daemon_threads = True
-    allow_reuse_address = True
-    request_queue_size = 1024
-
-    def __init__(self, address: str, token: str) -> None:
-        self.token = token
-        self.table = Table()
-        self.connections: set[socket.socket] = set()
-        super().__init__((address, 0), _Handler)
-
-
-class Store(Meeting):
+class Store(Server):
     """Where the processes of one run find each other.
 
     Parameters
@@ -194,46 +80,165 @@ class Store(Meeting):
     address : str
         Of this machine, as the others reach it.
 
+    Attributes
+    ----------
+    ended : dict of int to str
+        Processes that have said goodbye, or whose connection has ended: ``"finished"`` or
+        ``"lost"``.
+
     Raises
     ------
     DistError
         It cannot listen there.
     """
 
+    max_line_bytes = _LONGEST_LINE
+    max_data_bytes = _LONGEST_DATA
+
     def __init__(self, size: int, address: str = "127.0.0.1") -> None:
-        self.size = size
-        try:
-            self._server = _Server(address, secrets.token_hex(16))
-        except OSError as error:
-            raise DistError(
-                f"opwright-nccl: the address must be one of this machine, got {address!r}: {error};"
-                " give one by which the other machines reach this one"
-            ) from error
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, name="opwright-nccl-store", daemon=True
-        )
-        self._thread.start()
-        self.joined = self._server.table.joined
-        self.finalized = self._server.table.finalized
+        self.ended: dict[int, str] = {}
+        self._values: dict[str, bytes] = {}
+        self._n_kept_bytes = 0
+        self._gatherings: dict[str, _Gathering] = {}
+        super().__init__(_WHO, size, address)
 
     def environment(self, rank: int) -> dict[str, str]:
         """Return the variables with which a process is started."""
-        host, port = self._server.server_address[:2]
         return {
-            STORE_VARIABLE: f"{host!s}:{port}",
-            TOKEN_VARIABLE: self._server.token,
+            STORE_VARIABLE: self.address,
+            TOKEN_VARIABLE: self.token,
             RANK_VARIABLE: str(rank),
             RANKS_VARIABLE: str(self.size),
         }
 
-    def close(self) -> None:
-        """End serving; processes that still wait for others fail."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-        for connection in list(self._server.connections):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+    def parse(self, line: bytes) -> tuple[dict[str, Any], int]:
+        """Return the message of a line of JSON."""
+        return _parse(line)
+
+    def welcome(self, peer: Peer) -> None:
+        """Note that a process has connected."""
+        if peer.rank is not None:
+            self.joined.add(peer.rank)
+
+    def leave(self, peer: Peer) -> None:
+        """Note that a process has gone: it said goodbye before, or it is lost."""
+        for gathering in self._gatherings.values():
+            for place in [p for p, (each, _) in gathering.waiting.items() if each is peer]:
+                del gathering.waiting[place]
+        if peer.rank is not None:
+            self._end(peer.rank, LOST)
+
+    def tick(self, now: float) -> float:
+        """Answer those whose time is over."""
+        ends = [math.inf]
+        for key in list(self._gatherings):
+            gathering = self._gatherings[key]
+            for place, (_, end) in list(gathering.waiting.items()):
+                if end <= now:
+                    self._give_up(gathering, place)
+                else:
+                    ends.append(end)
+        return min(ends) - now
+
+    def answer(self, peer: Peer, message: dict[str, Any], data: bytes) -> None:
+        """Act on one request."""
+        what = message.get("what")
+        if what == "gather":
+            self._gather(peer, message, data)
+        elif what == "put":
+            self._put(_check_key(message.get("key")), data)
+            _send(peer, {})
+        elif what == "get":
+            keys: Any = message.get("keys")
+            _require(isinstance(keys, list) and len(keys) <= 2 * self.size + 2, "keys", keys)
+            values = [self._values.get(_check_key(key)) for key in keys]
+            texts = [None if v is None else v.decode(errors="replace") for v in values]
+            _send(peer, {"values": texts, "ended": self.ended})
+        elif what == "bye":
+            if peer.rank is not None:
+                self._end(peer.rank, FINISHED)
+            _send(peer, {})
+        else:
+            _require(False, "what", what)
+
+    def _put(self, key: str, value: bytes) -> None:
+        """Keep a value; beyond the limits the oldest ones are forgotten."""
+        _require(len(value) <= _MAX_KEPT_BYTES, "bytes", len(value))
+        self._n_kept_bytes += len(value) - len(self._values.pop(key, b""))
+        self._values[key] = value
+        while len(self._values) > _MAX_KEYS or self._n_kept_bytes > _MAX_KEPT_BYTES:
+            self._n_kept_bytes -= len(self._values.pop(next(iter(self._values))))
+
+    def _end(self, rank: int, how: str) -> None:
+        """Note that a process has ended, and answer those that wait for it in vain."""
+        self.ended.setdefault(rank, how)
+        if how == FINISHED:
+            self.finalized.add(rank)
+        for key, gathering in list(self._gatherings.items()):
+            if self._is_hopeless(key, gathering):
+                for place in list(gathering.waiting):
+                    self._give_up(gathering, place)
+
+    def _is_hopeless(self, key: str, gathering: _Gathering) -> bool:
+        hopeless = {LOST} if key == GOODBYE else {LOST, FINISHED}
+        return any(self.ended.get(rank) in hopeless for rank in gathering.missing())
+
+    def _gather(self, peer: Peer, message: dict[str, Any], data: bytes) -> None:
+        key, place, timeout_s = _check_key(message.get("key")), *_read_gather(message)
+        members = self._read_members(message.get("members"))
+        gathering = self._gatherings.get(key)
+        _require(0 <= place < len(members) and members[place] == peer.rank, "place", place)
+        if gathering is None:
+            _require(len(self._gatherings) < _MAX_KEYS, "key", key)
+            gathering = self._gatherings[key] = _Gathering(members)
+        _require(gathering.members == members, "members", members)
+        _require(place not in gathering.waiting, "key", key)
+        gathering.parts[place] = data
+        gathering.waiting[place] = peer, time.monotonic() + timeout_s
+        if len(gathering.parts) == len(members):
+            self._hand_out(key, gathering)
+        elif self._is_hopeless(key, gathering):
+            self._give_up(gathering, place)
+
+    def _read_members(self, given: object) -> tuple[int, ...]:
+        _require(isinstance(given, list) and len(given) <= self.size, "members", given)
+        members: tuple[Any, ...] = tuple(given)  # type: ignore[arg-type]
+        known = range(self.size)
+        _require(all(type(rank) is int and rank in known for rank in members), "members", given)
+        return members
+
+    def _hand_out(self, key: str, gathering: _Gathering) -> None:
+        parts = [gathering.parts[place] for place in range(len(gathering.members))]
+        waiting, gathering.waiting = gathering.waiting, {}
+        gathering.n_taken += len(waiting)
+        if gathering.n_taken >= len(gathering.members):
+            del self._gatherings[key]
+        sizes = [len(part) for part in parts]
+        for peer, _ in waiting.values():
+            _send(peer, {"sizes": sizes, "missing": [], "ended": self.ended}, *parts)
+
+    def _give_up(self, gathering: _Gathering, place: int) -> None:
+        """Name to one process those that have not come."""
+        peer, _ = gathering.waiting.pop(place)
+        _send(peer, {"sizes": [], "missing": gathering.missing(), "ended": self.ended})
+
+
+def _read_gather(message: Mapping[str, Any]) -> tuple[int, float]:
+    place, timeout_s = message.get("place"), message.get("timeout_s")
+    _require(type(place) is int, "place", place)
+    _require(type(timeout_s) in (int, float), "timeout_s", timeout_s)
+    _require(0 <= timeout_s < threading.TIMEOUT_MAX, "timeout_s", timeout_s)  # type: ignore[operator]
+    return place, timeout_s  # type: ignore[return-value]
+
+
+def _check_key(key: object) -> str:
+    _require(isinstance(key, str) and len(key) <= _LONGEST_KEY, "key", key)
+    return str(key)
+
+
+def _require(condition: bool, name: str, value: object) -> None:
+    if not condition:
+        raise MalformedError(f"{name} must be as a Connection sends it, got {str(value)[:100]!r}")
 
 
 class Connection:
@@ -248,21 +253,10 @@ class Connection:
     """
 
     def __init__(self, variables: Mapping[str, str], rank: int | None) -> None:
-        where = variables[STORE_VARIABLE]
-        host, _, port = where.rpartition(":")
-        self._where = where
+        self._where = variables[STORE_VARIABLE]
         self._lock = threading.Lock()
-        try:
-            self._socket = socket.create_connection((host, int(port)), timeout=_CONNECT_S)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._file = self._socket.makefile("rwb")
-            _write(self._file, {"token": variables.get(TOKEN_VARIABLE, ""), "rank": rank})
-            answer = _read(self._file)
-        except (OSError, ValueError) as error:
-            raise self._fault(str(error)) from error
-        if answer is None:
-            self.close()
-            raise self._fault("it refused the token")
+        self._socket = join(_WHO, self._where, variables.get(TOKEN_VARIABLE, ""), rank)
+        self._file = self._socket.makefile("rwb")
 
     def gather(
         self, key: str, place: int, members: Sequence[int], data: bytes, timeout_s: float
@@ -306,36 +300,48 @@ class Connection:
                 _write(self._file, {"what": what, **request}, data)
                 answer = _read(self._file)
             except (OSError, ValueError) as error:
-                raise self._fault(str(error)) from error
+                raise unreachable(_WHO, self._where, str(error)) from error
         if answer is None:
-            raise self._fault("it has been closed")
+            raise unreachable(_WHO, self._where, "it has been closed")
         return answer
-
-    def _fault(self, reason: str) -> DistError:
-        return DistError(
-            f"opwright-nccl: the store of the run must be reachable at {self._where}, got: "
-            f"{reason}; the launcher keeps it open until all processes have ended"
-        )
 
 
 def _by_rank(ended: Mapping[str, str]) -> dict[int, str]:
     return {int(rank): how for rank, how in ended.items()}
 
 
+def _send(peer: Peer, message: Mapping[str, Any], *parts: bytes) -> None:
+    peer.send(_format(message, sum(map(len, parts))), *parts)
+
+
+def _format(message: Mapping[str, Any], n_bytes: int) -> bytes:
+    return json.dumps({**message, "bytes": n_bytes}).encode() + b"\n"
+
+
+def _parse(line: bytes) -> tuple[dict[str, Any], int]:
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(str(error)) from error
+    n_bytes = message.pop("bytes", None) if isinstance(message, dict) else None
+    if type(n_bytes) is not int or n_bytes < 0:
+        raise MalformedError(
+            f"a message must say how many bytes follow, got {str(n_bytes)[:100]!r}"
+        )
+    return message, n_bytes
+
+
 def _write(file: Any, message: Mapping[str, Any], data: bytes = b"") -> None:
-    file.write(json.dumps({**message, "bytes": len(data)}).encode() + b"\n" + data)
+    file.write(_format(message, len(data)) + data)
     file.flush()
 
 
-def _read(file: Any, longest: int = _LONGEST_DATA) -> tuple[dict[str, Any], bytes] | None:
+def _read(file: Any) -> tuple[dict[str, Any], bytes] | None:
     """Return a message and its data; None where the other side has closed."""
-    line = file.readline(_LONGEST_LINE)
+    line = file.readline()
     if not line:
         return None
-    message = json.loads(line)
-    n_bytes = message.pop("bytes", None) if isinstance(message, dict) else None
-    if not isinstance(n_bytes, int) or not 0 <= n_bytes <= longest:
-        raise ValueError(f"a message must say how many bytes follow, got {n_bytes!r}")
+    message, n_bytes = _parse(line)
     data = file.read(n_bytes)
     if len(data) < n_bytes:
         return None

@@ -14,3 +14,7 @@ from opwright_ray.reporting import report, resume
 from opwright_ray.trainer import OpwrightTrainer
 
 __all__ = ["OpwrightTrainer", "__version__", "report", "resume"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

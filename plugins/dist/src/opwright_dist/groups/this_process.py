@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from opwright.plugin import suggest_arguments
 from opwright_dist.groups.world import Group, current_world
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Bytes = bytes | bytearray | memoryview
+Number = TypeVar("Number", bool, int, float)
 
 
 @suggest_arguments
@@ -68,12 +75,49 @@ def new_groups(name: str, parts: Sequence[Sequence[int]]) -> Group:
     return current_world().new_groups(name, parts)
 
 
+@overload
+def gather(data: Bytes, group: str = ...) -> list[bytes]: ...
+@overload
+def gather(data: Number, group: str = ...) -> list[Number]: ...
+@overload
+def gather(data: Any, group: str = ...) -> list[npt.NDArray[Any]]: ...
+
+
 @suggest_arguments
-def gather(data: bytes, group: str = "world") -> list[bytes]:
-    """Return what each process of a group gives, in the order of ranks; all of them call it."""
+def gather(data: Any, group: str = "world") -> list[Any]:
+    """Return what each process of a group gives, in the order of ranks; all of them call it.
+
+    Outside of programs, for results such as losses and predictions; within one the operator
+    ``dist.all_gather`` joins tensors.
+
+    Parameters
+    ----------
+    data : bytes, bool, int, float or array
+        Of one kind and dtype on all processes. Arrays have any shapes, also unlike ones; NumPy
+        scalars and arrays of other libraries in the memory of the host count as arrays.
+    group : str
+        The processes that give and get.
+
+    Returns
+    -------
+    list
+        One entry for each process: bytes, a number of the same type, or an array of NumPy of its
+        own, of shape [] for a scalar.
+
+    Raises
+    ------
+    AttributeTypeError
+        The data is none of these.
+    DtypeError
+        The array has objects or text.
+    DistError
+        The group is unknown, the processes give unlike kinds or dtypes, or one did not come.
+    """
+    from opwright_dist.groups.gathering import pack, unpack  # of NumPy, which a rank needs not
+
     world = current_world()
     world.group(group, "gather")
-    return world.engine.gather(data, group)
+    return unpack(world.engine.gather(pack(data), group))
 
 
 @suggest_arguments

@@ -3,6 +3,5 @@
 from __future__ import annotations
 
 from opwright_dist.launching.launcher import Tool, launch
-from opwright_dist.launching.ranks import Meeting
 
-__all__ = ["Meeting", "Tool", "launch"]
+__all__ = ["Tool", "launch"]

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 from opwright.plugin import hint
 from opwright_dist.errors import DistError
-from opwright_dist.launching.ranks import Meeting, Ranks
+from opwright_dist.launching.ranks import Ranks
+from opwright_dist.rendezvous import Meeting
 
 _WRONG_USAGE: Final = 2
 _MOST_RANKS: Final = 4096

@@ -14,8 +14,8 @@ from types import FrameType
 from typing import IO, Final, NamedTuple, cast
 
 from opwright import get_num_threads
-from opwright_dist.groups import Rendezvous
 from opwright_dist.launching.output import Lines
+from opwright_dist.rendezvous import Meeting
 
 _LOOK_S: Final = 0.05
 _TERMINATE_S: Final = 0.5
@@ -51,22 +51,6 @@ class Ending(NamedTuple):
 
     status: int
     message: str
-
-
-class Meeting(Rendezvous):
-    """A rendezvous that sees how processes begin and end.
-
-    Attributes
-    ----------
-    size : int
-        How many processes there are.
-    joined, finalized : set of int
-        Processes that have connected, and those that have said goodbye.
-    """
-
-    size: int
-    joined: set[int]
-    finalized: set[int]
 
 
 class Ranks:
@@ -137,6 +121,8 @@ class Ranks:
                 self._send(signal.SIGKILL)
         if not self._ending.message:
             self._look_for_failure()
+        if self._is_interrupted and not self._ending.message:  # as shells and scripts expect it
+            self._ending = Ending(128 + signal.SIGINT, f"ended by {_name_signal(signal.SIGINT)}")
         end = time.monotonic() + _LAST_WORDS_S
         while self._selector.get_map() and time.monotonic() < end:
             self._forward(_LOOK_S)
@@ -144,22 +130,25 @@ class Ranks:
             self._finish(key)
 
     def _start(self, rank: int) -> None:
-        variables = {
-            "PYTHONUNBUFFERED": "1",  # a pipe would keep what is printed until it is full
-            _THREADS_VARIABLE: str(max(1, get_num_threads() // self._server.size)),
-            **os.environ,
-            **self._server.environment(rank),
-            **self._variables(rank),
-        }
         reads_ours = rank == 0 and sys.stdin is not None and not sys.stdin.isatty()
-        child = subprocess.Popen(
-            self._command,
-            env=variables,
-            stdin=None if reads_ours else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            process_group=0,  # Ctrl-C comes to the launcher alone, which passes it on once
-        )
+        admission, connection = self._server.admit(rank)
+        with connection or contextlib.nullcontext():
+            variables = {
+                "PYTHONUNBUFFERED": "1",  # a pipe would keep what is printed until it is full
+                _THREADS_VARIABLE: str(max(1, get_num_threads() // self._server.size)),
+                **os.environ,
+                **admission,
+                **self._variables(rank),
+            }
+            child = subprocess.Popen(
+                self._command,
+                env=variables,
+                stdin=None if reads_ours else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=[] if connection is None else [connection.fileno()],
+                process_group=0,  # Ctrl-C comes to the launcher alone, which passes it on once
+            )
         self._children.append(child)
         for source, target in ((child.stdout, sys.stdout), (child.stderr, sys.stderr)):
             stream = _Stream(Lines(rank), target.buffer)

@@ -1,0 +1,92 @@
+"""One connection of a server: what has come and is no message yet, and what waits to be sent."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import deque
+from typing import Final
+
+_READ_BYTES: Final = 1 << 18
+
+MAX_WAITING_BYTES: Final = 1 << 16
+"""Where more waits to be sent, nothing more is read: whoever asks must read the answers."""
+
+
+class MalformedError(ValueError):
+    """A message is not of the protocol: the connection that it came by is closed."""
+
+
+class Peer:
+    """A connection that never blocks the thread that serves it.
+
+    Parameters
+    ----------
+    connection : socket
+    rank : int or None
+        Of its process, where that is known.
+    has_joined : bool
+        Whether it belongs to the run; otherwise its first line must show that.
+    """
+
+    def __init__(
+        self, connection: socket.socket, rank: int | None = None, *, has_joined: bool = False
+    ) -> None:
+        connection.setblocking(False)
+        self.connection = connection
+        self.rank = rank
+        self.has_joined = has_joined
+        self.inbox = bytearray()
+        self.is_broken = False
+        self.opened_at = self.moved_at = time.monotonic()
+        self._outbox: deque[memoryview] = deque()
+        self._n_waiting = 0
+
+    @property
+    def waits_to_send(self) -> bool:
+        """Whether something has still to be sent."""
+        return bool(self._outbox)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits to be sent that no further message may be answered."""
+        return self._n_waiting > MAX_WAITING_BYTES
+
+    def send(self, *parts: bytes) -> None:
+        """Send bytes, as far as the other side takes them now; the rest follows when it does."""
+        for part in parts:
+            if part:
+                self._outbox.append(memoryview(part))
+                self._n_waiting += len(part)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what waits, as far as the other side takes it now."""
+        while self._outbox and not self.is_broken:
+            part = self._outbox[0]
+            try:
+                n_sent = self.connection.send(part)
+            except BlockingIOError:
+                return
+            except OSError:
+                self.is_broken = True
+                return
+            self.moved_at = time.monotonic()
+            self._n_waiting -= n_sent
+            if n_sent == len(part):
+                self._outbox.popleft()
+            else:
+                self._outbox[0] = part[n_sent:]
+
+    def receive(self) -> None:
+        """Read what has come; the end of the connection breaks it."""
+        try:
+            data = self.connection.recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.is_broken = True
+        self.inbox += data
+        self.moved_at = time.monotonic()
