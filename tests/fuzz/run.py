@@ -60,6 +60,7 @@ TARGETS = {
     "files": Amount(1, 200),
     "locks": Amount(1, 500),
     "train_states": Amount(1, 100),
+    "messages": Amount(1, 1000),
     "writers": Amount(1, 30),
     "plugin_table": Amount(1, 500),
 }

@@ -105,6 +105,7 @@ class Server(Meeting):
         self._is_listening = False
         self._selector = selectors.DefaultSelector()
         self._waker, self._woken = socket.socketpair()
+        self._woken.setblocking(False)
         self._thread = threading.Thread(target=self._serve, name=f"{who}-server", daemon=True)
         self._thread.start()
 
@@ -148,16 +149,17 @@ class Server(Meeting):
 
     def close(self) -> None:
         """End serving; processes that still wait for others fail."""
-        if self._thread.is_alive():
-            self._is_closed = True
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with self._waker, self._woken:
             self._waker.send(b"x")
             self._thread.join()
 
     # ---- The thread
 
     def _serve(self) -> None:
-        with self._selector, self._waker, self._woken:
-            self._woken.setblocking(False)
+        with self._selector:
             self._selector.register(self._woken, selectors.EVENT_READ)
             self._listen_again()
             checked_at, wait_s = time.monotonic(), _TICK_S
