@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -59,6 +60,79 @@ def test_number_outside_of_its_range_is_refused(bounds, outside, span):
         rule = re.escape(f"w: x must be a finite number{span}, got {value}")
         with pytest.raises(AttributeValueError, match=rule):
             checks.check_float("w", "x", value, **bounds)
+
+
+BOUNDS = (-1e308, -1e300, -3.5, -0.01, 0.0, 1e-300, 0.05, 0.1, 1.0, 7.0, 1e16, 1e308)
+
+
+def list_rules():
+    """Yield each pair of bounds, of each kind, and each bound alone."""
+    yield {}
+    for low in (None, *BOUNDS):
+        for high in (None, *BOUNDS):
+            if low is None or high is None or low < high:
+                for lower in ("above", "at_least"):
+                    for upper in ("below", "at_most"):
+                        rule = {lower: low, upper: high}
+                        yield {name: bound for name, bound in rule.items() if bound is not None}
+
+
+def advice_of(check, value, **rule):
+    """Return the value that the message of a check suggests, read as Python reads it."""
+    with pytest.raises((AttributeTypeError, AttributeValueError), match="write n=") as raised:
+        check("w", "n", value, **rule)
+    text = re.search(r"; write n=(.*?)(?: or n=(.*))?, for example$", str(raised.value))
+    return [eval(each) for each in text.groups() if each is not None]
+
+
+def test_an_advised_number_meets_the_rule_that_it_stands_behind():
+    for rule in list_rules():
+        for value in ("1", math.nan):
+            [number] = advice_of(checks.check_float, value, **rule)
+            assert checks.check_float("w", "n", number, **rule) == number
+    for low in (None, -5, 0, 1, 9):
+        for high in (None, -3, 0, 1, 9):
+            if low is None or high is None or low <= high:
+                rule = {"at_least": low, "at_most": high}
+                [number] = advice_of(checks.check_int, "1", **rule)
+                assert checks.check_int("w", "n", number, **rule) == number
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("at_least", [-2, 0, 1, 3])
+def test_advised_sizes_meet_the_rule_that_they_stand_behind(rank, at_least):
+    rule = {"rank": rank, "at_least": at_least}
+    for value in ("1", [at_least - 1] * rank):
+        for sizes in advice_of(checks.check_sizes, value, **rule):
+            assert checks.check_sizes("w", "n", sizes, **rule)
+
+
+def test_the_other_advised_values_are_accepted():
+    assert checks.check_paddings("w", 1, rank=2) == (1, 1, 1, 1)
+    assert checks.check_shape("w", [None, 64]) == (-1, 64)
+    assert checks.check_ints("w", "axis", [1, 2]) == [1, 2]
+    choices = ("sgd", "adam")
+    assert advice_of(checks.check_choice, 3, choices=choices)[0] in choices
+
+
+HUGE = {"int": 10**400, "negative": -(10**400), "digits": 10**5000, "part": Fraction(10**5000, 3)}
+
+
+@pytest.mark.parametrize("kind", sorted(HUGE))
+def test_a_number_beyond_a_double_is_out_of_range_and_not_printed_whole(kind):
+    with pytest.raises(AttributeValueError, match="w: x must be a finite number, got") as raised:
+        checks.check_float("w", "x", HUGE[kind])
+    assert len(str(raised.value)) < 700
+
+
+def test_an_int_of_thousands_of_digits_is_refused_like_any_other():
+    with pytest.raises(AttributeValueError, match=r"in \[0, 9\], got thousands of digits; write"):
+        checks.check_int("w", "n", HUGE["digits"], at_least=0, at_most=9)
+
+
+def test_a_range_is_printed_with_all_digits_of_its_bounds():
+    with pytest.raises(AttributeValueError, match=r"in \[0.123456789, inf\), got 0.12345678;"):
+        checks.check_float("w", "x", 0.12345678, at_least=0.123456789)
 
 
 def test_only_bools_are_bools():

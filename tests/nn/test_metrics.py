@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -115,7 +118,11 @@ def test_a_reset_forgets_all_batches(kind):
     ("call", "error", "rule"),
     [
         (lambda m: m.AUC().update(ROWS, LABELS), ShapeError, r"scores must be \[n\] or \[n, 1\]"),
-        (lambda m: m.AUC().update(BINARY, LABELS), AttributeValueError, "labels must be 0 or 1"),
+        (
+            lambda m: m.AUC().update(BINARY, LABELS),
+            AttributeValueError,
+            r"whole numbers in \[0, 2\)",
+        ),
         (lambda m: m.AUC().update(BINARY, TRUE[:3]), ShapeError, r"labels must be \[50\]"),
         (lambda m: m.Recall().update(BINARY, TRUE - 1), AttributeValueError, "whole numbers"),
         (lambda m: m.Recall().update(BINARY, TRUE + 0.5), AttributeValueError, "whole numbers"),
@@ -160,3 +167,149 @@ def test_a_metric_names_what_it_collects_and_not_arrays():
         AttributeTypeError, match=r"^Recall: variables must be .* pass arrays to up"
     ):
         nn.metrics.Recall(np.ones(3))
+
+
+DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+DTYPES += ("float16", "float32", "float64", "bfloat16")
+
+
+def rows_of(dtype):
+    """Return every order of four numbers of a dtype, its least and greatest among them.
+
+    Beside them, the place of the greatest.
+    """
+    if dtype == "bool":
+        values = np.array([False, True])
+    elif dtype == "bfloat16":
+        values = np.array([-3e38, 1, 2, 3e38]).astype(ml_dtypes.bfloat16)
+    else:
+        info = np.iinfo(dtype) if "int" in dtype else np.finfo(dtype)
+        values = np.array([info.min, 1, 2, info.max], dtype)
+    places = np.array(list(permutations(range(len(values)))))
+    return values[places], places.argmax(axis=1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scores_are_ordered_as_numbers_in_every_dtype(dtype):
+    rows, best = rows_of(dtype)
+    assert nn.metrics.accuracy(rows, best) == 1
+    assert nn.metrics.accuracy(rows, (best + 1) % rows.shape[1]) == 0
+    for kind in ("Accuracy", "Precision", "Recall"):
+        metric = getattr(nn.metrics, kind)()
+        metric.update(rows, best)
+        assert metric.result() == 1
+    area = nn.metrics.AUC()
+    area.update(rows.max(axis=1), np.zeros(len(rows), int))
+    area.update(rows.min(axis=1), np.ones(len(rows), bool))
+    assert area.result() == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_each_k_counts_as_many_scores_in_every_dtype(dtype):
+    rows, _ = rows_of(dtype)
+    n = rows.shape[1]
+    for k in range(1, n + 2):
+        metric = nn.metrics.Accuracy(k=k)
+        metric.update(rows, np.zeros(len(rows), "uint8"))
+        assert metric.result() == pytest.approx(min(k, n) / n)
+
+
+@pytest.mark.parametrize("dtype", [name for name in DTYPES if "uint" in name or name == "bool"])
+def test_differences_of_unsigned_numbers_may_be_negative(dtype):
+    r2, mean = nn.metrics.R2(), nn.metrics.Mean()
+    r2.update(np.array([0, 1], dtype), np.array([1, 0], dtype))
+    mean.update(np.ones(300, dtype))
+    assert (r2.result(), mean.result()) == (-3, 1)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_nan_is_never_a_high_score(dtype):
+    scores = np.array([[0, 1], [np.nan, 1]], dtype)
+    assert nn.metrics.accuracy(scores, [1, 0]) == 0.5
+    assert nn.metrics.accuracy(scores, [1, 1]) == 0.5
+    for kind in ("Precision", "Recall"):
+        with pytest.raises(AttributeValueError, match=r"an order, got nan in row 1; look for"):
+            getattr(nn.metrics, kind)().update(scores, [1, 0])
+        with pytest.raises(AttributeValueError, match=r"an order, got nan in row 1; look for"):
+            getattr(nn.metrics, kind)().update(scores[:, 0], [1, 0])
+    with pytest.raises(AttributeValueError, match=r"^metrics\.AUC: .* got nan in row 1; look for"):
+        nn.metrics.AUC().update(scores[:, 0], [1, 0])
+
+
+def test_nan_and_infinity_reach_a_mean_and_r2():
+    for value, expected in ((np.nan, np.nan), (np.inf, np.inf)):
+        mean = nn.metrics.Mean()
+        mean.update([1.0, value])
+        np.testing.assert_equal(mean.result(), expected)
+        mean.reset()
+        mean.update(value, weight=0)
+        mean.update(2)
+        assert mean.result() == 2
+    for predictions, targets in (
+        ([np.nan, 1], [1, 2]),
+        ([1, 2], [np.nan, 1]),
+        ([1, 2], [np.inf, 1]),
+    ):
+        r2 = nn.metrics.R2()
+        r2.update(predictions, targets)
+        assert np.isnan(r2.result())
+    r2.reset()
+    r2.update([np.inf, 1], [1, 2])
+    assert r2.result() == -np.inf
+
+
+ALL = ("AUC", "Accuracy", "Precision", "R2", "Recall")
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [["1", "0"]],
+        [[1j, 0]],
+        [[None, 1]],
+        [[1, 2], [1]],
+        [{}],
+        np.array([["2020-01-01"]], "M8[D]"),
+    ],
+    ids=["text", "complex", "none", "ragged", "dict", "date"],
+)
+def test_scores_that_are_no_numbers_are_refused(kind, scores):
+    with pytest.raises(AttributeTypeError, match=rf"^metrics\.{kind}: .* an array of numbers, got"):
+        getattr(nn.metrics, kind)().update(scores, [0] * len(scores))
+    with pytest.raises(AttributeTypeError, match=r"^metrics\.Mean: value must be an array of num"):
+        nn.metrics.Mean().update(scores)
+
+
+@pytest.mark.parametrize("kind", ["Accuracy", "Precision", "Recall"])
+@pytest.mark.parametrize(
+    "label", [-1, 2, 0.5, np.nan, np.inf, 2**40, 2.0**70], ids=lambda label: f"{label:g}"
+)
+def test_labels_are_classes_that_the_scores_have(kind, label):
+    for dtype in (None, "float64"):
+        with pytest.raises(AttributeValueError, match=r"whole numbers in \[0, 2\), .*, got"):
+            getattr(nn.metrics, kind)().update([[0.0, 1.0]], np.array([label], dtype))
+    with pytest.raises(AttributeValueError, match=r"whole numbers in \[0, 2\), .*, got"):
+        nn.metrics.AUC().update([0.5], [label])
+
+
+def test_labels_of_every_dtype_are_taken():
+    for dtype in DTYPES[:-1]:
+        assert nn.metrics.accuracy([[0.0, 1.0], [1.0, 0.0]], np.array([1, 0], dtype)) == 1
+    for labels in (["1"], [None], [1j]):
+        with pytest.raises(AttributeTypeError, match="labels must be an array of numbers, got"):
+            nn.metrics.accuracy([[0.0, 1.0]], labels)
+
+
+def test_scores_are_kept_whatever_their_array_holds_later():
+    scores, metric = np.array([0.1, 0.9]), nn.metrics.AUC()
+    metric.update(scores, [0, 1])
+    scores[:] = scores[::-1]
+    assert metric.result() == 1
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("scores", [1.0, np.zeros((2, 2, 2)), np.zeros((2, 1, 1))])
+def test_scores_of_other_axes_are_refused(kind, scores):
+    with pytest.raises(ShapeError, match=rf"^metrics\.{kind}: (scores|targets) must"):
+        getattr(nn.metrics, kind)().update(scores, [0, 1])

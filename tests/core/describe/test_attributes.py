@@ -84,6 +84,34 @@ def test_values_of_another_type_are_refused(type, given, message):
         attr(type).check("op", given)
 
 
+@pytest.mark.parametrize(
+    ("type", "rule"),
+    [
+        (INTS, {}),
+        (INTS, {"min": 2}),
+        (INTS, {"min": 7, "max": 9}),
+        (INTS, {"max": -3}),
+        (INTS, {"allowed": (4, 8)}),
+        (FLOATS, {"min": 0.0, "max": 0.5, "max_exclusive": True}),
+        (FLOATS, {"min": 0.5, "min_exclusive": True}),
+        (BOOLS, {"allowed": (False,)}),
+    ],
+)
+def test_an_advised_list_meets_the_rule_that_it_stands_behind(type, rule):
+    proto = attr(type, **rule)
+    with pytest.raises(AttributeTypeError, match="; write a list such as") as raised:
+        proto.check("op", "no list")
+    advised = eval(str(raised.value).partition("such as ")[2])
+    assert advised
+    assert list(proto.check("op", advised)) == advised
+
+
+def test_where_no_round_number_meets_a_rule_no_list_is_advised():
+    rule = {"min": 0.1, "max": 0.2, "min_exclusive": True, "max_exclusive": True}
+    with pytest.raises(AttributeTypeError, match="a list of floats, got value='x'$"):
+        attr(FLOATS, **rule).check("op", "x")
+
+
 @pytest.mark.parametrize("given", [0, 0.0, -1.0, math.nan, 2.0])
 def test_values_outside_the_range_are_refused(given):
     ranged = attr(FLOAT, min=0.0, max=2.0, min_exclusive=True, max_exclusive=True)

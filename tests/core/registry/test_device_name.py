@@ -32,3 +32,13 @@ def test_number_0_is_written_as_the_type_alone():
 def test_a_number_that_is_no_index_names_what_to_write(text):
     with pytest.raises(DeviceNotFoundError, match="an int of at least 0, got .* write 'cuda'"):
         DeviceName.parse(text)
+
+
+def test_thousands_of_digits_are_no_number_of_a_device():
+    with pytest.raises(DeviceNotFoundError, match="got '1+'; write .* of at most 6 digits$"):
+        DeviceName.parse("cuda:" + "1" * 5000)
+
+
+def test_no_other_number_of_the_host_is_advised():
+    with pytest.raises(DeviceNotFoundError, match="got 'one'; write 'cpu'$"):
+        DeviceName.parse("cpu:one")

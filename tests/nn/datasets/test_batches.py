@@ -147,6 +147,9 @@ def test_progress_shows_on_a_terminal_only(monkeypatch, terminal):
     [
         (DATA[0], AttributeTypeError, "must be a tuple, list or dict of arrays, got ndarray"),
         ("ab", AttributeTypeError, "must be a tuple, list or dict of arrays, got str"),
+        (([[1], [1, 2]],), AttributeTypeError, r"got \[\[1\], \[1, 2\]\] as array 0; pad its rows"),
+        (([1], [None]), AttributeTypeError, r"got \[None\] as array 1; pad its rows"),
+        ({"x": [{}]}, AttributeTypeError, r"got \[\{\}\] as array 0; pad its rows"),
         ((), ShapeError, "at least one array"),
         ((np.float32(1),), ShapeError, "each with an axis of rows"),
         (

@@ -141,3 +141,11 @@ def test_a_small_file_with_a_large_header_needs_little_memory(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 << 20
+
+
+@pytest.mark.parametrize("axes", [[1] * 65, [1] * 255, [0] + [2**32 - 1] * 3])
+def test_idx_with_axes_that_no_array_has_is_refused(tmp_path, axes):
+    size = 0 if 0 in axes else 1
+    data = bytes([0, 0, 8, len(axes)]) + struct.pack(f">{len(axes)}I", *axes) + bytes(size)
+    with pytest.raises(FormatError, match=rf"axes that an array can have, got {len(axes)} axes"):
+        idx.read(write(tmp_path, data))

@@ -38,6 +38,21 @@ def stuck(number):
         threading.Event().wait()
     return np.float32(number)
 
+def forgets(number):
+    number + 1
+
+def half(number):
+    return np.float32(number), None
+
+def listing(number):
+    return [[1], [1, 2]]
+
+def anything(number):
+    return object()
+
+def nothing(number):
+    return ()
+
 def killed(number):
     if number == 5:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -154,6 +169,35 @@ def test_samples_of_other_shapes_are_refused(functions, workers):
     loader = nn.load_batches([2, 3], 2, map=functions.ragged, workers=workers, shuffle=False)
     with pytest.raises(LoadError, match=r"\(3,\).* for item 1 and .*\(2,\).* for item 0"):
         next(iter(loader))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("forgets", "got None for item 4; let map end with return"),
+        ("half", "got None for item 4; let map end with return"),
+        ("listing", r"got \[\[1\], \[1, 2\]\] \(list\) for item 4; .* several are a tuple"),
+        ("anything", r"got <object object at .*> \(object\) for item 4; make an array"),
+        ("nothing", "got an empty tuple for item 4; return at least one array"),
+    ],
+)
+def test_what_is_no_sample_is_refused_with_its_item(functions, name, text):
+    for workers in (0, 1):
+        loader = nn.load_batches(
+            range(9), 4, map=getattr(functions, name), workers=workers, shuffle=False
+        )
+        loader.restore({**loader.position, "batch": 1})
+        with pytest.raises(LoadError, match=f"^load_batches: a sample must be an array, .*{text}"):
+            next(iter(loader))
+
+
+def test_a_function_as_data_returns_samples():
+    for data, text in (
+        (lambda: iter([None]), "got None for item 0; let map end with return"),
+        (lambda: None, r"data must return an iterator .* got None \(NoneType\); let it end with"),
+    ):
+        with pytest.raises(LoadError, match=text):
+            next(iter(nn.load_batches(data, 1, samples=1)))
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -32,6 +32,27 @@ def test_vectors_and_empty_sequences_are_taken():
     np.testing.assert_array_equal(nn.datasets.pad([[], [7]])[0], [[0], [7]])
 
 
+@pytest.mark.parametrize("value", [0.1, -1, 1 / 3, 2**24 + 1, np.nan, np.inf, -np.inf, 1e-50])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_floats_are_filled_with_the_nearest_of_their_dtype(value, dtype):
+    rows = [np.ones(2, dtype), np.ones(1, dtype)]
+    if dtype == "float16" and value == 2**24 + 1:
+        with pytest.raises(AttributeValueError, match="a number that float16 holds, got 16777217"):
+            nn.datasets.pad(rows, value=value)
+        return
+    padded, _ = nn.datasets.pad(rows, value=value)
+    assert padded.dtype == dtype
+    np.testing.assert_array_equal(padded[1, 1], np.array(value, dtype))
+
+
+def test_integers_are_filled_with_what_they_hold():
+    for dtype in ("int8", "uint8", "int64", "uint64"):
+        for value in (np.iinfo(dtype).min, np.iinfo(dtype).max, 7.0, True):
+            padded, _ = nn.datasets.pad([np.ones(1, dtype), np.ones(0, dtype)], value=value)
+            assert padded[1, 0] == value
+            assert padded.dtype == dtype
+
+
 def test_lists_of_fractions_are_float32_and_arrays_keep_their_dtype():
     assert nn.datasets.pad([[0.5], [1.0, 2.0]])[0].dtype == np.float32
     assert nn.datasets.pad([np.ones(2), np.ones(1)])[0].dtype == np.float64
@@ -47,7 +68,19 @@ def test_lists_of_fractions_are_float32_and_arrays_keep_their_dtype():
         ("ab", {}, AttributeTypeError, "pad: sequences must be a list of sequences, got str"),
         ([], {}, AttributeValueError, "must hold at least one"),
         ([[1]], {"value": 0.5}, AttributeValueError, "a number that int64 holds, got 0.5"),
+        ([[1]], {"value": np.nan}, AttributeValueError, "a number that int64 holds, got nan"),
+        ([[1]], {"value": 10**30}, AttributeValueError, "a number that int64 holds, got 10+;"),
+        ([np.ones(1, "u1")], {"value": 256}, AttributeValueError, "that uint8 holds, got 256"),
+        ([np.ones(1, "u1")], {"value": -1}, AttributeValueError, "that uint8 holds, got -1"),
+        ([[True]], {"value": 2}, AttributeValueError, "that bool holds, got 2"),
+        ([[0.5]], {"value": 1e39}, AttributeValueError, r"that float32 holds, got 1e\+39"),
+        ([[0.5]], {"value": 1j}, AttributeValueError, "that float32 holds, got 1j"),
+        ([[0.5]], {"value": "0"}, AttributeValueError, "that float32 holds, got '0'"),
+        ([[1e300]], {}, AttributeValueError, r"range of float32, got \[1e\+300\] for sequence 0"),
+        ([[None]], {}, AttributeTypeError, r"got \[None\] for sequence 0"),
+        ([[[1], [1, 2]]], {}, AttributeTypeError, "numbers with an axis of time, got"),
         ([[1]], {"length": 0}, AttributeValueError, "pad: length must be"),
+        ([[1]], {"length": 2**31}, AttributeValueError, "pad: length must be an int in"),
         ([[1]], {"maxlen": 2}, AttributeTypeError, "got 'maxlen'.*'length'"),
     ],
 )

@@ -8,7 +8,12 @@ import types
 import numpy as np
 import pytest
 
-from opwright.errors import AttributeTypeError, AttributeValueError, MissingRequirementError
+from opwright.errors import (
+    AttributeTypeError,
+    AttributeValueError,
+    MissingRequirementError,
+    ShapeError,
+)
 from opwright_nn.datasets import Graph, generators, karate_club, scikit
 
 
@@ -191,3 +196,34 @@ def test_the_propagation_of_a_graph_is_normalized():
     graph = Graph.of([(0, 1), (2, 1)], [0, 1, 0])
     expected = [[1 / 2, 6**-0.5, 0], [6**-0.5, 1 / 3, 6**-0.5], [0, 6**-0.5, 1 / 2]]
     np.testing.assert_allclose(graph.propagation(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("edges", "labels", "error", "text"),
+    [
+        ([(0, -1)], [0, 1], AttributeValueError, r"edges must connect nodes in \[0, 2\).* got -1"),
+        ([(0, 2)], [0, 1], AttributeValueError, r"edges must connect nodes in \[0, 2\).* got 2"),
+        ([(0, 0.5)], [0, 1], AttributeTypeError, "edges must be whole numbers, got"),
+        ([(0, 1), (1,)], [0, 1], AttributeTypeError, "edges must be whole numbers, got"),
+        ([(0, 1, 0), (1, 0, 1)], [0, 1], ShapeError, r"edges must have 2 .* got shape \[2, 3\]"),
+        ([], [0, 1.5], AttributeTypeError, "labels must be whole numbers, got"),
+        ([], [0, np.nan], AttributeTypeError, "labels must be whole numbers, got"),
+        ([], [0, -1], AttributeValueError, "labels must be classes from 0, got -1"),
+        ([], [[0, 1]], ShapeError, r"labels must have 1 .* got shape \[1, 2\]"),
+    ],
+)
+def test_a_graph_connects_nodes_that_it_has(edges, labels, error, text):
+    with pytest.raises(error, match=f"^Graph: {text}"):
+        Graph.of(edges, labels)
+
+
+def test_a_graph_made_of_arrays_is_checked_where_it_is_used():
+    graph = Graph(np.array([[0, -1]]), np.array([[0], [1]]))
+    for method in (graph.adjacency, graph.propagation):
+        with pytest.raises(AttributeValueError, match=r"nodes in \[0, 2\).* got -1"):
+            method()
+
+
+def test_a_graph_may_have_no_edges_and_no_nodes():
+    np.testing.assert_array_equal(Graph.of([], [0, 1]).propagation(), np.eye(2))
+    assert Graph.of([], []).propagation().shape == (0, 0)

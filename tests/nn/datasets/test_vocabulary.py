@@ -57,3 +57,40 @@ def test_numbers_of_another_vocabulary_are_refused():
 def test_there_must_be_room_for_a_word():
     with pytest.raises(AttributeValueError, match="max_size"):
         Vocabulary(["ab"], max_size=2)
+
+
+@pytest.mark.parametrize(
+    ("sequences", "text"),
+    [
+        ("ab", "a list of sequences of words or characters, got a str"),
+        (None, "a list of sequences of words or characters, got a NoneType"),
+        (5, "a list of sequences of words or characters, got a int"),
+        ([[1, 2]], r"words must be strings, got 1 \(int\) in sequence 0"),
+        (["a", ["b", None]], r"words must be strings, got None \(NoneType\) in sequence 1"),
+        ([b"ab"], r"words must be strings, got 97 \(int\) in sequence 0; decode bytes"),
+        (["a", 3], r"words must be strings, got 3 \(int\) in sequence 1"),
+        ([[["a"]]], r"words must be strings, got \['a'\] \(list\) in sequence 0"),
+    ],
+)
+def test_words_are_strings(sequences, text):
+    with pytest.raises(AttributeTypeError, match=f"^Vocabulary: .*{text}"):
+        Vocabulary(sequences)
+    with pytest.raises(AttributeTypeError, match=rf"^Vocabulary\.encode: .*{text}"):
+        Vocabulary(["ab"]).encode(sequences)
+
+
+def test_a_word_that_is_no_string_is_not_unknown_but_refused():
+    with pytest.raises(AttributeTypeError, match=r"number: word must be a str, got 2 \(int\)"):
+        Vocabulary(["ab"]).number(2)
+    assert ["a"] not in Vocabulary(["ab"])
+
+
+def test_no_numbers_are_no_words():
+    assert Vocabulary(["ab"]).decode([]) == []
+    with pytest.raises(ShapeError, match="integers .* got objects"):
+        Vocabulary(["ab"]).decode([[1], [1, 2]])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
+def test_numbers_of_every_dtype_are_decoded(dtype):
+    assert Vocabulary(["ab"]).decode(np.array([0, 2, 3, 0], dtype)) == ["a", "b"]

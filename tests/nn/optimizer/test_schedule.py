@@ -130,6 +130,25 @@ def test_a_rate_of_a_schedule_cannot_be_set():
         (lambda: schedule.one_cycle(0.1, 9, rise=1.0), AttributeValueError, "cycle: rise must be"),
         (lambda: schedule.warmup("a", 2), AttributeTypeError, "warmup: schedule must be"),
         (lambda: schedule.Schedule(3), AttributeTypeError, "Schedule: curve must be"),
+        (lambda: schedule.cosine(math.nan, 4), AttributeValueError, "cosine: rate must be"),
+        (lambda: schedule.cosine(1e39, 4), AttributeValueError, r"rate must be .*e\+38\], got 1e"),
+        (lambda: schedule.warmup(math.inf, 4), AttributeValueError, "warmup: schedule must be"),
+        (lambda: nn.optimizer.SGD(1e39), AttributeValueError, r"SGD: learning_rate .*e\+38\], got"),
+        (
+            lambda: schedule.step(0.1, 10**400),
+            AttributeValueError,
+            r"size must be an int in \[1",
+        ),
+        (lambda: schedule.cosine(0.1, 10**400), AttributeValueError, r"an int in \[1, 9\d+\], got"),
+        (lambda: schedule.warmup(0.1, 10**400), AttributeValueError, r"an int in \[1, 9\d+\], got"),
+        (
+            lambda: schedule.one_cycle(1, 10**400),
+            AttributeValueError,
+            r"an int in \[2, 9\d+\]",
+        ),
+        (lambda: schedule.cosine(1, 4).rate(-1), AttributeValueError, "step must be .* got -1"),
+        (lambda: schedule.cosine(1, 4).rate(1.5), AttributeTypeError, "step must be an int"),
+        (lambda: schedule.cosine(1, 4).rate(10**60), AttributeValueError, "step must be an int in"),
         (
             lambda: nn.optimizer.SGD(schedule.Schedule(lambda t: t - 1.0)),
             AttributeValueError,
@@ -153,3 +172,19 @@ def test_a_bad_schedule_is_refused(make, error, rule):
         return
     with pytest.raises(error, match=rule):
         make()
+
+
+@pytest.mark.parametrize(
+    "value", ["a", None, [None], [1j], [[1], [1, 2]], [1e200], [math.nan], [-1.0], [1.0, 2.0], 1.0]
+)
+def test_a_curve_that_returns_no_rate_is_refused(value):
+    with pytest.raises(AttributeValueError, match="one finite rate of at least 0, got .* step 3;"):
+        schedule.Schedule(lambda t: value).rate(3)
+
+
+@pytest.mark.parametrize("step", [2**24 + 1, 2**40, 2**63 - 1])
+def test_schedules_have_a_rate_in_steps_beyond_those_that_float32_counts(step):
+    assert schedule.cosine(0.5, 10, final=0.25).rate(step) == 0.25
+    assert schedule.warmup(0.5, 10).rate(step) == 0.5
+    assert schedule.one_cycle(0.5, 10, final=0.5).rate(step) == 0.25
+    assert schedule.step(0.5, 10).rate(step) == 0

@@ -117,6 +117,12 @@ def test_dtype_is_that_of_the_parameter():
     [
         (lambda: initializer.Constant("0"), AttributeTypeError, "Constant: value must be a finite"),
         (lambda: initializer.Constant(math.nan), AttributeValueError, "Constant: value must be"),
+        (lambda: initializer.Constant(10**400), AttributeValueError, "Constant: value must be"),
+        (
+            lambda: initializer.Normal(seed=2**63),
+            AttributeValueError,
+            r"seed must be an int in",
+        ),
         (lambda: initializer.Uniform(1, 1), AttributeValueError, r"Uniform: max .* \(1, inf\)"),
         (lambda: initializer.Uniform(seed=-1), AttributeValueError, "Uniform: seed must be"),
         (lambda: initializer.Normal(std=-1), AttributeValueError, r"Normal: std .* \[0, inf\)"),
@@ -130,6 +136,24 @@ def test_dtype_is_that_of_the_parameter():
 def test_bad_argument_is_named(make, error, rule):
     with pytest.raises(error, match=rule):
         make()
+
+
+SHAPES = [(), (0,), (7,), (0, 0), (0, 5), (5, 0), (3, 4), (2, 0, 3), (2**40, 2**40), (8, 4, 3, 3)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_deviations_are_finite_for_every_shape(shape):
+    scaled = [initializer.Xavier(), *map(initializer.Kaiming, (0, -0.2, 1e200, -1e308))]
+    for each in scaled:
+        assert 0 <= each.std(shape) < 3
+        _, attrs = each.describe(shape)
+        assert all(math.isfinite(number) for number in attrs.values())
+
+
+def test_a_slope_of_the_activation_divides_the_deviation():
+    expected = math.sqrt(2 / (1 + 3**2) / 4)
+    assert initializer.Kaiming(3).std((4, 5)) == pytest.approx(expected, rel=1e-14)
+    assert initializer.Kaiming(1e200).std((4, 5)) == pytest.approx(math.sqrt(2 / 4) / 1e200)
 
 
 def test_initializer_shows_its_numbers():

@@ -226,11 +226,17 @@ class AttrProto(ProtoValue):
         if self.type is AttrType.BOOL and isinstance(value, int):
             advice = "; write True or False"
         elif self.type.is_list and self.type.element is not AttrType.STRING:
-            advice = f"; write a list such as {_EXAMPLES[self.type]}"
+            example = [each for each in self._examples() if self._admits(each)][:2]
+            advice = f"; write a list such as {example}" if example else ""
         raise AttributeTypeError(
             f"{op_type}: {self.name} must be {describe_type(self.type)}, "
             f"got {self.name}={value!r}{advice}"
         )
+
+    def _examples(self) -> Iterable[Any]:
+        """Return elements of which the rule may admit some."""
+        bounds = tuple(bound for bound in (self.min, self.max) if bound is not None)
+        return self.allowed or (*_EXAMPLES[self.type], *bounds)
 
     def _fail_range(self, op_type: str, element: object, value: object) -> NoReturn:
         span = self.describe_range() or f"in [{INT_MIN}, {INT_MAX}]"
@@ -244,4 +250,4 @@ class AttrProto(ProtoValue):
         )
 
 
-_EXAMPLES = {AttrType.INTS: "[1, 2]", AttrType.FLOATS: "[0.5, 1.0]", AttrType.BOOLS: "[True]"}
+_EXAMPLES = {AttrType.INTS: (1, 2), AttrType.FLOATS: (0.5, 1.0), AttrType.BOOLS: (True,)}

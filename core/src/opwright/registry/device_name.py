@@ -10,6 +10,8 @@ from opwright.errors import DeviceNotFoundError
 HOST_DEVICE: Final = "cpu"
 """Ordinary memory. The core itself provides it: no plugin may register it."""
 
+_MAX_DIGITS: Final = 6
+
 
 class DeviceName(NamedTuple):
     """A device type and which of its devices: ``str()`` is ``"cuda"`` for number 0, ``"cuda:1"``.
@@ -40,10 +42,14 @@ class DeviceName(NamedTuple):
         kind, colon, digits = text.partition(":")
         if not colon:
             return cls(kind)
-        if not (digits.isascii() and digits.isdecimal()):
+        # A machine has far fewer; of thousands of digits Python makes no int.
+        if not (digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS):
+            other = (
+                "" if kind == HOST_DEVICE else f" or '{kind}:1', of at most {_MAX_DIGITS} digits"
+            )
             raise DeviceNotFoundError(
-                f"{text}: the number of a device must be an int of at least 0, got {digits!r}; "
-                f"write {kind!r} or '{kind}:1'"
+                f"{text[:40]}: the number of a device must be an int of at least 0, got "
+                f"{digits[:40]!r}; write {kind!r}{other}"
             )
         number = int(digits)
         if kind == HOST_DEVICE and number:

@@ -9,14 +9,21 @@ import math
 import numbers
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, DtypeError
-from opwright.op import canonical_dtype
+from opwright.op import DTYPES, canonical_dtype
 from opwright.plugin import hint
+
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+MAX_FLOAT32: Final = float(np.finfo(np.float32).max)
+
+_MAX_SHOWN: Final = 500
 
 
 def check_int(
@@ -29,12 +36,16 @@ def check_int(
 ) -> int:
     """Return `value` as an int; NumPy integers are accepted, bools are not."""
     rule = f"an int{_int_range(at_least, at_most)}"
-    fix = f"write {name}={1 if at_least is None else at_least}, for example"
+    fix = f"write {name}={_advise_int(at_least, at_most)}, for example"
     number = _find_int(value)
     if number is None:
         _raise_type(who, name, rule, value, fix)
     if (at_least is not None and number < at_least) or (at_most is not None and number > at_most):
         _raise_value(who, name, rule, value, fix)
+    if not INT_MIN <= number <= INT_MAX:  # attributes and arrays have no larger ones
+        low = INT_MIN if at_least is None else at_least
+        high = INT_MAX if at_most is None else at_most
+        _raise_value(who, name, f"an int{_int_range(low, high)}", value, fix)
     return number
 
 
@@ -50,10 +61,13 @@ def check_float(
 ) -> float:
     """Return `value` as a finite float; ints are accepted, bools and strings are not."""
     rule = f"a finite number{_float_range(above, at_least, below, at_most)}"
-    fix = f"write {name}={0.1 if at_least is None else at_least:g}, for example"
+    fix = f"write {name}={_number(_advise_float(above, at_least, below, at_most))}, for example"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         _raise_type(who, name, rule, value, fix)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an int or a fraction beyond a double
+        number = math.inf
     inside = (
         math.isfinite(number)
         and (above is None or number > above)
@@ -64,6 +78,12 @@ def check_float(
     if not inside:
         _raise_value(who, name, rule, value, fix)
     return number
+
+
+def check_rate(who: str, name: str, value: object) -> float:
+    """Return a learning rate as a finite float of at least 0, which float32 holds."""
+    number = check_float(who, name, value, at_least=0.0)
+    return check_float(who, name, number, at_least=0.0, at_most=MAX_FLOAT32)
 
 
 def check_bool(who: str, name: str, value: object) -> bool:
@@ -146,7 +166,7 @@ def check_sizes(who: str, name: str, value: object, *, rank: int, at_least: int)
     fix = f"write {name}={max(at_least, 1)}"
     if rank > 1:
         rule += f", or {_COUNTS[rank]} of them, for {AXES[rank]}"
-        fix += f" or {name}={(max(at_least, 1), 2, 2)[:rank]}"
+        fix += f" or {name}={(max(at_least, 1), *[max(at_least, 2)] * 2)[:rank]}"
     fix += ", for example"
     if ints is None:
         _raise_type(who, name, rule, value, fix)
@@ -179,6 +199,28 @@ def check_dtype(who: str, value: object) -> str:
         return canonical_dtype(value)
     except DtypeError as error:
         raise DtypeError(f"{who}: {error}") from None
+
+
+def find_array(values: Any) -> npt.NDArray[Any] | None:
+    """Return an array; None where it would hold objects, as of rows of different lengths."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        return None
+    return None if array.dtype.hasobject else array
+
+
+def check_numbers(who: str, name: str, values: object) -> npt.NDArray[Any]:
+    """Return an array of bools, ints or floats; floats that NumPy lacks become float32."""
+    array = find_array(values)
+    if array is not None and array.dtype.kind == "V" and array.dtype.name in DTYPES:
+        return array.astype(np.float32)
+    if array is None or array.dtype.kind not in "biuf":
+        raise AttributeTypeError(
+            f"{who}: {name} must be an array of numbers, got {_show(values)} "
+            f"({'object' if array is None else array.dtype}); pass one, with rows of one length"
+        )
+    return array
 
 
 def check_variable(who: str, name: str, value: object) -> ow.Variable:
@@ -239,12 +281,48 @@ def _find_ints(value: object) -> list[int] | None:
 
 def _raise_type(who: str, name: str, rule: str, value: object, fix: str) -> NoReturn:
     raise AttributeTypeError(
-        f"{who}: {name} must be {rule}, got {value!r} ({type(value).__name__}); {fix}"
+        f"{who}: {name} must be {rule}, got {_show(value)} ({type(value).__name__}); {fix}"
     )
 
 
 def _raise_value(who: str, name: str, rule: str, value: object, fix: str) -> NoReturn:
-    raise AttributeValueError(f"{who}: {name} must be {rule}, got {value!r}; {fix}")
+    raise AttributeValueError(f"{who}: {name} must be {rule}, got {_show(value)}; {fix}")
+
+
+def _show(value: object) -> str:
+    """Return a value for a message, not all of it where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # an int of more digits than Python prints
+        return "thousands of digits"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+
+
+def _advise_int(at_least: int | None, at_most: int | None) -> int:
+    """Return the least int that a rule allows; without a lower bound, the nearest to 1."""
+    if at_least is not None:
+        return at_least
+    return 1 if at_most is None else min(1, at_most)
+
+
+def _advise_float(
+    above: float | None, at_least: float | None, below: float | None, at_most: float | None
+) -> float:
+    """Return a round number that a rule allows; 0.1 where it does."""
+    if at_least is not None:
+        return at_least
+    low, high = -math.inf if above is None else above, math.inf
+    high = min(high if each is None else each for each in (below, at_most))
+    if low < 0.1 < high:
+        return 0.1
+    if at_most is not None:
+        return at_most
+    if math.isinf(low):
+        advised = high - max(1.0, abs(high) / 2)
+    else:
+        advised = low + (max(1.0, abs(low)) if math.isinf(high) else (high - low) / 2)
+    inside = low < advised < high and math.isfinite(advised)
+    return advised if inside else math.nextafter(low, high)
 
 
 def _int_range(at_least: int | None, at_most: int | None) -> str:
@@ -258,8 +336,13 @@ def _float_range(
 ) -> str:
     if (above, at_least, below, at_most) == (None, None, None, None):
         return ""
-    low = f"[{at_least:g}" if at_least is not None else "(-inf"
-    low = f"({above:g}" if above is not None else low
-    high = f"{at_most:g}]" if at_most is not None else "inf)"
-    high = f"{below:g})" if below is not None else high
+    low = f"[{_number(at_least)}" if at_least is not None else "(-inf"
+    low = f"({_number(above)}" if above is not None else low
+    high = f"{_number(at_most)}]" if at_most is not None else "inf)"
+    high = f"{_number(below)})" if below is not None else high
     return f" in {low}, {high}"
+
+
+def _number(bound: float) -> str:
+    """Return all digits of a bound, since a rule is compared with the value behind it."""
+    return repr(int(bound)) if bound == int(bound) and abs(bound) < 1e16 else repr(bound)

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 import opwright as ow
-from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
+from opwright.errors import AttributeTypeError, ShapeError
 from opwright_nn import arguments, checks
 from opwright_nn.foreign_names import METRICS, answering
+from opwright_nn.scores import check_batch, check_labels, find_right, refuse_nan
 
 __all__ = ["AUC", "Accuracy", "Mean", "Metric", "Precision", "R2", "Recall", "accuracy"]
 
@@ -27,8 +28,9 @@ def accuracy(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     Parameters
     ----------
     scores : array, [n, classes]
-        Probabilities or logits. Of equal scores the first counts; a row with NaN is wrong.
-    labels : array of integers, [n] or [n, 1]
+        Probabilities or logits, of any dtype of numbers. Of equal scores the first counts; a row
+        with NaN is wrong.
+    labels : array of integers in [0, classes), [n] or [n, 1]
         The class of each row.
 
     Returns
@@ -38,14 +40,15 @@ def accuracy(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 
     Raises
     ------
+    AttributeTypeError
+        Scores or labels are no numbers.
+    AttributeValueError
+        A label is no class.
     ShapeError
         The shapes do not fit each other, or there are no rows.
     """
-    rows, classes = _check_batch("metrics.accuracy", scores, labels)
-    right = rows.argmax(axis=1) == classes
-    if rows.dtype.kind == "f":
-        right &= ~np.isnan(rows).any(axis=1)
-    return float(right.mean())
+    rows, classes = check_batch("metrics.accuracy", scores, labels)
+    return float(find_right(rows, classes, 1).mean())
 
 
 Source = ow.Variable | str | None
@@ -54,6 +57,10 @@ Source = ow.Variable | str | None
 
 class Metric(abc.ABC):
     """A number about predictions that is collected batch by batch; `nn.train` takes it.
+
+    Arrays are of any dtype of numbers, bool among them. NaN is never taken for a high score or a
+    low one: a row with it is wrong for `Accuracy`, a mean and `R2` become NaN, metrics that order
+    or compare scores refuse it.
 
     ``update`` takes the arrays of a batch, ``result`` returns the number for all batches since the
     last ``reset``. It is no part of a program: no plan changes.
@@ -123,9 +130,10 @@ class Mean(Metric):
             How much each counts: the rows of the batch, where the last batch is smaller.
         """
         factor = checks.check_float(self._who, "weight", weight, at_least=0.0)
-        numbers = np.asarray(value, np.float64)
-        self._sum += factor * float(numbers.sum())
-        self._weight += factor * numbers.size
+        numbers = checks.check_numbers(self._who, "value", value).astype(np.float64)
+        if factor:
+            self._sum += factor * float(numbers.sum())
+            self._weight += factor * numbers.size
 
     def result(self) -> float:
         """Return the mean of all numbers."""
@@ -156,10 +164,8 @@ class Accuracy(Metric):
 
     def update(self, scores: npt.ArrayLike, labels: npt.ArrayLike) -> None:
         """Add a batch: scores [n, classes], and labels [n] or [n, 1]."""
-        rows, classes = _check_batch(self._who, scores, labels)
-        highest = np.argsort(-rows, axis=1, kind="stable")[:, : self.k]
-        right = (highest == classes[:, None]).any(axis=1) & ~np.isnan(rows).any(axis=1)
-        self._right += int(right.sum())
+        rows, classes = check_batch(self._who, scores, labels)
+        self._right += int(find_right(rows, classes, self.k).sum())
         self._rows += len(rows)
 
     def result(self) -> float:
@@ -194,16 +200,16 @@ class _Counts(Metric):
 
     def update(self, scores: npt.ArrayLike, labels: npt.ArrayLike) -> None:
         """Add a batch: scores [n, classes], or one score each; labels [n] or [n, 1]."""
-        rows = np.asarray(scores)
+        rows = checks.check_numbers(self._who, "scores", scores)
+        refuse_nan(self._who, rows)
         self._is_binary = rows.ndim == 1 or rows.shape[1:] == (1,)
         if self._is_binary:
-            predicted = (rows.reshape(-1) >= self.threshold).astype(np.int64)
-            true = _check_labels(self._who, labels, len(rows))
+            predicted = (rows.reshape(-1) >= np.float64(self.threshold)).astype(np.int64)
+            true = check_labels(self._who, labels, len(rows), 2)
             n_classes = 2
         else:
-            rows, true = _check_batch(self._who, rows, labels)
+            rows, true = check_batch(self._who, rows, labels)
             predicted, n_classes = rows.argmax(axis=1), rows.shape[1]
-        n_classes = max(n_classes, len(self._true), int(true.max(initial=0)) + 1)
         right = true[true == predicted]
         self._right = _add(self._right, np.bincount(right, minlength=n_classes))
         self._predicted = _add(self._predicted, np.bincount(predicted, minlength=n_classes))
@@ -262,7 +268,8 @@ class AUC(Metric):
     """The area under the curve of true over false positives, exactly.
 
     It is the probability that a row of the class 1 has a higher score than one of the class 0,
-    equal scores counting half. All scores are kept until `reset`, 8 bytes each and 1 for the class.
+    equal scores counting half. All scores are kept until `reset`, as they are, with 1 byte for the
+    class.
 
     Parameters
     ----------
@@ -278,24 +285,20 @@ class AUC(Metric):
 
     def reset(self) -> None:
         """Forget all batches."""
-        self._scores: list[npt.NDArray[np.float64]] = []
+        self._scores: list[npt.NDArray[Any]] = []
         self._labels: list[npt.NDArray[np.bool_]] = []
 
     def update(self, scores: npt.ArrayLike, labels: npt.ArrayLike) -> None:
         """Add a batch: scores [n] or [n, 1], labels 0 or 1 of either shape."""
-        rows = np.asarray(scores, np.float64)
-        if rows.ndim == 0 or rows.size != len(rows):
+        rows = checks.check_numbers(self._who, "scores", scores)
+        if rows.ndim != 1 and rows.shape[1:] != (1,):
             raise ShapeError(
                 f"{self._who}: scores must be [n] or [n, 1], got shape {list(rows.shape)}; pass "
                 "the score of the class 1: scores[:, 1]"
             )
-        classes = _check_labels(self._who, labels, len(rows))
-        if not np.isin(classes, (0, 1)).all():
-            raise AttributeValueError(
-                f"{self._who}: labels must be 0 or 1, got {int(classes.max())}; compare them with "
-                "the class that counts: labels == 3"
-            )
-        self._scores.append(rows.reshape(-1))
+        refuse_nan(self._who, rows)
+        classes = check_labels(self._who, labels, len(rows), 2)
+        self._scores.append(rows.reshape(-1).copy())  # the caller may write into its array
         self._labels.append(classes == 1)
 
     def result(self) -> float:
@@ -334,7 +337,8 @@ class R2(Metric):
 
     def update(self, predictions: npt.ArrayLike, targets: npt.ArrayLike) -> None:
         """Add a batch: predictions and targets of one shape."""
-        found, wanted = np.asarray(predictions, np.float64), np.asarray(targets, np.float64)
+        found = checks.check_numbers(self._who, "predictions", predictions).astype(np.float64)
+        wanted = checks.check_numbers(self._who, "targets", targets).astype(np.float64)
         if found.shape != wanted.shape:
             raise ShapeError(
                 f"{self._who}: targets must have the shape of predictions, {list(found.shape)}, "
@@ -342,12 +346,13 @@ class R2(Metric):
             )
         if not wanted.size:
             return
-        self._errors += float(np.square(found - wanted).sum())
-        # Sums of squares about the mean are merged: about 0, they would lose digits.
-        mean, total = float(wanted.mean()), self._count + wanted.size
-        between = (mean - self._mean) ** 2 * self._count * wanted.size / total
-        self._spread += float(np.square(wanted - mean).sum()) + between
-        self._mean += (mean - self._mean) * wanted.size / total
+        with np.errstate(invalid="ignore", over="ignore"):  # what is infinite gives NaN or -inf
+            self._errors += float(np.square(found - wanted).sum())
+            # Sums of squares about the mean are merged: about 0, they would lose digits.
+            mean, total = float(wanted.mean()), self._count + wanted.size
+            between = np.square(mean - self._mean) * self._count * wanted.size / total
+            self._spread += float(np.square(wanted - mean).sum() + between)
+            self._mean += (mean - self._mean) * wanted.size / total
         self._count = total
 
     def result(self) -> float:
@@ -361,31 +366,3 @@ def _add(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64]) -> npt.NDArray[np.i
     total[: len(a)] += a
     total[: len(b)] += b
     return total
-
-
-def _check_labels(who: str, labels: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.int64]:
-    classes = np.asarray(labels)
-    if classes.shape not in {(n_rows,), (n_rows, 1)}:
-        raise ShapeError(
-            f"{who}: labels must be [{n_rows}] or [{n_rows}, 1] as scores have "
-            f"{n_rows} rows, got shape {list(classes.shape)}; pass one label per row"
-        )
-    whole = classes.reshape(-1).astype(np.int64)
-    if whole.size and (whole.min() < 0 or (whole != classes.reshape(-1)).any()):
-        raise AttributeValueError(
-            f"{who}: labels must be whole numbers of at least 0, got {classes.min()}; pass the "
-            "class of each row"
-        )
-    return whole
-
-
-def _check_batch(
-    who: str, scores: npt.ArrayLike, labels: npt.ArrayLike
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    rows = np.asarray(scores)
-    if rows.ndim != 2 or 0 in rows.shape:
-        raise ShapeError(
-            f"{who}: scores must be [n, classes] with n and classes of at least 1, "
-            f"got shape {list(rows.shape)}; pass one row of scores per sample"
-        )
-    return rows, _check_labels(who, labels, len(rows))

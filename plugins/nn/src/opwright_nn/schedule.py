@@ -49,10 +49,12 @@ class Schedule:
     def rate(self, step: int) -> float:
         """Return the rate of a step, of which the first has the number 0."""
         number = checks.check_int("Schedule.rate", "step", step, at_least=0)
-        value = np.asarray(self.curve(np.array([number], np.float32)))
-        if value.shape != (1,) or not np.isfinite(value).all() or value[0] < 0:
+        got = self.curve(np.array([number], np.float32))
+        value = checks.find_array(got)
+        is_number = value is not None and value.shape == (1,) and value.dtype.kind in "biuf"
+        if value is None or not is_number or not 0 <= value[0] <= checks.MAX_FLOAT32:
             raise AttributeValueError(
-                f"Schedule: curve must return one finite rate of at least 0, got {value!r} for "
+                f"Schedule: curve must return one finite rate of at least 0, got {got!r} for "
                 f"step {number}; compute it from its argument, float32 [1]"
             )
         return float(value[0])
@@ -87,7 +89,7 @@ def step(rate: float, size: int, gamma: float = 0.1) -> Schedule:
     gamma : float, > 0
         The factor.
     """
-    rate = checks.check_float("schedule.step", "rate", rate, at_least=0.0)
+    rate = checks.check_rate("schedule.step", "rate", rate)
     size = checks.check_int("schedule.step", "size", size, at_least=1)
     log_gamma = math.log(checks.check_float("schedule.step", "gamma", gamma, above=0.0))
     return Schedule(partial(_stairs, rate, size, log_gamma))
@@ -112,8 +114,8 @@ def cosine(rate: float, steps: int, warmup: int = 0, final: float = 0.0) -> Sche
         The rate at the end.
     """
     who = "schedule.cosine"
-    rate = checks.check_float(who, "rate", rate, at_least=0.0)
-    final = checks.check_float(who, "final", final, at_least=0.0)
+    rate = checks.check_rate(who, "rate", rate)
+    final = checks.check_rate(who, "final", final)
     steps = checks.check_int(who, "steps", steps, at_least=1)
     n_warm = checks.check_int(who, "warmup", warmup, at_least=0, at_most=steps - 1)
     falling = Schedule(partial(_half_cosine, rate, final, 0.0, float(steps - n_warm)))
@@ -137,7 +139,7 @@ def warmup(schedule: Rate, steps: int) -> Schedule:
     steps = checks.check_int(who, "steps", steps, at_least=1)
     if isinstance(schedule, Schedule):
         return _after_warmup(schedule, schedule.rate(0), steps)
-    rate = checks.check_float(who, "schedule", schedule, at_least=0.0)
+    rate = checks.check_rate(who, "schedule", schedule)
     return _after_warmup(Schedule(partial(_constant, rate)), rate, steps)
 
 
@@ -162,7 +164,7 @@ def one_cycle(
         The first and the last rate, as shares of the greatest.
     """
     who = "schedule.one_cycle"
-    rate = checks.check_float(who, "rate", rate, at_least=0.0)
+    rate = checks.check_rate(who, "rate", rate)
     steps = checks.check_int(who, "steps", steps, at_least=2)
     rise = checks.check_float(who, "rise", rise, above=0.0, below=1.0)
     low = rate * checks.check_float(who, "start", start, at_least=0.0, at_most=1.0)

@@ -85,9 +85,8 @@ class Batches(Iterator[Batch], Generic[Batch]):
 
     def __repr__(self) -> str:
         rows, size = len(self._arrays[0]), self._starts.step
-        return (
-            f"Batches({rows} rows in batches of {size}, {self._epochs} epochs of {self.per_epoch})"
-        )
+        epochs = f"{self._epochs} epochs of {self.per_epoch}"
+        return f"Batches({rows} rows in batches of {size}, {epochs})"
 
     def __len__(self) -> int:
         return self._epochs * len(self._starts)
@@ -378,7 +377,7 @@ def _check_data(data: object) -> tuple[tuple[str, ...] | None, Arrays]:
             "batches: data must be a tuple, list or dict of arrays, got "
             f"{type(data).__name__}; pass a single array as (array,)"
         )
-    arrays = tuple(np.asarray(array) for array in data)
+    arrays = tuple([_as_array(i, array) for i, array in enumerate(data)])
     if not arrays or any(array.ndim == 0 for array in arrays):
         raise ShapeError(
             "batches: data must hold at least one array, each with an axis of rows, got shapes "
@@ -390,3 +389,12 @@ def _check_data(data: object) -> tuple[tuple[str, ...] | None, Arrays]:
             f"{[list(array.shape) for array in arrays]}; pass one row of each per sample"
         )
     return names, arrays
+
+
+def _as_array(number: int, values: Any) -> npt.NDArray[Any]:
+    if (array := checks.find_array(values)) is not None:
+        return array
+    raise AttributeTypeError(
+        f"batches: data must be arrays, with rows of one shape, got {repr(values)[:100]} as array "
+        f"{number}; pad its rows with nn.datasets.pad, or give load_batches items"
+    )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from opwright_nn import arguments
+from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
+from opwright_nn import arguments, checks
 
 
 @arguments.suggest
@@ -28,15 +29,42 @@ class Graph(NamedTuple):
 
     @classmethod
     def of(cls, edges: Iterable[tuple[int, int]], labels: Iterable[int]) -> Graph:
-        """Make a graph of numbers."""
-        pairs = np.array(list(edges), np.int64).reshape(-1, 2)
-        return cls(pairs, np.array(list(labels), np.int64).reshape(-1, 1))
+        """Make a graph of numbers.
+
+        Raises
+        ------
+        AttributeTypeError, ShapeError
+            Edges are no pairs of ints, or labels are no ints.
+        AttributeValueError
+            A node of an edge has no label, or a label is below 0.
+        """
+        pairs = _as_ints("edges", list(edges), 2)
+        graph = cls(pairs, _as_ints("labels", list(labels), 1))
+        graph._check_edges()
+        if (graph.labels < 0).any():
+            raise AttributeValueError(
+                f"Graph: labels must be classes from 0, got {graph.labels.min()}; number them"
+            )
+        return graph
 
     def adjacency(self) -> npt.NDArray[np.float32]:
-        """Return the matrix A, [nodes, nodes]: 1 where an edge connects two nodes, else 0."""
+        """Return the matrix A, [nodes, nodes]: 1 where an edge connects two nodes, else 0.
+
+        AttributeValueError where an edge connects a node that is none.
+        """
+        self._check_edges()
         matrix = np.zeros((len(self.labels), len(self.labels)), np.float32)
         matrix[self.edges[:, 0], self.edges[:, 1]] = 1
         return np.maximum(matrix, matrix.T)
+
+    def _check_edges(self) -> None:
+        n = len(self.labels)
+        outside = self.edges[(self.edges < 0) | (self.edges >= n)]
+        if outside.size:
+            raise AttributeValueError(
+                f"Graph: edges must connect nodes in [0, {n}), of which each has a label, got "
+                f"{outside[0]}; number the nodes from 0"
+            )
 
     def propagation(self) -> npt.NDArray[np.float32]:
         """Return ``D^(-1/2) (A + I) D^(-1/2)``, [nodes, nodes], where D has the row sums of A + I.
@@ -47,3 +75,18 @@ class Graph(NamedTuple):
         matrix = self.adjacency() + np.eye(len(self.labels), dtype=np.float32)
         scale = 1 / np.sqrt(matrix.sum(axis=1))
         return np.asarray(scale[:, None] * matrix * scale, np.float32)
+
+
+def _as_ints(name: str, values: list[Any], columns: int) -> npt.NDArray[np.int64]:
+    """Return int64 [n, columns] of a list of ints, or of pairs of them."""
+    array = checks.find_array(values)
+    if array is None or (len(values) and array.dtype.kind not in "biu"):
+        raise AttributeTypeError(
+            f"Graph: {name} must be whole numbers, got {str(values)[:100]}; number the nodes"
+        )
+    if len(values) and array.reshape(len(values), -1).shape[1] != columns:
+        raise ShapeError(
+            f"Graph: {name} must have {columns} number(s) each, got shape {list(array.shape)}; "
+            "write edges=[(0, 1)], labels=[0, 0], for example"
+        )
+    return array.astype(np.int64).reshape(-1, columns)

@@ -47,8 +47,8 @@ def read(path: str | os.PathLike[str], max_bytes: int = 1 << 30) -> npt.NDArray[
     Raises
     ------
     FormatError
-        The file has another magic number or type code, no axes, fewer or more bytes than its
-        header announces, a damaged gzip stream, or announces more than `max_bytes`.
+        The file has another magic number or type code, no axes or more than 64, fewer or more
+        bytes than its header announces, a damaged gzip stream, or announces more than `max_bytes`.
     OSError
         The file cannot be opened.
     """
@@ -93,7 +93,13 @@ def _read_stream(name: str, stream: BinaryIO, limit: int) -> npt.NDArray[np.gene
             f"{name}: an IDX file must end after its elements, got more than the {size} bytes of "
             f"shape {list(shape)}; fetch the file again"
         )
-    return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="))
+    try:
+        return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="))
+    except ValueError as error:  # without elements, any axes may be announced
+        raise FormatError(
+            f"{name}: an IDX file must have axes that an array can have, got {len(shape)} axes of "
+            f"shape {str(list(shape))[:100]}: {error}; fetch the file again"
+        ) from None
 
 
 def _read_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], tuple[int, ...]]:

@@ -23,6 +23,10 @@ SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".
 """The endings of images."""
 
 _MAX_PIXELS = 1 << 26
+_BYTE = 255
+_BITS_PER_SAMPLE, _PHOTOMETRIC = 258, 262  # tags of TIFF
+_FORMATS_OF_16_BITS = ("PNG", "PPM")  # Pillow gives their numbers of 16 bits in 32
+_UNKNOWN_RANGE = {"I": "32-bit or signed integers", "F": "floats"}
 
 
 @arguments.suggest
@@ -102,6 +106,12 @@ def decode(
 ) -> npt.NDArray[np.float32]:
     """Return one image as an array; the first frame of several.
 
+    Images of 8 bits are divided by 255, grayscale images of 9 to 16 bits by the greatest number of
+    their bits. Palettes and CMYK become red, green and blue, and a colour becomes gray, as Pillow
+    converts them; colours of 16 bits keep the upper 8. Transparency is dropped: a pixel keeps its
+    colour. Orientation tags are not applied. Floats, 32-bit integers and signed ones are refused,
+    since nothing says which of their values is white.
+
     Parameters
     ----------
     path : str or path
@@ -121,7 +131,8 @@ def decode(
     Raises
     ------
     FormatError
-        The file is no image, damaged, truncated, or has more than `max_pixels`.
+        The file is no image, damaged, truncated, has more than `max_pixels`, or numbers of unknown
+        range.
     MissingRequirementError
         Pillow is not installed.
     OSError
@@ -131,11 +142,11 @@ def decode(
     shape = None if size is None else checks.check_sizes(who, "size", size, rank=2, at_least=1)
     grayscale = checks.check_bool(who, "grayscale", grayscale)
     limit = checks.check_int(who, "max_pixels", max_pixels, at_least=1)
-    return _decode(os.fspath(path), shape, "L" if grayscale else "RGB", limit)
+    return _decode(os.fspath(path), shape, grayscale, limit)
 
 
 def _decode(
-    name: str, shape: tuple[int, ...] | None, mode: str, limit: int
+    name: str, shape: tuple[int, ...] | None, grayscale: bool, limit: int
 ) -> npt.NDArray[np.float32]:
     image_module = _load_pillow()
     # Opened here, so that a missing file stays an OSError: Pillow's errors of content are, too.
@@ -147,7 +158,11 @@ def _decode(
                     f"{name}: an image may have at most {limit} pixels here, got {image.width} × "
                     f"{image.height}; raise max_pixels if the file is trusted"
                 )
-            image = image.convert(mode)
+            white = _find_white(name, image)
+            if white == _BYTE:
+                image = image.convert("L" if grayscale else "RGB")
+            else:  # Pillow would cut to 255 what is greater
+                image = image_module.fromarray(np.asarray(image, np.float32))
         except (
             OSError,
             SyntaxError,
@@ -163,8 +178,29 @@ def _decode(
             ) from error
     if shape is not None and (image.height, image.width) != shape:
         image = image.resize((shape[1], shape[0]), image_module.Resampling.BILINEAR)
-    pixels = np.asarray(image, np.float32).reshape(image.height, image.width, -1) / np.float32(255)
+    pixels = np.asarray(image, np.float32).reshape(image.height, image.width, -1)
+    pixels = pixels / np.float32(white)
+    if pixels.shape[2] == 1 and not grayscale:
+        pixels = pixels.repeat(3, axis=2)
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _find_white(name: str, image: Any) -> int:
+    """Return which number of an image is white."""
+    tags = getattr(image, "tag_v2", {})  # of TIFF
+    inverted = tags.get(_PHOTOMETRIC) == 0
+    if image.mode.startswith("I;16") and not inverted:
+        bits: int = tags.get(_BITS_PER_SAMPLE, (16,))[0]
+        return (1 << bits) - 1
+    if image.mode == "I" and image.format in _FORMATS_OF_16_BITS:
+        return (1 << 16) - 1
+    if image.mode.startswith(("I", "F")):
+        kind = "16-bit numbers of which 0 is white" if inverted else _UNKNOWN_RANGE[image.mode[0]]
+        raise FormatError(
+            f"{name}: an image must have 8 bits a channel, or be grayscale of up to 16 with 0 for "
+            f"black, got {kind}; read it with PIL.Image, and scale it to what a network expects"
+        )
+    return _BYTE
 
 
 @arguments.suggest

@@ -21,11 +21,11 @@ from opwright_nn.datasets.batches import (
     find_share,
     make_order,
 )
+from opwright_nn.datasets.samples import SHOWN, collate
 from opwright_nn.datasets.workers import Limit, LoadError, iterate_ahead
 
 _WHO: Final = "load_batches"
 _BUFFER: Final = 1024
-_REPR: Final = 200
 _SHOWN: Final = 8
 _MAX_TIMEOUT_S: Final = 2_000_000.0
 """What the system can wait for: 2^31 milliseconds."""
@@ -52,7 +52,7 @@ class Decoder:
         """Return which items a batch is made of, for messages."""
         picked = self._pick(number)
         shown = ", ".join(map(str, picked[:_SHOWN])) + (", ..." if len(picked) > _SHOWN else "")
-        return f"items {shown}, the first of them {repr(self.items[picked[0]])[:_REPR]}"
+        return f"items {shown}, the first of them {repr(self.items[picked[0]])[:SHOWN]}"
 
     def _pick(self, number: int) -> Sequence[int]:
         epoch, batch = divmod(number, self.per_epoch)
@@ -70,43 +70,8 @@ class Decoder:
         except Exception as error:
             raise LoadError(
                 f"{_WHO}: map must return a sample for each item, got {type(error).__name__}: "
-                f"{error} for item {row}, {repr(item)[:_REPR]}; repair the item, or leave it out"
+                f"{error} for item {row}, {repr(item)[:SHOWN]}; repair the item, or leave it out"
             ) from error
-
-
-def collate(samples: Sequence[Any], numbers: Sequence[int]) -> Any:
-    """Return a tuple or dict of arrays [size, …], one for each array of a sample.
-
-    Parameters
-    ----------
-    samples : sequence
-        Arrays, or tuples or dicts of them.
-    numbers : sequence of int
-        What each is called in messages.
-    """
-    named = isinstance(samples[0], Mapping)
-    rows = [_split(sample) for sample in samples]
-    for number, row in zip(numbers, rows):
-        forms = [
-            {key: (value.dtype.name, value.shape) for key, value in one.items()}
-            for one in (row, rows[0])
-        ]
-        if forms[0] != forms[1]:
-            raise LoadError(
-                f"{_WHO}: samples of a batch must have the same names, dtypes and shapes, got "
-                f"{forms[0]} for item {number} and {forms[1]} for item {numbers[0]}; convert them "
-                "in map"
-            )
-    stacked = {key: np.stack([row[key] for row in rows]) for key in rows[0]}
-    return stacked if named else tuple(stacked.values())
-
-
-def _split(sample: Any) -> dict[Any, Any]:
-    if isinstance(sample, Mapping):
-        pairs = sample.items()
-    else:
-        pairs = dict(enumerate(sample if isinstance(sample, tuple) else (sample,))).items()
-    return {key: np.asarray(value) for key, value in pairs}
 
 
 class _Repeating(Batches[Any]):
@@ -139,7 +104,7 @@ class Loader(_Repeating):
     def _describe_array(self, index: int) -> str:
         items = self._decoder.items
         # Without addresses, which differ from process to process.
-        texts = re.sub(" at 0x[0-9A-Fa-f]+", "", "\n".join(repr(item)[:_REPR] for item in items))
+        texts = re.sub(" at 0x[0-9A-Fa-f]+", "", "\n".join(repr(item)[:SHOWN] for item in items))
         return f"items[{len(items)}]: {zlib.crc32(texts.encode('utf-8', 'replace'))}"
 
     def _iterate(self, first: int) -> Iterator[Any]:
@@ -208,7 +173,7 @@ class Stream(_Repeating):
     def _iterate(self, first: int) -> Iterator[Any]:
         first_epoch, skipped = divmod(first, max(len(self._starts), 1))
         for epoch in range(first_epoch, self._end_epoch):
-            samples = self._shuffle(epoch, self._count(iter(self._function())))
+            samples = self._shuffle(epoch, self._count(self._start()))
             size = self._starts.step
             for number in range(len(self._starts)):
                 part = list(islice(samples, size))
@@ -220,6 +185,15 @@ class Stream(_Repeating):
             skipped = 0
             for _ in samples:  # those of drop_last, so that their number is checked
                 pass
+
+    def _start(self) -> Iterator[Any]:
+        samples = self._function()
+        if isinstance(samples, Iterable):
+            return iter(samples)
+        raise LoadError(
+            f"{_WHO}: data must return an iterator of samples for each epoch, got {samples!r} "
+            f"({type(samples).__name__}); let it end with return, or yield samples"
+        )
 
     def _count(self, samples: Iterator[Any]) -> Iterator[tuple[int, Any]]:
         total = len(self._arrays[0])
@@ -317,8 +291,8 @@ def load_batches(
     AttributeTypeError, AttributeValueError, ShapeError
         At the call.
     LoadError
-        While iterating: `map` failed, which names the item; samples differ in shape; a worker
-        ended, by a signal for example.
+        While iterating: `map` failed, which names the item; a sample is no array, or samples
+        differ in shape; a worker ended, by a signal for example.
     """
     workers, ahead, timeout = _check_ahead(workers, ahead, timeout)
     options: dict[str, Any] = {

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 from opwright_nn import arguments, checks
 
+MAX_LENGTH = 2**31 - 1
+
 _MAX_SHOWN = 60
 
 
@@ -31,11 +33,12 @@ def pad(
     sequences : sequence of array
         Each [time, …], of one dtype and one shape behind the axis of time. Lists of whole numbers
         are int64, other lists of numbers float32.
-    length : int, at least 1, optional
+    length : int in [1, 2³¹), optional
         The axis of time of the result: longer sequences lose their ends. By default the longest
         sequence fits.
     value : number
-        What is behind the ends, of the dtype of the sequences.
+        What is behind the ends. Sequences of floats get the nearest number of their dtype, NaN and
+        infinity among them; a dtype of integers must hold the value.
 
     Returns
     -------
@@ -54,7 +57,9 @@ def pad(
             f"pad: sequences must be a list of sequences, got {type(sequences).__name__}; pass "
             "[[4, 1, 7], [2]], for example"
         )
-    limit = None if length is None else checks.check_int("pad", "length", length, at_least=1)
+    limit = length
+    if limit is not None:
+        limit = checks.check_int("pad", "length", length, at_least=1, at_most=MAX_LENGTH)
     arrays = [_as_array(i, sequence)[:limit] for i, sequence in enumerate(sequences)]
     if not arrays:
         raise AttributeValueError("pad: sequences must hold at least one, got none; pass a list")
@@ -76,25 +81,46 @@ def pad(
 
 
 def _as_array(number: int, sequence: object) -> npt.NDArray[Any]:
-    try:
-        array = np.asarray(sequence)
-    except ValueError:
-        array = np.asarray(None)
-    if array.ndim == 0 or array.dtype.kind not in "biuf":
+    array = checks.find_array(sequence)
+    if array is None or array.ndim == 0 or array.dtype.kind not in "biuf":
         raise AttributeTypeError(
             f"pad: each sequence must be numbers with an axis of time, got "
             f"{repr(sequence)[:_MAX_SHOWN]} for sequence {number}; number the words first, for "
             "example"
         )
-    if array.dtype == np.float64 and not isinstance(sequence, np.ndarray):
-        return array.astype(np.float32)
-    return array
+    if array.dtype != np.float64 or isinstance(sequence, np.ndarray):
+        return array
+    single = _to_float(array, np.dtype(np.float32))
+    if single is None:
+        raise AttributeValueError(
+            f"pad: numbers of lists must be within the range of float32, got "
+            f"{repr(sequence)[:_MAX_SHOWN]} for sequence {number}; pass arrays of float64"
+        )
+    return single
 
 
 def _fill(value: object, dtype: np.dtype[Any]) -> Any:
+    """Return the value in a dtype: of floats the nearest, of integers the same."""
     fill = np.asarray(value)
-    if fill.ndim or fill.dtype.kind not in "biuf" or (filled := fill.astype(dtype)) != fill:
+    filled = None
+    if fill.ndim == 0 and fill.dtype.kind in "biuf":
+        filled = _to_float(fill, dtype) if dtype.kind == "f" else _to_whole(fill, dtype)
+    if filled is None:
         raise AttributeValueError(
             f"pad: value must be a number that {dtype} holds, got {value!r}; choose another one"
         )
     return filled
+
+
+def _to_float(numbers: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
+    """Return the nearest numbers of a float dtype; None where a finite one is out of its range."""
+    with np.errstate(over="ignore"):
+        nearest = numbers.astype(dtype)
+    return nearest if (np.isfinite(nearest) == np.isfinite(numbers)).all() else None
+
+
+def _to_whole(number: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
+    """Return a number in a dtype of integers or bools; None where that does not hold it."""
+    with np.errstate(invalid="ignore"):
+        whole = number.astype(dtype)
+    return whole if whole == number else None

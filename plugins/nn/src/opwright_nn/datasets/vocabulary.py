@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 from opwright_nn import arguments, checks
+from opwright_nn.datasets.padding import MAX_LENGTH
 
 
 class Vocabulary(Sequence[str]):
@@ -53,12 +54,8 @@ class Vocabulary(Sequence[str]):
         if max_size is not None:
             size = checks.check_int("Vocabulary", "max_size", max_size, at_least=3) - 2
         least = checks.check_int("Vocabulary", "min_count", min_count, at_least=1)
-        if isinstance(sequences, str):
-            raise AttributeTypeError(
-                "Vocabulary: sequences must be a list of sequences of words or characters, got a "
-                "str; write [text] for its characters"
-            )
-        counts = Counter(word for sequence in sequences for word in sequence)
+        rows = _check_sequences("Vocabulary", sequences)
+        counts = Counter(word for row in rows for word in row)
         # Words that occur equally often are in alphabetic order, whatever the order of the text.
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         kept = islice((word for word, count in ordered if count >= least), size)
@@ -72,10 +69,15 @@ class Vocabulary(Sequence[str]):
         return self._words[number]
 
     def __contains__(self, word: object) -> bool:
-        return word in self._numbers
+        return isinstance(word, str) and word in self._numbers
 
     def number(self, word: str) -> int:
         """Return the number of a word, that of unknown words where it is not in the vocabulary."""
+        if not isinstance(word, str):
+            raise AttributeTypeError(
+                f"Vocabulary.number: word must be a str, got {word!r} ({type(word).__name__}); "
+                "write vocabulary[2] for the word of a number"
+            )
         return self._numbers.get(word, self.UNKNOWN)
 
     def encode(
@@ -87,7 +89,7 @@ class Vocabulary(Sequence[str]):
         ----------
         sequences : iterable of sequences of str
             Lists of words, or strings.
-        length : int, at least 1, optional
+        length : int in [1, 2³¹), optional
             That of the longest sequence by default. Longer sequences are cut at the end.
 
         Returns
@@ -95,10 +97,13 @@ class Vocabulary(Sequence[str]):
         ndarray
             int64 [n, length], with 0 behind short sequences.
         """
-        rows = [[self._numbers.get(word, self.UNKNOWN) for word in row] for row in sequences]
+        words = _check_sequences("Vocabulary.encode", sequences)
+        rows = [[self._numbers.get(word, self.UNKNOWN) for word in row] for row in words]
         width = max(map(len, rows), default=0)
         if length is not None:
-            width = checks.check_int("Vocabulary.encode", "length", length, at_least=1)
+            width = checks.check_int(
+                "Vocabulary.encode", "length", length, at_least=1, at_most=MAX_LENGTH
+            )
         numbers = np.zeros((len(rows), width), np.int64)
         for i, row in enumerate(rows):
             numbers[i, : len(row)] = row[:width]
@@ -109,11 +114,14 @@ class Vocabulary(Sequence[str]):
 
         The characters of a string are joined by ``"".join``.
         """
-        row = np.asarray(numbers)
-        if row.ndim != 1 or row.dtype.kind not in "iu":
+        row = checks.find_array(numbers)
+        if row is not None and row.shape == (0,):  # of an empty list NumPy makes floats
+            return []
+        if row is None or row.ndim != 1 or row.dtype.kind not in "iu":
+            got = "objects" if row is None else f"{row.dtype} of shape {list(row.shape)}"
             raise ShapeError(
-                "Vocabulary.decode: numbers must be integers [length], got "
-                f"{row.dtype} of shape {list(row.shape)}; decode one row at a time"
+                f"Vocabulary.decode: numbers must be integers [length], got {got}; decode one row "
+                "at a time"
             )
         if row.size and not 0 <= row.min() <= row.max() < len(self):
             raise AttributeValueError(
@@ -121,3 +129,21 @@ class Vocabulary(Sequence[str]):
                 f"{int(row.max())}; use the vocabulary that encoded them"
             )
         return [self._words[number] for number in row if number != self.PADDING]
+
+
+def _check_sequences(who: str, sequences: object) -> Iterator[list[str]]:
+    """Yield sequences that are strings or hold strings alone."""
+    if isinstance(sequences, str) or not isinstance(sequences, Iterable):
+        raise AttributeTypeError(
+            f"{who}: sequences must be a list of sequences of words or characters, got a "
+            f"{type(sequences).__name__}; write [text] for its characters"
+        )
+    for number, sequence in enumerate(sequences):
+        words = list(sequence) if isinstance(sequence, Iterable) else [sequence]
+        for word in words:
+            if not isinstance(word, str):
+                raise AttributeTypeError(
+                    f"{who}: words must be strings, got {word!r} ({type(word).__name__}) in "
+                    f"sequence {number}; decode bytes, and write numbers as str(number)"
+                )
+        yield words

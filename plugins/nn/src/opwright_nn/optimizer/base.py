@@ -104,7 +104,7 @@ class Optimizer:
         who = self._who
         self.schedule = learning_rate if isinstance(learning_rate, Schedule) else None
         first = learning_rate if self.schedule is None else self.schedule.rate(0)
-        self.initial_learning_rate = checks.check_float(who, "learning_rate", first, at_least=0.0)
+        self.initial_learning_rate = checks.check_rate(who, "learning_rate", first)
         checks.check_instance(who, "regularizer", regularizer, Regularizer)
         checks.check_instance(who, "clip", clip, GradientClip)
         self.regularizer = regularizer

@@ -189,7 +189,9 @@ class Kaiming(_Scaled):
 
     def std(self, shape: tuple[int, ...]) -> float:
         """Return the standard deviation for a parameter of this shape."""
-        return math.sqrt(2.0 / ((1.0 + self._negative_slope**2) * max(fans(shape)[0], 1)))
+        # No square of the slope, which might be larger than a double.
+        gain = math.sqrt(2.0) / math.hypot(1.0, self._negative_slope)
+        return gain / math.sqrt(max(fans(shape)[0], 1))
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:

@@ -1,0 +1,71 @@
+"""Makes a batch of samples: arrays, or tuples or dicts of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from opwright_nn import checks
+from opwright_nn.datasets.workers import LoadError
+
+SHOWN: Final = 200
+"""How many characters of an item or a sample are in a message."""
+
+_WHO: Final = "load_batches"
+
+
+def collate(samples: Sequence[Any], numbers: Sequence[int]) -> Any:
+    """Return a tuple or dict of arrays [size, …], one for each array of a sample.
+
+    Parameters
+    ----------
+    samples : sequence
+        Arrays, or tuples or dicts of them.
+    numbers : sequence of int
+        What each is called in messages.
+    """
+    named = isinstance(samples[0], Mapping)
+    rows = [_split(sample, number) for sample, number in zip(samples, numbers)]
+    for number, row in zip(numbers, rows):
+        forms = [
+            {key: (value.dtype.name, value.shape) for key, value in one.items()}
+            for one in (row, rows[0])
+        ]
+        if forms[0] != forms[1]:
+            raise LoadError(
+                f"{_WHO}: samples of a batch must have the same names, dtypes and shapes, got "
+                f"{forms[0]} for item {number} and {forms[1]} for item {numbers[0]}; convert them "
+                "in map"
+            )
+    stacked = {key: np.stack([row[key] for row in rows]) for key in rows[0]}
+    return stacked if named else tuple(stacked.values())
+
+
+def _split(sample: Any, number: int) -> dict[Any, Any]:
+    """Return the arrays of a sample by their names, or by their places."""
+    if isinstance(sample, Mapping):
+        pairs = dict(sample)
+    else:
+        pairs = dict(enumerate(sample if isinstance(sample, tuple) else (sample,)))
+    if not pairs:
+        _raise_sample(number, f"an empty {type(sample).__name__}", "return at least one array")
+    return {key: _as_array(value, number) for key, value in pairs.items()}
+
+
+def _as_array(value: Any, number: int) -> npt.NDArray[Any]:
+    if value is None:
+        _raise_sample(number, "None", "let map end with return")
+    if (array := checks.find_array(value)) is None:
+        got = f"{repr(value)[:SHOWN]} ({type(value).__name__})"
+        _raise_sample(number, got, "make an array of it; several are a tuple, not a list")
+    return array
+
+
+def _raise_sample(number: int, got: str, advice: str) -> NoReturn:
+    raise LoadError(
+        f"{_WHO}: a sample must be an array, or a tuple or dict of arrays, got {got} for item "
+        f"{number}; {advice}"
+    )
