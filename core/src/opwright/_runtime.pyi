@@ -182,6 +182,12 @@ class ScopeVariable(_Exchange):
         within it; a Tensor or a variable goes over the host from anywhere else, and another
         library's array is a FeedError then.
         """
+    def borrow(self, array: np.ndarray[Any, Any]) -> None:
+        """Hold the memory of an array instead of a copy; the scope's `structure_version` rises.
+
+        What is written into the variable, is in the array, and the reverse. FeedError for an array
+        that is not contiguous, aligned, of native byte order and writable.
+        """
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return a copy on the host; VariableNotFoundError when not set."""
     def tensor(self) -> Tensor:

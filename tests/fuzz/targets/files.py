@@ -99,4 +99,4 @@ def run(case: dict[str, Any]) -> None:
     for name, data in case["files"].items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_bytes(data)
-    ow.load(path, ow.Scope())
+    ow.load(path)

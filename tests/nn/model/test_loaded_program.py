@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,10 +18,12 @@ from opwright.errors import (
     DeviceNotFoundError,
     FeedError,
     FileMissingError,
+    FormatError,
     ProgramError,
     SettingError,
     VariableNotFoundError,
 )
+from opwright.program.files import params_file
 
 X = np.random.default_rng(1).random((6, 8), np.float32)
 
@@ -161,6 +166,108 @@ def test_wrong_feeds_are_refused_by_name(tmp_path, call, message):
     save_odd(tmp_path)
     with pytest.raises(FeedError, match=message):
         call(ow.load(tmp_path))
+
+
+def save_large(folder):
+    """Save a program whose parameters are mapped; return them."""
+    program = ow.Program()
+    block = program.global_block()
+    block.create_var("x", [None, 512], is_data=True)
+    block.create_parameter("w", [512, 600])
+    block.create_parameter("c", [3])
+    block.append_op("matmul", {"x": "x", "y": "w"}, {"out": "y"})
+    block.append_op("sum", {"x": "c"}, {"out": "total"})
+    rng, scope = np.random.default_rng(3), ow.Scope()
+    for name, shape in (("w", (512, 600)), ("c", (3,))):
+        scope.var(name).set(rng.random(shape, np.float32))
+    ow.save(folder, program, scope, ["y", "total"])
+    return {name: scope.var(name).numpy() for name in ("w", "c")}
+
+
+def count_maps(folder):
+    return Path("/proc/self/maps").read_text().count(str(folder))
+
+
+@pytest.fixture
+def local(monkeypatch):
+    """Let any disk be that of this machine: the one of a test may be unknown."""
+    monkeypatch.setattr(params_file, "is_local", lambda handle: True)
+
+
+def test_large_parameters_lie_in_their_file(tmp_path, local):
+    values = save_large(tmp_path)
+    loaded = ow.load(tmp_path)
+    assert count_maps(tmp_path) == 1
+    x = np.ones((2, 512), np.float32)
+    np.testing.assert_allclose(loaded(x)["y"], x @ values["w"], rtol=1e-4)
+    for name, array in loaded.parameters().items():
+        np.testing.assert_array_equal(array, values[name])
+    del loaded
+    gc.collect()
+    ow.ops.add(A, B)  # plans that are gone are freed when a call enters the runtime
+    assert count_maps(tmp_path) == 0
+
+
+@pytest.mark.parametrize("options", [{"mmap": False}, {"scope": ow.Scope()}])
+def test_parameters_are_read_where_they_may_not_be_mapped(tmp_path, local, options):
+    values = save_large(tmp_path)
+    loaded = ow.load(tmp_path, **options)
+    assert count_maps(tmp_path) == 0
+    np.testing.assert_array_equal(loaded.parameters()["w"], values["w"])
+
+
+def test_what_is_written_into_mapped_parameters_leaves_the_file(tmp_path, local):
+    values = save_large(tmp_path)
+    loaded, other = ow.load(tmp_path), ow.load(tmp_path)
+    loaded.scope.var("w").set(np.zeros((512, 600), np.float32))
+    assert not loaded.parameters()["w"].any()
+    for program in (other, ow.load(tmp_path)):
+        np.testing.assert_array_equal(program.parameters()["w"], values["w"])
+
+
+def test_mapped_parameters_outlive_their_file(tmp_path, local):
+    values = save_large(tmp_path / "model")
+    loaded = ow.load(tmp_path / "model")
+    save_large(tmp_path / "model")
+    shutil.rmtree(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.parameters()["w"], values["w"])
+
+
+def test_a_damaged_large_file_is_refused(tmp_path, local):
+    save_large(tmp_path)
+    with (tmp_path / "params.safetensors").open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\xff")
+    with pytest.raises(FormatError, match="data that does not have its checksum"):
+        ow.load(tmp_path)
+
+
+def test_a_scope_holds_the_memory_of_an_array_that_it_borrows():
+    array, variable = np.arange(3.0), ow.Scope().var("v")
+    variable.borrow(array)
+    array[1] = 7
+    np.testing.assert_array_equal(variable.numpy(), [0, 7, 2])
+    variable.set([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(array, [1, 2, 3])
+    array.flags.writeable = False
+    for wrong in (array, np.ones((3, 2)).T, [1.0]):
+        with pytest.raises(FeedError, match="v: borrow takes a NumPy array that is contiguous"):
+            variable.borrow(wrong)
+
+
+def test_a_program_from_elsewhere_is_called_alike():
+    program, scope = ow.Program(), ow.Scope()
+    block = program.global_block()
+    block.create_var("a", [None, 2], is_data=True)
+    block.create_var("b", [None, 2], is_data=True)
+    block.create_parameter("w", [2])
+    block.append_op("subtract", {"x": "a", "y": "b"}, {"out": "d"})
+    block.append_op("multiply", {"x": "d", "y": "w"}, {"out": "y"})
+    scope.var("w").borrow(np.array([2, 3], np.float32))
+    loaded = ow.LoadedProgram(program, scope, ["y"], ["b", "a"])
+    np.testing.assert_array_equal(loaded(B, A)[0], (A - B) * [2, 3])
+    with pytest.raises(VariableNotFoundError, match="LoadedProgram: no such variable, got 'x'"):
+        ow.LoadedProgram(program, scope, ["x"])
 
 
 def test_a_saved_copy_computes_the_same(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import opwright as ow
 import opwright_nn as nn
 from opwright.errors import AttributeValueError, FileMissingError, FormatError, ProgramError
 
@@ -157,6 +158,28 @@ def test_the_position_in_the_data_is_restored(make, tiny, tmp_path):
 def test_batches_are_refused_where_no_position_was_saved(make, tiny, trained, tmp_path):
     with pytest.raises(ProgramError, match="batches must be passed .* has no position in the data"):
         make().resume(tmp_path / "model", nn.batches((tiny.images,), 4))
+
+
+@pytest.mark.parametrize(
+    ("position", "message"),
+    [
+        ([], r"opwright_nn.position must be a mapping, got \[\]"),
+        ({"epoch": 0}, "opwright_nn.position must be a mapping with 'batch'"),
+        ({"epoch": -1}, "opwright_nn.position.epoch must be an int in"),
+        ({"batch": True}, "opwright_nn.position.batch must be an int in .*, got True"),
+        ({"arrays": [1]}, r"opwright_nn.position.arrays\[0\] must be text, got 1"),
+        ({"other": 1}, "opwright_nn.position must be a mapping without 'other'"),
+    ],
+)
+def test_a_position_that_no_batches_have_is_refused(make, tiny, tmp_path, position, message):
+    batches = nn.batches((tiny.images,), 4)
+    model = make()
+    model.initialize_parameters(img=tiny.images)
+    if position != [] and "with 'batch'" not in message:
+        position = {**batches.position, **position}
+    ow.save(tmp_path, model.program, model.scope, notes={"opwright_nn.position": position})
+    with pytest.raises(FormatError, match=f"latest/generation.json: {message}"):
+        make().resume(tmp_path, batches)
 
 
 def test_nothing_to_resume_is_an_error_unless_it_may_be_missing(make, tmp_path):

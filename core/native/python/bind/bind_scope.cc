@@ -84,6 +84,21 @@ void Set(const std::shared_ptr<ScopeVariable>& self, const py::object& array_lik
   SetValue(PrepareValue(self, array_like, device));
 }
 
+// Takes the memory of an array instead of a copy; what is written into the variable, is there.
+void BorrowArray(ScopeVariable* self, const py::object& object) {
+  PyArrayObject* array = AsArray(object.ptr());
+  if (!IsReady(object.ptr()) || !PyArray_ISWRITEABLE(array)) {
+    Throw(ErrorKind::kFeed, self->name(),
+          ": borrow takes a NumPy array that is contiguous, aligned, of native byte order and "
+          "writable, got ",
+          Py_TYPE(object.ptr())->tp_name, "; pass it to set, which copies");
+  }
+  const DLDataType dtype = DtypeOf(PyArray_DESCR(array), self->name().c_str());
+  const npy_intp* dims = PyArray_DIMS(array);
+  self->Replace(Borrow(HostDevice(), dtype, Shape(dims, dims + PyArray_NDIM(array)),
+                       PyArray_DATA(array), HoldObject(object), self->name().c_str()));
+}
+
 void SetAll(Scope* self, const py::object& arrays) {
   const py::list items(arrays.attr("items")());
   std::vector<PendingValue> values;
@@ -130,6 +145,7 @@ void BindScopeVariable(py::module_& module) {
                              })
       .def_property_readonly("version", &ScopeVariable::version)
       .def("set", &Set, py::arg("array"), py::arg("device") = py::none())
+      .def("borrow", &BorrowArray, py::arg("array"))
       .def("numpy", [](const ScopeVariable& self) { return TensorToNumpy(*GetTensor(self)); })
       .def("tensor", [](const ScopeVariable& self) { return TensorHandle{GetTensor(self)}; })
       .def(

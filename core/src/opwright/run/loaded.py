@@ -72,6 +72,11 @@ class LoadedProgram:
     device, lock, options
         As of ``Network.compile``.
 
+    Raises
+    ------
+    VariableNotFoundError
+        If a feed or fetch is no variable of the program.
+
     Attributes
     ----------
     program : Program
@@ -100,6 +105,8 @@ class LoadedProgram:
         self.notes = notes
         self.program_feeds = tuple(feed_names(program) if feeds is None else feeds)
         self._names = tuple(fetches)
+        for name in (*self.program_feeds, *self._names):
+            program.global_block().get_var(name, "LoadedProgram")
         self.device = device
         self._choices = lock, options
         self._lock = threading.Lock()

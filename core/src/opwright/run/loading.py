@@ -22,6 +22,7 @@ def load(
     path: str | os.PathLike[str],
     scope: Scope | None = None,
     *,
+    mmap: bool = True,
     trainable: bool = True,
     device: str = HOST_DEVICE,
     lock: Lock | str | os.PathLike[str] | None = None,
@@ -43,6 +44,13 @@ def load(
     scope : Scope, optional
         Where the persistable variables are set, and are when the result is called. By default the
         result has a scope of its own: another program with the same names may be loaded.
+    mmap : bool
+        Whether parameters may lie in a map of their file: they are read from the disk when they are
+        used first, and processes share them. That is done for the scope of the result, and for
+        files of 1 MiB and more in ``generations``, which `save` never writes into, on a local
+        disk. The file may then be replaced, renamed and removed, but not be written into or cut
+        off: that changes the parameters, or ends the process. What is written into a parameter
+        stays in memory. False reads everything at once.
     trainable : bool
         False freezes the parameters: none of them gets a gradient.
     device, lock, options
@@ -65,11 +73,16 @@ def load(
     DeviceNotFoundError, LockError, SettingError
         As ``Network.compile`` raises them.
     """
-    if not isinstance(trainable, bool):
-        raise AttributeTypeError(f"load: trainable must be True or False, got {trainable!r}")
-    saved, arrays = read_whole(path)
-    scope = Scope() if scope is None else scope
-    scope.set_all(arrays)
+    for name, value in (("mmap", mmap), ("trainable", trainable)):
+        if not isinstance(value, bool):
+            raise AttributeTypeError(f"load: {name} must be True or False, got {value!r}")
+    saved, arrays = read_whole(path, mapped=mmap and scope is None)
+    if scope is None:
+        scope = Scope()
+        for name, array in arrays.items():
+            scope.var(name).borrow(array)
+    else:
+        scope.set_all(arrays)
     for parameter in () if trainable else saved.program.parameters():
         parameter.trainable = False
     return LoadedProgram(

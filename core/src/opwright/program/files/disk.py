@@ -11,9 +11,14 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from opwright.errors import FormatError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _CHUNK_BYTES: Final = 16 << 20  # an interrupt waits for one of them
 _KINDS: Final = {
@@ -24,6 +29,9 @@ _KINDS: Final = {
     stat.S_IFBLK: "a device",
     stat.S_IFLNK: "a symbolic link",
 }
+
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_LOCAL: Final = frozenset({"ext2", "ext3", "ext4", "xfs", "f2fs", "tmpfs", "overlay", "zfs"})
 
 Chunk = bytes | memoryview
 
@@ -169,6 +177,36 @@ def read_small(path: Path, handle: int, max_bytes: int) -> bytes:
     data = bytearray(size_bytes)
     read_into(path, handle, memoryview(data), 0)
     return bytes(data)
+
+
+def is_local(handle: int) -> bool:
+    """Whether an open file is on a disk of this machine, as far as is known.
+
+    Another machine may remove the file of a network's disk, and a map of it is then a crash.
+    """
+    device = os.fstat(handle).st_dev
+    key = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        lines = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    kinds = {line.partition(" - ")[2].split(" ")[0] for line in lines if line.split(" ")[2] == key}
+    return bool(kinds) and kinds <= _LOCAL
+
+
+def map_file(path: Path, handle: int, size_bytes: int) -> NDArray[np.uint8]:
+    """Return an open file as bytes in memory: read when used, and copied where they are written.
+
+    The file stays as it is. Its content is undefined where others write into it, and touching what
+    they cut off ends the process.
+    """
+    import mmap  # only large files are mapped
+
+    try:
+        mapped = mmap.mmap(handle, size_bytes, access=mmap.ACCESS_COPY)
+    except ValueError:
+        raise FormatError(f"{path}: truncated, got less than {size_bytes} bytes") from None
+    return np.frombuffer(mapped, np.uint8)
 
 
 def read_into(path: Path, handle: int, target: memoryview, offset: int) -> None:

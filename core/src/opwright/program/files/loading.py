@@ -31,9 +31,9 @@ class SavedProgram(NamedTuple):
     notes: Mapping[str, Any]
 
 
-def read_whole(path: str | os.PathLike[str]) -> tuple[SavedProgram, Arrays]:
-    """Return a saved program and its arrays."""
-    saved, arrays = read_saved(folder_of("load", path), _read_whole)
+def read_whole(path: str | os.PathLike[str], *, mapped: bool) -> tuple[SavedProgram, Arrays]:
+    """Return a saved program and its arrays; with `mapped` they may lie in the file."""
+    saved, arrays = read_saved(folder_of("load", path), lambda files: _read_whole(files, mapped))
     for variable in persistable_variables(saved.program):
         array = arrays[variable.name]
         if variable.shape != array.shape:
@@ -41,12 +41,12 @@ def read_whole(path: str | os.PathLike[str]) -> tuple[SavedProgram, Arrays]:
     return saved, arrays
 
 
-def _read_whole(files: SavedPair) -> tuple[SavedProgram, Arrays]:
+def _read_whole(files: SavedPair, mapped: bool) -> tuple[SavedProgram, Arrays]:
     data, saved = _read_program(files)
     variables = persistable_variables(saved.program)
     expected = {variable.name: (variable.shape, variable.dtype) for variable in variables}
     path, handle = files.open_params(data)
-    return saved, read_params(path, handle, expected)
+    return saved, read_params(path, handle, expected, mapped=mapped and files.stays)
 
 
 def read_alone(path: str | os.PathLike[str]) -> SavedProgram:

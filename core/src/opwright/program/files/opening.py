@@ -46,8 +46,11 @@ def folder_of(who: str, path: object) -> Path:
 class SavedPair:
     """The files of a pair by itself; see `opwright.program.files.pair`. `stack` closes them.
 
-    It has no `notes`: a pair has no manifest.
+    It has no `notes`: a pair has no manifest. `stays` says whether nothing writes into its files:
+    `save` only adds and removes generations.
     """
+
+    stays = False
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.folder = folder
@@ -68,6 +71,8 @@ class SavedGeneration(SavedPair):
 
     They are opened through `handle`, the open folder, and so belong to one generation.
     """
+
+    stays = True
 
     def __init__(self, folder: Path, handle: int, stack: ExitStack) -> None:
         super().__init__(folder, stack)

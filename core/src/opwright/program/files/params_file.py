@@ -5,6 +5,7 @@ The format itself has neither. Both are in the metadata, which other safetensors
 
 from __future__ import annotations
 
+import os
 import sys
 import zlib
 from collections.abc import Mapping
@@ -12,16 +13,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from opwright.describe.dtypes import dtype_from_numpy
+from opwright.describe.dtypes import dtype_from_numpy, dtype_to_numpy
 from opwright.describe.meta import Meta, Shape, shapes_match
 from opwright.errors import FormatError
-from opwright.program.files.disk import Chunk
+from opwright.program.files.disk import Chunk, is_local, map_file, read_into
 from opwright.program.files.safetensors_file import (
     Tensor,
     data_of,
     encode,
     read_array,
     read_header,
+    view_array,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ Expected = Mapping[str, tuple[Shape | None, str]]
 _PROGRAM_KEY: Final = "opwright.program"
 _CHECKSUM_KEY: Final = "opwright.crc32"
 _MAX_LISTED: Final = 5
+_PART_BYTES: Final = 1 << 18  # stays in a processor's cache
+_MAPPED_BYTES: Final = 1 << 20  # what is smaller, is read as quickly
 
 
 class ParamsMark(NamedTuple):
@@ -68,9 +72,27 @@ def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
     crc = 0
     for name in sorted(arrays):
         array = arrays[name]
-        head = f"{name}\0{dtype_from_numpy(array.dtype)}\0{array.shape}\0"
-        crc = zlib.crc32(head.encode(), crc)
+        crc = _checksum_head(name, dtype_from_numpy(array.dtype), array.shape, crc)
         crc = zlib.crc32(data_of(array), crc)
+    return f"{crc:08x}"
+
+
+def _checksum_head(name: str, dtype: str, shape: tuple[int, ...], crc: int) -> int:
+    return zlib.crc32(f"{name}\0{dtype}\0{shape}\0".encode(), crc)
+
+
+def _checksum_in(path: Path, handle: int, tensors: Mapping[str, Tensor]) -> str:
+    """Return the checksum of tensors in an open file, which is read in parts: as of arrays."""
+    part = memoryview(bytearray(_PART_BYTES))
+    crc = 0
+    for name in sorted(tensors):
+        meta, position, end = tensors[name]
+        crc = _checksum_head(name, meta.dtype, meta.shape, crc)
+        while position < end:
+            data = part[: end - position]
+            read_into(path, handle, data, position)
+            crc = zlib.crc32(data, crc)
+            position += len(data)
     return f"{crc:08x}"
 
 
@@ -95,21 +117,41 @@ def check_belongs(path: Path, mark: ParamsMark, program: bytes) -> None:
         )
 
 
-def read_params(path: Path, handle: int, expected: Expected) -> Arrays:
+def read_params(path: Path, handle: int, expected: Expected, *, mapped: bool = False) -> Arrays:
     """Return the arrays of an open parameters file, all of `expected` and no others.
 
-    Names, dtypes and shapes are compared before any data is read. FormatError if the file is
-    truncated, foreign or damaged, or if tensors are missing, extra or of another shape.
+    With `mapped` those of a large file on a local disk lie in a map of it, see `map_file`. Names,
+    dtypes and shapes are compared before any data is read. FormatError if the file is truncated,
+    foreign or damaged, or if tensors are missing, extra or of another shape.
     """
     header = read_header(path, handle)
     mark = _mark_in(path, header.metadata)
     _check_metas(path, header.tensors, expected)
-    arrays = {name: read_array(path, handle, name, header.tensors[name]) for name in expected}
-    if _checksum(arrays) != mark.checksum:
+    if mapped and os.fstat(handle).st_size >= _MAPPED_BYTES and is_local(handle):
+        # Read, not through the map: a file that is cut off meanwhile is an error, and no crash.
+        checksum = _checksum_in(path, handle, header.tensors)
+        arrays = _map_arrays(path, handle, header.tensors)
+    else:
+        arrays = {name: read_array(path, handle, name, header.tensors[name]) for name in expected}
+        checksum = _checksum(arrays)
+    if checksum != mark.checksum:
         raise FormatError(
             f"{path}: damaged, or not written by opwright.save, got data that does not have its "
             "checksum; save it again"
         )
+    return arrays
+
+
+def _map_arrays(path: Path, handle: int, tensors: Mapping[str, Tensor]) -> Arrays:
+    """Return tensors as parts of a map; bools, which are looked through, and odd ones are read."""
+    whole = map_file(path, handle, os.fstat(handle).st_size)
+    arrays = {}
+    for name, tensor in tensors.items():
+        item_bytes = dtype_to_numpy(tensor.meta.dtype).itemsize
+        if tensor.meta.dtype == "bool" or tensor.begin % item_bytes:
+            arrays[name] = read_array(path, handle, name, tensor)
+        else:
+            arrays[name] = view_array(path, name, tensor, whole[tensor.begin : tensor.end])
     return arrays
 
 
