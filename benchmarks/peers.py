@@ -1,4 +1,4 @@
-"""What several workloads need of a peer: an ONNX Runtime session from nodes, its packages."""
+"""What several workloads need of a peer: a model of ONNX, an ONNX Runtime session, its packages."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ def find_peers() -> None:
     sys.path += printed.stdout.splitlines()
 
 
-def open_session(
+def make_model(
     nodes: Sequence[Any],
     inputs: Mapping[str, Sequence[int]],
     outputs: Mapping[str, Sequence[int]],
     constants: Mapping[str, np.ndarray],
     dtype: int,
-) -> Any:
-    """Return an ONNX Runtime session on the CPU with its default settings."""
-    import onnxruntime
+) -> bytes:
+    """Return a model of ONNX, checked."""
     from onnx import checker, helper, numpy_helper
 
     graph = helper.make_graph(
@@ -43,6 +42,12 @@ def open_session(
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     checker.check_model(model)
-    return onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    data: bytes = model.SerializeToString()
+    return data
+
+
+def open_session(model: bytes) -> Any:
+    """Return an ONNX Runtime session on the CPU with its default settings."""
+    import onnxruntime
+
+    return onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])

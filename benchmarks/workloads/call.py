@@ -26,10 +26,11 @@ def onnxruntime_network() -> Timed:
     """A session of one node."""
     from onnx import TensorProto, helper
 
-    from peers import open_session
+    from peers import make_model, open_session
 
     node = helper.make_node("Add", ["x", "x"], ["out"])
-    session = open_session([node], {"x": [8]}, {"out": [8]}, {}, TensorProto.FLOAT)
+    model = make_model([node], {"x": [8]}, {"out": [8]}, {}, TensorProto.FLOAT)
+    session = open_session(model)
     feed = {"x": A}
     return Timed(lambda: session.run(None, feed), values=session.run(None, feed)[0].tolist())
 

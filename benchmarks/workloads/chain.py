@@ -27,7 +27,7 @@ def onnxruntime() -> Timed:
     """The same nodes in one session."""
     from onnx import TensorProto, helper
 
-    from peers import open_session
+    from peers import make_model, open_session
 
     nodes = [
         helper.make_node("Sigmoid", [f"h{index}"], [f"h{index + 1}"])
@@ -35,7 +35,8 @@ def onnxruntime() -> Timed:
         else helper.make_node("Add", [f"h{index}", "h0"], [f"h{index + 1}"])
         for index in range(LENGTH)
     ]
-    session = open_session(nodes, {"h0": [8]}, {f"h{LENGTH}": [8]}, {}, TensorProto.FLOAT)
+    model = make_model(nodes, {"h0": [8]}, {f"h{LENGTH}": [8]}, {}, TensorProto.FLOAT)
+    session = open_session(model)
     feed = {"h0": X}
     values = session.run(None, feed)[0].tolist()
     return Timed(lambda: session.run(None, feed), per=LENGTH, values=values)

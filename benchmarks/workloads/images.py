@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from contest import Goal, NotAvailableError, Timed, Workload
-from networks.images import CLASSES, EPSILON, MOBILENET, RESNET18, RESNEXT, Conv, ImageNetwork
+from networks.images import CLASSES, MOBILENET, RESNET18, RESNEXT, ImageNetwork
 
 BATCH, SIZE = 16, 96
 LEARNING_RATE = 0.01
@@ -79,43 +79,10 @@ def torch(network: ImageNetwork, channels_last: bool = False, how: str = "eager"
 
 def onnxruntime(network: ImageNetwork) -> Timed:
     """A session of Conv, BatchNormalization, Relu, Clip, Add nodes, NumPy in and out."""
-    from onnx import TensorProto, helper
-
+    from networks.onnx_models import make_image_network
     from peers import open_session
 
-    values, nodes = network.make_parameters(), []
-    values |= {"zero": np.array(0, "float32"), "six": np.array(6, "float32")}
-
-    def add(kind: str, *inputs: str, **attributes: Any) -> str:
-        out = f"h{len(nodes)}"
-        nodes.append(helper.make_node(kind, list(inputs), [out], **attributes))
-        return out
-
-    def activate(x: str, activation: str) -> str:
-        if activation == "relu6":
-            return add("Clip", x, "zero", "six")
-        return add("Relu", x) if activation else x
-
-    def conv_bn(x: str, conv: Conv) -> str:
-        h = add(
-            "Conv", x, f"{conv.name}.weight", kernel_shape=[conv.kernel] * 2,
-            strides=[conv.stride] * 2, pads=[conv.padding] * 4, group=conv.groups,
-        )  # fmt: skip
-        states = [f"{conv.name}.{key}" for key in ("scale", "bias", "mean", "variance")]
-        return activate(add("BatchNormalization", h, *states, epsilon=EPSILON), conv.activation)
-
-    h = conv_bn("x", network.stem)
-    if network.pools:
-        h = add("MaxPool", h, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
-    for block in network.blocks:
-        short = conv_bn(h, block.shortcut) if block.shortcut else h
-        for conv in block.path:
-            h = conv_bn(h, conv)
-        h = activate(add("Add", h, short) if block.adds else h, block.activation)
-    h = conv_bn(h, network.head) if network.head else h
-    h = add("Gemm", add("Flatten", add("GlobalAveragePool", h)), "fc.weight", "fc.bias")
-    shapes = {"x": [1, 3, 224, 224]}, {h: [1, CLASSES]}
-    session = open_session(nodes, *shapes, values, TensorProto.FLOAT)
+    session = open_session(make_image_network(network))
     feed = {"x": make_image()}
     return timed(lambda: session.run(None, feed)[0])
 

@@ -35,20 +35,10 @@ def opwright() -> Timed:
 
 def onnxruntime() -> Timed:
     """A session of Gemm, Sigmoid and Softmax nodes, NumPy in and out."""
-    from onnx import TensorProto, helper
-
+    from networks.onnx_models import make_mlp
     from peers import open_session
 
-    parameters = make_parameters()
-    constants, nodes, h = {}, [], "x"
-    for index in range(3):
-        w, b, out = f"w{index}", f"b{index}", f"h{index}"
-        constants[w], constants[b] = parameters[2 * index], parameters[2 * index + 1]
-        nodes.append(helper.make_node("Gemm", [h, w, b], [f"{out}/linear"]))
-        kind = "Sigmoid" if index < 2 else "Softmax"
-        nodes.append(helper.make_node(kind, [f"{out}/linear"], [out]))
-        h = out
-    session = open_session(nodes, {"x": [1, 784]}, {h: [1, 10]}, constants, TensorProto.FLOAT)
+    session = open_session(make_mlp())
     feed = {"x": X}
     return timed(lambda: session.run(None, feed)[0])
 
