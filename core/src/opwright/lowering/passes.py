@@ -98,8 +98,7 @@ def remove_dead_ops(graph: Graph) -> None:
     needed.update([value.source or value for value in graph.keeps])
     kept: list[LoweredOp] = []
     for op in reversed(graph.ops):
-        writes = op.writes()
-        if needed.isdisjoint(writes) and not _has_effect(op, writes):
+        if not _is_needed(op, needed):
             continue
         kept.append(op)
         for values in op.data_slots():
@@ -110,10 +109,13 @@ def remove_dead_ops(graph: Graph) -> None:
     graph.forget_uses()
 
 
-def _has_effect(op: LoweredOp, writes: list[Value]) -> bool:
-    """Whether an operator does more than write memory of the plan."""
-    for value in writes:
-        external = value.buffer.external
-        if external is not None and external.role is Role.PERSISTABLE:
-            return True
+def _is_needed(op: LoweredOp, needed: set[Value]) -> bool:
+    """Whether an operator writes what is needed, or does more than write memory of the plan."""
+    for values in op.outputs:
+        for value in values:
+            if value in needed:
+                return True
+            external = value.buffer.external
+            if external is not None and external.role is Role.PERSISTABLE:
+                return True
     return op.has_effect

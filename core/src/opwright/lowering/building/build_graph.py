@@ -53,7 +53,9 @@ class GraphBuilder:
         self.request = request
         self.lower = lower
         ops = request.code.ops
-        written = [name for op in ops for name in written_by(op.definition, op.outputs, op.attrs)]
+        written: set[str] = set()
+        for op in ops:
+            written.update(*written_by(op.definition, op.outputs, op.attrs))
         self.graph = Graph(request, frozenset(written), select)
         self.env: dict[str, Value] = {}
         self.inner_names: set[str] = set()
@@ -61,7 +63,7 @@ class GraphBuilder:
         self._lasting = request.persistables.lasting
         self._keep_all = request.persistables.keep_all
         self._persistables: dict[str, Buffer] = {}
-        self._has_constants = self.graph.device == HOST_DEVICE and not self._keep_all
+        self._has_constants = False  # so far
         self.advances_step = request.code.advances_step
 
     def build(self) -> Graph:
@@ -81,7 +83,9 @@ class GraphBuilder:
             except OpwrightError as error:
                 error.add_note(f"in operator {index}: {op}")
                 raise
-            if lowered is not None and lowered.is_dynamic:
+            if lowered is None or not op.definition.proto.dynamic_output:
+                continue
+            if lowered.is_dynamic:
                 self._cut(lowered, position + 1)
                 return self.graph
         self._advance_step(code.first_index + len(code.ops))
@@ -97,17 +101,13 @@ class GraphBuilder:
         index: int,
     ) -> LoweredOp | None:
         """Append one operator and return it, or append the body of a composite."""
-        names: list[Sequence[str]] = []
-        counts: list[int] = []
-        for slot in definition.output_index:
-            written = outputs.get(slot, ())
-            names.append(written)
-            counts.append(len(written))
+        names = [outputs.get(slot, ()) for slot in definition.output_index]
+        counts = tuple(map(len, names))
         if definition.random:
             attrs = self._seed(attrs)
         op = LoweredOp(definition, self._values(definition, inputs), attrs, index)
         if definition.control is None:
-            op.signature = infer_op(self.graph, op, tuple(counts))
+            op.signature = infer_op(self.graph, op, counts)
         else:
             outs = lower_control(op, definition.control, counts, self.request, self.lower)
             op.signature = Signature(definition, metas_of(op.inputs), outs, attrs)
@@ -151,24 +151,24 @@ class GraphBuilder:
     def _write_outputs(
         self, op: LoweredOp, names: Sequence[Sequence[str]], signature: Signature
     ) -> None:
-        alias_slots = op.definition.alias_slots
-        aliased = dict(alias_slots) if alias_slots else {}
-        written = []
+        aliased = dict(op.definition.alias_slots)
+        written: list[tuple[Value, ...]] = []
         for slot, slot_names in enumerate(names):
             metas, sizes = signature.outputs[slot], signature.sizes[slot]
-            values: tuple[Value, ...]
+            if len(slot_names) == 1 == len(metas) and not aliased:  # nearly always: no inner loop
+                value = self._write(slot_names[0], metas[0], sizes[0], op)
+                self.env[value.name] = value
+                written.append((value,))
+                continue
             if slot in aliased:
                 shared = self._own_inputs(op, aliased[slot])
                 slots = zip(slot_names, metas, shared, strict=True)
-                values = tuple([Value(name, meta, old.buffer, op) for name, meta, old in slots])
-            elif len(slot_names) == 1 == len(metas):
-                values = (self._write(slot_names[0], metas[0], sizes[0], op),)
+                values = [Value(name, meta, old.buffer, op) for name, meta, old in slots]
             else:
                 new = zip(slot_names, metas, sizes, strict=True)
-                values = tuple([self._write(name, meta, size, op) for name, meta, size in new])
-            written.append(values)
-            for value in values:
-                self.env[value.name] = value
+                values = [self._write(name, meta, size, op) for name, meta, size in new]
+            written.append(tuple(values))
+            self.env.update([(value.name, value) for value in values])
         op.outputs = tuple(written)
         if self._has_constants:
             mark_constants(op)
@@ -213,8 +213,9 @@ class GraphBuilder:
                 "feed it, or run the startup program in this scope"
             )
         value = external_value(External(Role.PERSISTABLE, name, meta))
-        if self._has_constants:
+        if self.graph.device == HOST_DEVICE and not self._keep_all:
             value.is_constant = name not in self.graph.written_names
+            self._has_constants = self._has_constants or value.is_constant
         self._persistables[name] = value.buffer
         self.env[name] = value
         if name == vocabulary.STEP:

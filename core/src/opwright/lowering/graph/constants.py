@@ -7,7 +7,7 @@ parameters are folded into costs nothing in the other runs, and kernels may pack
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opwright.registry import HOST_DEVICE
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 def written_by(
     definition: OpDefinition, outputs: Mapping[str, Sequence[str]], attrs: Mapping[str, Any]
-) -> list[str]:
-    """Return the names that an operator changes, not those that it leaves as they are."""
+) -> Iterable[Sequence[str]]:
+    """Return the names that an operator changes, slot by slot, not those that it leaves."""
     if not definition.alias_slots or not definition.leaves_inputs(attrs):
-        return [name for names in outputs.values() for name in names]
+        return outputs.values()
     kept = {definition.proto.outputs[slot].name for slot, _ in definition.alias_slots}
-    return [name for slot, names in outputs.items() if slot not in kept for name in names]
+    return [names for slot, names in outputs.items() if slot not in kept]
 
 
 def is_constant(op: LoweredOp) -> bool:

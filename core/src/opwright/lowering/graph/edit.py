@@ -82,8 +82,9 @@ class Edit:
             directions.add(-1)
         if not self._gone.isdisjoint(old) or not self._keeps_order(directions):
             return False
-        if any(op.has_effect and op is not at for op in ops):
-            return False
+        for op in ops:
+            if op.has_effect and op is not at:
+                return False
         written = {value for op in new for value in op.writes()}
         lost = {value for op in ops for values in op.outputs for value in values} - written
         if not (
@@ -221,12 +222,14 @@ class Edit:
         self._at[at] = tuple(new)
         self._lost |= lost
         self._directions |= directions
-        origins = tuple(sorted({i for op in ops for i in op.origins or (op.index,)}))
+        origins: set[int] = set()
+        for op in ops:
+            origins.update(op.origins or (op.index,))
         for op in new:
-            op.origins = origins
-            for value in op.data_reads():
-                self._newly_read.add(value.buffer)
-                self._pinned.add(value.source or value)
+            op.origins = tuple(sorted(origins))
+            reads = op.data_reads()
+            self._newly_read.update([value.buffer for value in reads])
+            self._pinned.update([value.source or value for value in reads])
 
     def _keeps_order(self, directions: set[int]) -> bool:
         """Whether all moves go to the back, or all to the front: a mix may conflict."""

@@ -104,7 +104,10 @@ class Uses:
 
     def stays_within(self, value: Value, ops: set[LoweredOp]) -> bool:
         """Whether only some operators need a value."""
-        return ops.issuperset(self._readers.get(value, ())) and not self.is_visible(value)
+        for reader in self._readers.get(value, ()):
+            if reader not in ops:
+                return False
+        return not self.is_visible(value)
 
     def is_read_between(self, buffer: Buffer, low: int, high: int, but: Collection[int]) -> bool:
         """Whether memory is read at a position between two, those of ``but`` left out."""

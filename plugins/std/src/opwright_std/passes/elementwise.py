@@ -131,23 +131,19 @@ def fuse_elementwise(graph: Graph) -> None:
 def _steps(ops: Sequence[LoweredOp], dtypes: Sequence[str]) -> Steps:
     """Return those of these dtypes that have all the inputs and the output of their kind."""
     found: Steps = {}
-    places: dict[OpDefinition, Places | None] = {}
+    places = {definition: _places(definition) for definition in {op.definition for op in ops}}
     for op in ops:
-        definition = op.definition
-        if definition not in places:
-            places[definition] = _places(definition)
-        known = places[definition]
+        known = places[op.definition]
         if known is None:
             continue
         read, written = known
         inputs: list[Value] = []
         for place in read:
             inputs += op.inputs[place]
-        if len(inputs) != len(read) or not op.outputs[written]:
-            continue
-        out = op.outputs[written][0]
-        if out.meta.dtype in dtypes:
-            found[op] = inputs, out
+        if len(inputs) == len(read) and op.outputs[written]:
+            out = op.outputs[written][0]
+            if out.meta.dtype in dtypes:
+                found[op] = inputs, out
     return found
 
 
@@ -176,13 +172,13 @@ def _grow(last: LoweredOp, uses: Uses, left: Steps) -> list[LoweredOp]:
         if step is None or value.meta != meta or value.source is not None:
             continue
         reads, _ = step
-        wider = inputs.union(reads)
-        wider.discard(value)
-        if len(wider) > MAX_INPUTS or not uses.stays_within(value, tree):
+        n_inputs = len(inputs) - 1 + len(set(reads) - inputs)
+        if n_inputs > MAX_INPUTS or not uses.stays_within(value, tree):
             refused[value] = None
             continue
         tree.add(op)
-        inputs = wider
+        inputs.discard(value)
+        inputs.update(reads)
         waiting += reads
         if refused:  # a reader outside may have come in, or an input become a result
             waiting += refused
