@@ -6,9 +6,14 @@ protocols: a class that has their members need not inherit from them.
 
 from __future__ import annotations
 
-from opwright.device.contract import ArrayPlace, DeviceArrays, PythonDevice, PythonDevices
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from opwright.device.opening import get_device
 from opwright.registry import HOST_DEVICE, DeviceEntry, DeviceName
+
+if TYPE_CHECKING:
+    from opwright.device.contract import ArrayPlace, DeviceArrays, PythonDevice, PythonDevices
 
 __all__ = [
     "HOST_DEVICE",
@@ -20,3 +25,10 @@ __all__ = [
     "PythonDevices",
     "get_device",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Protocols take long to define, and few programs name them.
+    return getattr(import_module("opwright.device.contract"), name)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from opwright import _runtime
-from opwright.device.contract import MEMBERS, PythonDevice, PythonDevices
 from opwright.errors import DeviceNotFoundError, KernelError, OpwrightError, PluginError
 from opwright.registry import HOST, DeviceEntry, DeviceName
 
 if TYPE_CHECKING:
+    from opwright.device.contract import PythonDevice, PythonDevices
     from opwright.plugins.context import Context
     from opwright.registry.native_kernel import NativeKernel
     from opwright.registry.native_library import NativeDevice
@@ -197,6 +197,8 @@ def _call_open(devices: PythonDevices, entry: DeviceEntry, number: int) -> Pytho
 
 
 def _check(loaded: object, entry: DeviceEntry) -> PythonDevice:
+    from opwright.device.contract import MEMBERS
+
     missing = [name for name in MEMBERS if not hasattr(loaded, name)]
     if missing:
         raise PluginError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from opwright.errors import LockError
 from opwright.lowering.locked import LockedKernel, LockedPass
-from opwright.registry import ANY, KernelEntry, KernelRegistry, Package, PassEntry
+from opwright.registry import KernelEntry, KernelRegistry, Package, PassEntry
 from opwright.registry.registrations import key_text
 
 if TYPE_CHECKING:
@@ -17,22 +17,6 @@ if TYPE_CHECKING:
     from opwright.plugins.context import Context
 
 _WAY_OUT: Final = "to write the lock again: opwright lock, or network.lock().save(path)"
-
-
-class Choices:
-    """What was chosen for all plans of one callable, also for bodies and continuations.
-
-    A kernel counts even if a pass replaces its operator later: whether there is a kernel decides
-    what passes do.
-    """
-
-    def __init__(self) -> None:
-        self.kernels: dict[KernelEntry, bool] = {}  # whether a pin prefers another library
-        self.passes: dict[PassEntry, None] = {}  # in order
-
-    def add_kernel(self, entry: KernelEntry, context: Context) -> None:
-        """Add a kernel that was chosen with the pins of a Context."""
-        self.kernels[entry] = context.pins.get(ANY) not in {None, entry.library}
 
 
 class _Rows(NamedTuple):
@@ -59,11 +43,11 @@ class Lock(_Rows):
     @staticmethod
     def of(target: Target) -> Lock:
         """Return the lock of everything that was chosen for a target."""
-        kernels = dict(target.choices.kernels)
+        kernels = dict(target.chosen_kernels)
         ordered = sorted(
             KernelRegistry.sort(kernels), key=lambda entry: (entry.op_type, kernels[entry])
         )
-        passes = tuple(map(_lock_pass, list(target.choices.passes)))
+        passes = tuple(map(_lock_pass, list(target.chosen_passes)))
         return Lock(target.device.kind, tuple(map(_lock_kernel, ordered)), passes)
 
     @staticmethod

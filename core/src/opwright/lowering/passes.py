@@ -28,7 +28,7 @@ def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
     chosen = [entry for entry in entries if allowed is None or entry.name in allowed]
     if not chosen:
         return
-    graph.target.choices.passes.update(dict.fromkeys(chosen))
+    graph.target.chosen_passes.update(dict.fromkeys(chosen))
     lasting = last_writes(graph)
     changed = False
     for entry in chosen:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from opwright.describe.meta import Meta
 from opwright.lowering.graph.values import External, Role
-from opwright.lowering.lock import Choices, Lock
 from opwright.plugins.context import Context
 from opwright.plugins.threads import count_for_plan, is_deterministic
 from opwright.program import Operator, Program
-from opwright.registry import HOST, HOST_DEVICE, DeviceName, KernelEntry
+from opwright.registry import ANY, HOST, HOST_DEVICE, DeviceName, KernelEntry, PassEntry
+
+if TYPE_CHECKING:
+    from opwright.lowering.lock import Lock
 
 _NO_METAS: Final[Mapping[str, Meta]] = MappingProxyType({})
 
@@ -45,8 +46,12 @@ class Target:
         fixed number or that of the process. A short plan takes one.
     lock : Lock or None
         The only kernels that may be chosen; `passes` are then its passes.
-    choices : Choices
-        What was chosen.
+    chosen_kernels : dict of KernelEntry to bool
+        Those chosen for all plans of one callable, also for bodies and continuations, and whether
+        a pin prefers another library. A kernel counts even if a pass replaces its operator later:
+        whether there is a kernel decides what passes do.
+    chosen_passes : dict of PassEntry to None
+        Those that such plans run, in order.
     """
 
     def __init__(
@@ -70,13 +75,18 @@ class Target:
         self.deterministic = is_deterministic() if deterministic is None else deterministic
         self.n_threads = n_threads or count_for_plan(self.deterministic)
         self.lock = lock
-        self.choices = Choices()
+        self.chosen_kernels: dict[KernelEntry, bool] = {}
+        self.chosen_passes: dict[PassEntry, None] = {}
 
     def with_threads(self, n_threads: int) -> Target:
-        """Return this target, its choices included, for another number of threads."""
-        twin = copy.copy(self)
-        twin.n_threads = n_threads
+        """Return this target, with what is chosen, for another number of threads."""
+        twin = object.__new__(Target)
+        vars(twin).update(vars(self), n_threads=n_threads)
         return twin
+
+    def note_kernel(self, entry: KernelEntry) -> None:
+        """Add a kernel that was chosen with the pins of the Context."""
+        self.chosen_kernels[entry] = self.context.pins.get(ANY) not in {None, entry.library}
 
     def _key(self) -> tuple[Any, ...]:
         how = (self.fallback, self.takes_fallback, self.passes, self.options, self.deterministic)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import signal
 import sys
 import time
 import warnings
@@ -142,6 +141,8 @@ def _survives(fork: int) -> bool:
             if pid:
                 return status == 0
             time.sleep(0.005)
+        import signal
+
         os.kill(fork, signal.SIGKILL)
         os.waitpid(fork, 0)
     except OSError:  # the process has children collected by other means

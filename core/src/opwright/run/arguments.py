@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opwright.describe.names import hint
 from opwright.errors import FeedError, ProgramError
-from opwright.lowering import Lock, Target
+from opwright.lowering import Target
 from opwright.plugins.context import current_context
 from opwright.plugins.threads import is_deterministic
 from opwright.program import Block, Operator, Variable
 from opwright.program.variable import list_names
 from opwright.registry import HOST_DEVICE, DeviceName
+
+if TYPE_CHECKING:
+    from opwright.lowering.lock import Lock
 
 
 def check_fallback(who: str, fallback: Any) -> None:
@@ -47,6 +50,8 @@ def choose_passes(
         raise ProgramError(
             f"{who}: the lock says which passes run, got passes={passes!r} as well; give one"
         )
+    from opwright.lowering.lock import Lock
+
     if isinstance(lock, (str, os.PathLike)):
         lock = Lock.load(lock)
     elif not isinstance(lock, Lock):

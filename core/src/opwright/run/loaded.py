@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from opwright._runtime import CompiledNetwork, Scope, ScopeVariable
-    from opwright.lowering import Lock
+    from opwright.lowering.lock import Lock
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 

@@ -14,7 +14,7 @@ from opwright.registry import HOST_DEVICE
 from opwright.run.loaded import LoadedProgram
 
 if TYPE_CHECKING:
-    from opwright.lowering import Lock
+    from opwright.lowering.lock import Lock
 
 
 @suggest_arguments

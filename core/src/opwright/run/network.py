@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ from opwright.device.opening import open_device
 from opwright.errors import FeedError, ProgramError
 from opwright.lowering import (
     Fetches,
-    Lock,
     LoweredPlan,
     LowerRequest,
     OpRange,
@@ -45,6 +43,7 @@ from opwright.run.plan_cache import PlanCache
 if TYPE_CHECKING:
     import os
 
+    from opwright.lowering.lock import Lock
     from opwright_kit.drawing import Drawn
     from opwright_kit.profiling import Profile
 
@@ -267,9 +266,7 @@ class Network:
         """
         last = self._need_last("placement")
         # The device may refuse to record a graph after the plan was made.
-        placement = copy.copy(last.placement)
-        placement.graph_refusal = last.plan.capture_refusal
-        return placement
+        return last.placement.with_refusal(last.plan.capture_refusal)
 
     def lock(self) -> Lock:
         """Return the kernels and passes of what was lowered or run last.
@@ -282,6 +279,8 @@ class Network:
         ProgramError
             If nothing was lowered yet.
         """
+        from opwright.lowering.lock import Lock
+
         return Lock.of(self._need_last("lock").target)
 
     def plan_for(

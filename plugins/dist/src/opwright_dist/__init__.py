@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from opwright_dist._version import __version__
-from opwright_dist.errors import DistError
 
 _NAMES = {
+    "opwright_dist.errors": ("DistError",),
     "opwright_dist.groups": (
         "Engine",
         "Group",
@@ -75,6 +75,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from opwright_dist import layers
+    from opwright_dist.errors import DistError
     from opwright_dist.groups import (
         Engine,
         Group,

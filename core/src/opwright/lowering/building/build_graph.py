@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opwright import vocabulary
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta
 from opwright.describe.names import UniqueNames, hint
 from opwright.errors import FeedError, OpwrightError, ProgramError
-from opwright.lowering.building.control import Lower, infer_metas, lower_control
-from opwright.lowering.building.expand import open_composite
 from opwright.lowering.graph.constants import mark_constants, written_by
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.making import infer_op, metas_of
@@ -37,6 +35,9 @@ from opwright.lowering.kernels import select
 from opwright.lowering.request import Given, LowerRequest, OpRange
 from opwright.program import Operator
 from opwright.registry import HOST_DEVICE
+
+if TYPE_CHECKING:
+    from opwright.lowering.building.control import Lower
 
 Names = Mapping[str, Sequence[str]]
 
@@ -109,12 +110,16 @@ class GraphBuilder:
         if definition.control is None:
             op.signature = infer_op(self.graph, op, counts)
         else:
+            from opwright.lowering.building.control import lower_control
+
             outs = lower_control(op, definition.control, counts, self.request, self.lower)
             op.signature = Signature(definition, metas_of(op.inputs), outs, attrs)
         body = definition.body
         before = {} if body is None else {n: self.env.get(n) for slot in names for n in slot}
         self._write_outputs(op, names, op.signature)
         if body is not None and not select.find_kernel(op, self.graph):
+            from opwright.lowering.building.expand import open_composite
+
             open_composite(self, op, inputs, outputs, before)
             return None
         self.graph.ops.append(op)
@@ -323,6 +328,8 @@ class GraphBuilder:
 
     def _cross_results(self, dynamic: LoweredOp, rest: Sequence[Operator]) -> dict[str, Value]:
         """Pass on the memory of a branch's results, which belongs to the outer plan."""
+        from opwright.lowering.building.control import infer_metas
+
         metas = {name: value.meta for name, value in self.env.items()}
         infer_metas(self.request.code.program, rest, metas)
         results = {}

@@ -33,7 +33,6 @@ from opwright.lowering.kernels.arguments import (
 from opwright.lowering.kernels.finish import Unfinished, remember
 from opwright.lowering.kernels.prepare import opened_device, prepare_kernel
 from opwright.lowering.kernels.quarantine import find_load_failure
-from opwright.lowering.lock import describe_unserved, make_lock_error
 from opwright.registry import HOST_DEVICE, KernelEntry
 from opwright.registry.kernels import REFUSED
 from opwright.registry.prepare_context import Refuse
@@ -65,6 +64,8 @@ def select_kernels(graph: Graph) -> None:
             continue
         unserved.append(_describe_unserved(op, graph))
     if unserved and graph.target.lock is not None:
+        from opwright.lowering.lock import make_lock_error
+
         raise make_lock_error(unserved, (), graph.target.context)
     graph.n_threads = graph.target.n_threads
     if graph.n_threads > 1:
@@ -86,6 +87,8 @@ def _describe_unserved(op: LoweredOp, graph: Graph) -> str:
         candidates += target.context.candidates(op.type, HOST_DEVICE, dtype)
     if target.lock is None or not candidates:
         raise _not_found(op, graph)
+    from opwright.lowering.lock import describe_unserved
+
     return describe_unserved(op.type, graph.device, dtype, op.refusals, candidates)
 
 
@@ -216,7 +219,7 @@ def _choose_for(
         search = _Search(op, signature, device, arguments, graph, target)
         choice, depends = _choose(search, candidates)
         if choice is not None:
-            target.choices.add_kernel(choice.entry, target.context)
+            target.note_kernel(choice.entry)
             signature.choices[key if depends else device] = choice
     return choice
 

@@ -54,6 +54,12 @@ class Placement:
         self.refusals: dict[str, str] = {}
         self.graph_refusal = ""
 
+    def with_refusal(self, reason: str) -> Placement:
+        """Return these counts, and why the device does not replay the plan as one graph."""
+        twin = object.__new__(Placement)
+        vars(twin).update(vars(self), graph_refusal=reason)
+        return twin
+
     def add_child(self, child: Placement) -> None:
         """Add the counts of the body of a control-flow operator."""
         self.operators += child.operators

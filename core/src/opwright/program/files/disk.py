@@ -10,15 +10,18 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from opwright.errors import FormatError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # pathlib takes 4 ms to import, and reading does not need it
+    from pathlib import Path
+
     from numpy.typing import NDArray
+
+StrPath: TypeAlias = "str | os.PathLike[str]"
 
 _CHUNK_BYTES: Final = 16 << 20  # an interrupt waits for one of them
 _KINDS: Final = {
@@ -30,7 +33,7 @@ _KINDS: Final = {
     stat.S_IFLNK: "a symbolic link",
 }
 
-_MOUNTS: Final = Path("/proc/self/mountinfo")
+_MOUNTS: Final = "/proc/self/mountinfo"
 _LOCAL: Final = frozenset({"ext2", "ext3", "ext4", "xfs", "f2fs", "tmpfs", "overlay", "zfs"})
 
 Chunk = bytes | memoryview
@@ -82,7 +85,7 @@ def _write_all(handle: int, data: memoryview) -> None:
         position += os.write(handle, data[position : position + _CHUNK_BYTES])
 
 
-def sync_folder(path: Path) -> None:
+def sync_folder(path: StrPath) -> None:
     """Write the names in a folder to the disk: without this, a crash may undo renames."""
     with open_folder(path) as handle:
         os.fsync(handle)
@@ -108,7 +111,7 @@ def remove_folder(path: Path) -> None:
         return
 
 
-def is_same(status: os.stat_result, path: Path) -> bool:
+def is_same(status: os.stat_result, path: StrPath) -> bool:
     """Whether a path still names the file, folder or link with this status."""
     try:
         return os.path.samestat(status, os.lstat(path))
@@ -116,7 +119,7 @@ def is_same(status: os.stat_result, path: Path) -> bool:
         return False
 
 
-def check_format(path: Path, content: Any, name: str, newest: int, way_out: str = "") -> None:
+def check_format(path: StrPath, content: Any, name: str, newest: int, way_out: str = "") -> None:
     """Check the fields ``format`` and ``format_version`` of decoded JSON.
 
     ValueError, LookupError or TypeError if it is no JSON of this format; FormatError if its version
@@ -137,7 +140,7 @@ def kind_of(mode: int) -> str:
 
 
 @contextmanager
-def open_folder(path: Path) -> Iterator[int]:
+def open_folder(path: StrPath) -> Iterator[int]:
     """Open a folder: files that are opened through the handle are all in this one folder."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -147,13 +150,15 @@ def open_folder(path: Path) -> Iterator[int]:
 
 
 @contextmanager
-def open_regular(path: Path, folder: int | None = None, *, follow: bool = False) -> Iterator[int]:
+def open_regular(
+    path: StrPath, folder: int | None = None, *, follow: bool = False
+) -> Iterator[int]:
     """Open a regular file for reading; pipes and devices are refused, without waiting for them.
 
     With `folder`, an open folder, the file of this name in it is opened, and the rest of `path`
     serves messages. With `follow` the file may be a symbolic link.
     """
-    name: Path | str = path if folder is None else path.name
+    name = path if folder is None else os.path.basename(path)
     _check_regular(path, os.stat(name, dir_fd=folder, follow_symlinks=follow).st_mode)
     flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     handle = os.open(name, flags, dir_fd=folder)
@@ -164,12 +169,12 @@ def open_regular(path: Path, folder: int | None = None, *, follow: bool = False)
         os.close(handle)
 
 
-def _check_regular(path: Path, mode: int) -> None:
+def _check_regular(path: StrPath, mode: int) -> None:
     if not stat.S_ISREG(mode):
         raise FormatError(f"{path}: must be a regular file, got {kind_of(mode)}")
 
 
-def read_small(path: Path, handle: int, max_bytes: int) -> bytes:
+def read_small(path: StrPath, handle: int, max_bytes: int) -> bytes:
     """Return the content of an open file of at most `max_bytes`."""
     size_bytes = os.fstat(handle).st_size
     if size_bytes > max_bytes:
@@ -187,14 +192,15 @@ def is_local(handle: int) -> bool:
     device = os.fstat(handle).st_dev
     key = f"{os.major(device)}:{os.minor(device)}"
     try:
-        lines = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
+        with open(_MOUNTS, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
     except OSError:
         return False
     kinds = {line.partition(" - ")[2].split(" ")[0] for line in lines if line.split(" ")[2] == key}
     return bool(kinds) and kinds <= _LOCAL
 
 
-def map_file(path: Path, handle: int, size_bytes: int) -> NDArray[np.uint8]:
+def map_file(path: StrPath, handle: int, size_bytes: int) -> NDArray[np.uint8]:
     """Return an open file as bytes in memory: read when used, and copied where they are written.
 
     The file stays as it is. Its content is undefined where others write into it, and touching what
@@ -209,7 +215,7 @@ def map_file(path: Path, handle: int, size_bytes: int) -> NDArray[np.uint8]:
     return np.frombuffer(mapped, np.uint8)
 
 
-def read_into(path: Path, handle: int, target: memoryview, offset: int) -> None:
+def read_into(path: StrPath, handle: int, target: memoryview, offset: int) -> None:
     """Fill `target` with the bytes of an open file from `offset` on."""
     position = 0
     while position < len(target):

@@ -14,11 +14,11 @@ import stat
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from opwright.errors import FileTakenError, FormatError
 from opwright.program.files.disk import (
+    StrPath,
     is_same,
     kind_of,
     make_folder,
@@ -29,6 +29,9 @@ from opwright.program.files.disk import (
 from opwright.program.files.manifest import PARAMS, PROGRAM
 from opwright.program.files.savers import Saver
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 GENERATIONS: Final = "generations"
 LATEST: Final = "latest"
 
@@ -38,7 +41,7 @@ _MAX_TRIES: Final = 100
 _TAKEN: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 _WITHOUT_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS})
 
-Fill = Callable[[Path], None]
+Fill: TypeAlias = "Callable[[Path], None]"
 """Writes the files of a generation into an empty folder."""
 
 
@@ -47,16 +50,16 @@ def name_of(number: int) -> str:
     return f"{number:08d}"
 
 
-def list_numbers(folder: Path) -> list[int]:
+def list_numbers(folder: StrPath) -> list[int]:
     """Return the numbers of the generations of a folder, the newest last."""
     try:
-        names = [path.name for path in (folder / GENERATIONS).iterdir()]
+        names = os.listdir(os.path.join(folder, GENERATIONS))
     except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
 
 
-def find_newest(folder: Path) -> int | None:
+def find_newest(folder: StrPath) -> int | None:
     """Return the number of the newest generation, which is loaded; None where there is none."""
     return next(reversed(list_numbers(folder)), None)
 
@@ -162,10 +165,10 @@ def point_to_newest(folder: Path, saver: Saver) -> None:
     sync_folder(folder)
 
 
-def read_link(path: Path) -> str | None:
+def read_link(path: StrPath) -> str | None:
     """Return where a link points; None for anything else."""
     try:
-        return str(path.readlink())
+        return os.readlink(path)
     except OSError:
         return None
 

@@ -52,7 +52,7 @@ def _read_whole(files: SavedPair, mapped: bool) -> tuple[SavedProgram, Arrays]:
 def read_alone(path: str | os.PathLike[str]) -> SavedProgram:
     """Return a saved program without its parameters, for `opwright.load_program`."""
     given = folder_of("load_program", path)
-    if given.exists() and not given.is_dir():
+    if os.path.exists(given) and not os.path.isdir(given):
         return _parse(read_program(given, follow=True), {})
     return read_saved(given, _read_program)[1]
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from opwright.errors import AttributeValueError, FormatError
-from opwright.program.files.disk import check_format, open_regular, read_small, write_file
+from opwright.program.files.disk import StrPath, check_format, open_regular, read_small, write_file
 from opwright.program.files.params_file import ParamsMark
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MANIFEST: Final = "generation.json"
 PROGRAM: Final = "program.pb"
@@ -86,7 +88,7 @@ def _nests_too_deep(notes: object) -> bool:
     return any(isinstance(value, dict | list) for value in level)
 
 
-def read_manifest(path: Path, folder: int) -> Manifest:
+def read_manifest(path: StrPath, folder: int) -> Manifest:
     """Return the manifest of an open folder; FormatError if it is none, or of a newer format."""
     with open_regular(path, folder) as handle:
         data = read_small(path, handle, _MAX_BYTES)

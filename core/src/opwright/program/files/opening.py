@@ -7,11 +7,10 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from opwright.errors import AttributeTypeError, FileMissingError, FormatError
-from opwright.program.files.disk import open_folder, open_regular
+from opwright.program.files.disk import StrPath, open_folder, open_regular
 from opwright.program.files.generations import (
     GENERATIONS,
     find_newest,
@@ -34,13 +33,13 @@ _GONE: Final = frozenset({errno.ENOENT, errno.ESTALE})
 Read = TypeVar("Read")
 
 
-def folder_of(who: str, path: object) -> Path:
+def folder_of(who: str, path: object) -> str:
     """Return the argument `path` of the function `who`; AttributeTypeError if it is no path."""
     if not isinstance(path, str | os.PathLike):
         raise AttributeTypeError(
             f"{who}: path must be a str or a path, got {path!r}; the folder comes first"
         )
-    return Path(path)
+    return os.fspath(path)
 
 
 class SavedPair:
@@ -52,14 +51,14 @@ class SavedPair:
 
     stays = False
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: StrPath, stack: ExitStack) -> None:
         self.folder = folder
         self.notes: dict[str, Any] = {}
         self._stack = stack
 
     def read_program(self) -> bytes:
         """Return the bytes of the program."""
-        return read_program(self.folder / PROGRAM, follow=True)
+        return read_program(os.path.join(self.folder, PROGRAM), follow=True)
 
     def open_params(self, program: bytes) -> OpenFile:
         """Return the parameters that were saved with the program."""
@@ -74,16 +73,16 @@ class SavedGeneration(SavedPair):
 
     stays = True
 
-    def __init__(self, folder: Path, handle: int, stack: ExitStack) -> None:
+    def __init__(self, folder: StrPath, handle: int, stack: ExitStack) -> None:
         super().__init__(folder, stack)
-        self._manifest = read_manifest(folder / MANIFEST, handle)
-        self._program = stack.enter_context(open_regular(folder / PROGRAM, handle))
-        self._params = stack.enter_context(open_regular(folder / PARAMS, handle))
+        self._manifest = read_manifest(os.path.join(folder, MANIFEST), handle)
+        self._program = stack.enter_context(open_regular(os.path.join(folder, PROGRAM), handle))
+        self._params = stack.enter_context(open_regular(os.path.join(folder, PARAMS), handle))
         self.notes = self._manifest.notes
 
     def read_program(self) -> bytes:
         """Return the bytes of the program; FormatError if they are not those of the manifest."""
-        path = self.folder / PROGRAM
+        path = os.path.join(self.folder, PROGRAM)
         program = read_open_program(path, self._program)
         digest = self._manifest.mark.program
         if len(program) != self._manifest.program_bytes or digest_of(program) != digest:
@@ -94,7 +93,7 @@ class SavedGeneration(SavedPair):
 
     def open_params(self, program: bytes) -> OpenFile:
         """Return the parameters; FormatError if they are not those of the manifest."""
-        path, manifest = self.folder / PARAMS, self._manifest
+        path, manifest = os.path.join(self.folder, PARAMS), self._manifest
         size_bytes = os.fstat(self._params).st_size
         if size_bytes != manifest.params_bytes or read_mark(path, self._params) != manifest.mark:
             raise FormatError(
@@ -104,7 +103,7 @@ class SavedGeneration(SavedPair):
         return path, self._params
 
 
-def read_saved(folder: Path, read: Callable[[SavedPair], Read]) -> Read:
+def read_saved(folder: StrPath, read: Callable[[SavedPair], Read]) -> Read:
     """Return what `read` returns for the newest generation, or for a pair by itself.
 
     If that fails, and another process has saved meanwhile, the new generation is read instead.
@@ -127,49 +126,49 @@ def read_saved(folder: Path, read: Callable[[SavedPair], Read]) -> Read:
 
 
 @contextlib.contextmanager
-def _open(folder: Path, newest: int | None) -> Iterator[SavedPair]:
+def _open(folder: StrPath, newest: int | None) -> Iterator[SavedPair]:
     path = folder
     if newest is not None:
         check_top_level(folder)
-        path = folder / GENERATIONS / name_of(newest)
+        path = os.path.join(folder, GENERATIONS, name_of(newest))
     with ExitStack() as stack:
         try:
             handle = stack.enter_context(open_folder(path))
         except NotADirectoryError:
             raise FileMissingError(errno.ENOENT, "not a folder", os.fspath(path)) from None
-        if newest is not None or os.path.lexists(path / MANIFEST):
+        if newest is not None or os.path.lexists(os.path.join(path, MANIFEST)):
             yield SavedGeneration(path, handle, stack)
         else:
             yield SavedPair(path, stack)
 
 
-def _missing(folder: Path, newest: int | None, error: OSError) -> FileMissingError | FormatError:
+def _missing(folder: StrPath, newest: int | None, error: OSError) -> FileMissingError | FormatError:
     """Return the error for a missing file, which says what the folder has."""
-    name = Path(error.filename or PROGRAM).name
+    name = os.path.basename(error.filename or PROGRAM)
     if newest is not None:
+        generation = os.path.join(folder, GENERATIONS, name_of(newest))
         return FormatError(
-            f"{folder / GENERATIONS / name_of(newest)}: must hold {MANIFEST}, {PROGRAM} and "
-            f"{PARAMS}, got none by the name of {name}; remove the folder to load the generation "
-            "before"
+            f"{generation}: must hold {MANIFEST}, {PROGRAM} and {PARAMS}, got none by the name of "
+            f"{name}; remove the folder to load the generation before"
         )
     if name == PARAMS:
         return FileMissingError(
-            f"{folder / name}: must be beside the program that it was saved with, got no such "
-            "file; save both again"
+            f"{os.path.join(folder, name)}: must be beside the program that it was saved with, got "
+            "no such file; save both again"
         )
-    if folder.is_dir():
+    if os.path.isdir(folder):
         got = f"a folder without {PROGRAM}"
     else:
-        got = "a file" if folder.exists() else "no such folder"
-    begin = "" if folder.is_absolute() else f", which begins at {Path.cwd()}"
+        got = "a file" if os.path.exists(folder) else "no such folder"
+    begin = "" if os.path.isabs(folder) else f", which begins at {os.getcwd()}"
     return FileMissingError(
         f"{folder}: must be a folder that opwright.save has written, with {PROGRAM} and {PARAMS} "
         f"in it, got {got}; check the path{begin}"
     )
 
 
-def _note_older(folder: Path, newest: int | None, error: Exception) -> None:
+def _note_older(folder: StrPath, newest: int | None, error: Exception) -> None:
     older = [number for number in list_numbers(folder) if number != newest]
     if older:
-        path = folder / GENERATIONS / name_of(older[-1])
+        path = os.path.join(folder, GENERATIONS, name_of(older[-1]))
         error.add_note(f"the generation before it: opwright.load({os.fspath(path)!r})")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from opwright.describe.wire_reading import MAX_PROGRAM_BYTES
 from opwright.errors import FormatError
 from opwright.program.files.disk import (
     Chunk,
+    StrPath,
     open_folder,
     open_regular,
     read_into,
@@ -42,32 +42,35 @@ from opwright.program.files.manifest import (
 from opwright.program.files.params_file import ParamsMark, check_belongs, digest_of, read_mark
 from opwright.program.files.savers import Saver
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _COPY_BYTES: Final = 1 << 20
 
-OpenFile = tuple[Path, int]
+OpenFile: TypeAlias = "tuple[StrPath, int]"
 """A path, for messages, and the handle through which the file is read."""
 
 
-def read_program(path: Path, *, follow: bool = False) -> bytes:
+def read_program(path: StrPath, *, follow: bool = False) -> bytes:
     """Return the bytes of a program's file; see `open_regular`."""
     with open_regular(path, follow=follow) as handle:
         return read_open_program(path, handle)
 
 
-def read_open_program(path: Path, handle: int) -> bytes:
+def read_open_program(path: StrPath, handle: int) -> bytes:
     """Return the bytes of an open program file; FormatError if they are too many."""
     return read_small(path, handle, MAX_PROGRAM_BYTES)
 
 
-def open_params(stack: ExitStack, folder: Path, program: bytes) -> OpenFile:
+def open_params(stack: ExitStack, folder: StrPath, program: bytes) -> OpenFile:
     """Open the parameters of a pair by itself; FormatError unless they belong to the program."""
-    path = folder / PARAMS
+    path = os.path.join(folder, PARAMS)
     handle = stack.enter_context(open_regular(path, follow=True))
     check_belongs(path, read_mark(path, handle), program)
     return path, handle
 
 
-def check_top_level(folder: Path) -> None:
+def check_top_level(folder: StrPath) -> None:
     """Raise FormatError if a file at the top of a folder with generations belongs to none of them.
 
     Whoever put it there expects `load` to read it, but `load` reads the newest generation. A copy
@@ -75,20 +78,20 @@ def check_top_level(folder: Path) -> None:
     """
     for name in _find_foreign(folder):
         raise FormatError(
-            f"{folder / name}: must be a link to {link_text(name)}, as opwright.save makes it, got "
-            f"another file, of none of the {GENERATIONS}; remove it to load the newest of them, or "
-            "move both files to a folder of their own to load these"
+            f"{os.path.join(folder, name)}: must be a link to {link_text(name)}, as opwright.save "
+            f"makes it, got another file, of none of the {GENERATIONS}; remove it to load the "
+            "newest of them, or move both files to a folder of their own to load these"
         )
 
 
-def _find_foreign(folder: Path) -> list[str]:
+def _find_foreign(folder: StrPath) -> list[str]:
     names = [name for name in (PROGRAM, PARAMS) if _is_foreign(folder, name)]
     # Look twice: a saver may have set the links, and removed a generation, meanwhile.
     return [name for name in names if _is_foreign(folder, name)]
 
 
-def _is_foreign(folder: Path, name: str) -> bool:
-    path = folder / name
+def _is_foreign(folder: StrPath, name: str) -> bool:
+    path = os.path.join(folder, name)
     if not os.path.lexists(path) or read_link(path) == link_text(name):
         return False
     try:
@@ -98,10 +101,10 @@ def _is_foreign(folder: Path, name: str) -> bool:
     return all(mark != _mark_in(manifest, name) for manifest in _manifests(folder))
 
 
-def _mark_of(path: Path) -> tuple[int, ParamsMark]:
+def _mark_of(path: StrPath) -> tuple[int, ParamsMark]:
     with open_regular(path, follow=True) as handle:
         size_bytes = os.fstat(handle).st_size
-        if path.name == PARAMS:
+        if os.path.basename(path) == PARAMS:
             return size_bytes, read_mark(path, handle)
     return size_bytes, ParamsMark(digest_of(read_program(path, follow=True)), "")
 
@@ -112,12 +115,12 @@ def _mark_in(manifest: Manifest, name: str) -> tuple[int, ParamsMark]:
     return manifest.program_bytes, manifest.mark._replace(checksum="")
 
 
-def _manifests(folder: Path) -> Iterator[Manifest]:
+def _manifests(folder: StrPath) -> Iterator[Manifest]:
     for number in list_numbers(folder):
-        path = folder / GENERATIONS / name_of(number)
+        path = os.path.join(folder, GENERATIONS, name_of(number))
         # A generation that is gone or damaged has no file that could be loaded.
         with suppress(OSError, FormatError), open_folder(path) as handle:
-            yield read_manifest(path / MANIFEST, handle)
+            yield read_manifest(os.path.join(path, MANIFEST), handle)
 
 
 def adopt_pair(folder: Path, saver: Saver) -> None:
@@ -145,7 +148,7 @@ def _copy_pair(new: Path, program: bytes, source: OpenFile) -> None:
     write_manifest(new, Manifest(len(program), size_bytes, read_mark(path, handle), {}))
 
 
-def _read_chunks(path: Path, handle: int, size_bytes: int) -> Iterator[Chunk]:
+def _read_chunks(path: StrPath, handle: int, size_bytes: int) -> Iterator[Chunk]:
     for begin in range(0, size_bytes, _COPY_BYTES):
         chunk = bytearray(min(_COPY_BYTES, size_bytes - begin))
         read_into(path, handle, memoryview(chunk), begin)

@@ -10,13 +10,12 @@ import sys
 import zlib
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from opwright.describe.dtypes import dtype_from_numpy, dtype_to_numpy
 from opwright.describe.meta import Meta, Shape, shapes_match
 from opwright.errors import FormatError
-from opwright.program.files.disk import Chunk, is_local, map_file, read_into
+from opwright.program.files.disk import Chunk, StrPath, is_local, map_file, read_into
 from opwright.program.files.safetensors_file import (
     Tensor,
     data_of,
@@ -81,7 +80,7 @@ def _checksum_head(name: str, dtype: str, shape: tuple[int, ...], crc: int) -> i
     return zlib.crc32(f"{name}\0{dtype}\0{shape}\0".encode(), crc)
 
 
-def _checksum_in(path: Path, handle: int, tensors: Mapping[str, Tensor]) -> str:
+def _checksum_in(path: StrPath, handle: int, tensors: Mapping[str, Tensor]) -> str:
     """Return the checksum of tensors in an open file, which is read in parts: as of arrays."""
     part = memoryview(bytearray(_PART_BYTES))
     crc = 0
@@ -96,19 +95,19 @@ def _checksum_in(path: Path, handle: int, tensors: Mapping[str, Tensor]) -> str:
     return f"{crc:08x}"
 
 
-def read_mark(path: Path, handle: int) -> ParamsMark:
+def read_mark(path: StrPath, handle: int) -> ParamsMark:
     """Return the mark of an open parameters file; FormatError if it is truncated or foreign."""
     return _mark_in(path, read_header(path, handle).metadata)
 
 
-def _mark_in(path: Path, metadata: Mapping[str, str]) -> ParamsMark:
+def _mark_in(path: StrPath, metadata: Mapping[str, str]) -> ParamsMark:
     program = metadata.get(_PROGRAM_KEY)
     if program is None:
         raise FormatError(f"{path}: not written by opwright.save, got no program that it is for")
     return ParamsMark(program, metadata.get(_CHECKSUM_KEY, ""))
 
 
-def check_belongs(path: Path, mark: ParamsMark, program: bytes) -> None:
+def check_belongs(path: StrPath, mark: ParamsMark, program: bytes) -> None:
     """Raise FormatError unless a parameters file was written with the program."""
     if mark.program != digest_of(program):
         raise FormatError(
@@ -117,7 +116,7 @@ def check_belongs(path: Path, mark: ParamsMark, program: bytes) -> None:
         )
 
 
-def read_params(path: Path, handle: int, expected: Expected, *, mapped: bool = False) -> Arrays:
+def read_params(path: StrPath, handle: int, expected: Expected, *, mapped: bool = False) -> Arrays:
     """Return the arrays of an open parameters file, all of `expected` and no others.
 
     With `mapped` those of a large file on a local disk lie in a map of it, see `map_file`. Names,
@@ -142,7 +141,7 @@ def read_params(path: Path, handle: int, expected: Expected, *, mapped: bool = F
     return arrays
 
 
-def _map_arrays(path: Path, handle: int, tensors: Mapping[str, Tensor]) -> Arrays:
+def _map_arrays(path: StrPath, handle: int, tensors: Mapping[str, Tensor]) -> Arrays:
     """Return tensors as parts of a map; bools, which are looked through, and odd ones are read."""
     whole = map_file(path, handle, os.fstat(handle).st_size)
     arrays = {}
@@ -155,7 +154,7 @@ def _map_arrays(path: Path, handle: int, tensors: Mapping[str, Tensor]) -> Array
     return arrays
 
 
-def _check_metas(path: Path, tensors: Mapping[str, Tensor], expected: Expected) -> None:
+def _check_metas(path: StrPath, tensors: Mapping[str, Tensor], expected: Expected) -> None:
     problems = [f"{name!r} is missing" for name in expected if name not in tensors]
     problems += [
         f"{name!r} is no variable of the program" for name in tensors if name not in expected

@@ -11,7 +11,6 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy as np
 from opwright.describe.dtypes import DTYPES, dtype_from_numpy, dtype_to_numpy, short_dtype
 from opwright.describe.meta import Meta
 from opwright.errors import FormatError
-from opwright.program.files.disk import Chunk, read_into
+from opwright.program.files.disk import Chunk, StrPath, read_into
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,7 +87,7 @@ def data_of(array: NDArray[Any]) -> memoryview:
     return np.asarray(little, order="C").reshape(-1).view(np.uint8).data
 
 
-def read_header(path: Path, handle: int) -> Header:
+def read_header(path: StrPath, handle: int) -> Header:
     """Return the header of an open file; FormatError if that contradicts itself or the size."""
     who = _reader(path)
     size_bytes = os.fstat(handle).st_size
@@ -104,7 +103,7 @@ def read_header(path: Path, handle: int) -> Header:
     return _parse_header(who, text, size_bytes)
 
 
-def read_array(path: Path, handle: int, name: str, tensor: Tensor) -> NDArray[Any]:
+def read_array(path: StrPath, handle: int, name: str, tensor: Tensor) -> NDArray[Any]:
     """Return a tensor of an open file as a new array."""
     data = _empty_bytes(tensor.end - tensor.begin)
     read_into(path, handle, data.data, tensor.begin)
@@ -118,7 +117,7 @@ def _empty_bytes(size_bytes: int) -> NDArray[np.uint8]:
     return memory[begin : begin + size_bytes]
 
 
-def view_array(path: Path, name: str, tensor: Tensor, data: NDArray[np.uint8]) -> NDArray[Any]:
+def view_array(path: StrPath, name: str, tensor: Tensor, data: NDArray[np.uint8]) -> NDArray[Any]:
     """Return the bytes of a tensor as an array; FormatError where they are none of its dtype."""
     dtype = dtype_to_numpy(tensor.meta.dtype)
     try:
@@ -129,7 +128,7 @@ def view_array(path: Path, name: str, tensor: Tensor, data: NDArray[np.uint8]) -
     return array
 
 
-def _reader(path: Path) -> str:
+def _reader(path: StrPath) -> str:
     return f"{path}: truncated, or no safetensors file"
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from opwright.program.files.disk import is_same, remove_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _LOCK: Final = ".saving-"
 _NEW: Final = ".new-"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +31,8 @@ from opwright.program.variable import list_names
 from opwright.vocabulary import STEP
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from opwright._runtime import Scope
 
 
@@ -93,9 +94,11 @@ def save(
     RuntimeWarning
         If the program is saved, but an older generation cannot be removed.
     """
+    from pathlib import Path  # it takes 4 ms to import, which `load` need not wait for
+
     from opwright.program.serialize import program_to_bytes  # imports protobuf
 
-    folder = folder_of("save", path)
+    folder = Path(folder_of("save", path))
     _check_types(program, scope)
     _check_keep(keep)
     kept_notes = check_notes(notes)

@@ -8,8 +8,6 @@ these when a parameter has changed. Elsewhere the factors are computed in each r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from opwright.rewriting import (
     Graph,
     LoweredOp,
@@ -25,7 +23,6 @@ NORMALIZED = ("float32", "bfloat16")
 SHARED = ("strides", "paddings", "dilations", "groups", "data_format")
 
 
-@dataclass
 class _Chain:
     """A convolution and the operators behind it, each the only reader of the one before.
 
@@ -42,11 +39,12 @@ class _Chain:
     activation : str
     """
 
-    ops: list[LoweredOp]
-    out: Value
-    norm: LoweredOp | None = None
-    residual: Value | None = None
-    activation: str = ""
+    def __init__(self, ops: list[LoweredOp], out: Value) -> None:
+        self.ops = ops
+        self.out = out
+        self.norm: LoweredOp | None = None
+        self.residual: Value | None = None
+        self.activation = ""
 
 
 def fuse_conv(graph: Graph) -> None:

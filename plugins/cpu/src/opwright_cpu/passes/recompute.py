@@ -9,7 +9,7 @@ same bits of it. Option ``cpu.recompute`` is how much of a step's time that may 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,8 +36,7 @@ LEAST_SAVED = 0.01
 """Of the memory that a step needs at its worst moment; less is not worth the time."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Late:
+class _Late(NamedTuple):
     """A value that is not read from one operator to a later one, its last reader.
 
     ``begin`` and ``end`` are the positions of these two; ``cost_ns`` is what it takes to compute

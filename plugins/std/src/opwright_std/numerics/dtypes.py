@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, TypeAlias
 
 from opwright.op import FLOAT_DTYPES, INDEX_DTYPES, INT_DTYPES
 
-Array: TypeAlias = NDArray[Any]
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[Any]"
 
 FLOATS = FLOAT_DTYPES
 HALVES = ("float16", "bfloat16")

@@ -10,8 +10,6 @@ reads and writes them in 16 bits, and nothing in float32 is kept for the gradien
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from opwright.rewriting import (
     Graph,
     LoweredOp,
@@ -34,7 +32,6 @@ HALVES = "std.batch_norm_halves"
 CASTS = ("cast", "cast_like")
 
 
-@dataclass
 class _Chain:
     """A normalisation and the operators behind it, each the only reader of the one before.
 
@@ -49,10 +46,11 @@ class _Chain:
     activation : str
     """
 
-    ops: list[LoweredOp]
-    out: Value
-    residual: Value | None = None
-    activation: str = ""
+    def __init__(self, ops: list[LoweredOp], out: Value) -> None:
+        self.ops = ops
+        self.out = out
+        self.residual: Value | None = None
+        self.activation = ""
 
 
 def fuse_batch_norm(graph: Graph) -> None:
