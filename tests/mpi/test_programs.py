@@ -78,6 +78,10 @@ CASES = {
         "of block 0: relu(x=x)",
     ),
     'check_step("fetch", fetch=["fc_0_out"])': ("runs", "runs"),
+    'check_step("given", lambda x, loss: x.block.create_var("z", [2], "int64"))': (
+        "the end of the variables on rank 0",
+        "variable z of block 0: int64[2] on rank 1",
+    ),
     'check_step("data", lambda x, loss: layers.data("y", [2]))': (
         "the end of the variables on rank 0",
         "variable y of block 0: float32[2] on rank 1",
@@ -112,6 +116,26 @@ report("after", step, x=ROWS)
     assert done.stdout.count("before runs") == 2, done.stdout + done.stderr
     assert done.stdout.count("probability=0.5") == 2
     assert done.stdout.count("probability=0.75") == 2
+
+
+def test_networks_of_loose_operators_and_functions_are_compared(run) -> None:
+    script = """
+kind = "relu" if r == 0 else "tanh"
+ops = [ow.Operator(kind, x="x", out="h"), ow.Operator("dist.all_reduce", x="h", out="out")]
+report("loose", ow.Network(ops).compile(feed=["x"], fetch=["out"]), x=ROWS)
+
+
+def function(x):
+    return ow.ops.sum(ow.ops.dist.all_reduce(getattr(ow.ops, kind)(x)))
+
+
+report("function", ow.grad(function), ROWS)
+"""
+    done = run(HEAD + script, 2)
+    first, second = "got operator 1 of {}: relu(", "on rank 0, and operator 1 of {}: tanh("
+    for place in ("the network", "block 0"):
+        assert done.stdout.count(first.format(place)) == 2, done.stdout + done.stderr
+        assert done.stdout.count(second.format(place)) == 2
 
 
 def test_models_that_differ_are_named(run) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from opwright._runtime import Prepared
     from opwright.lowering.kernels.finish import Unfinished
     from opwright.lowering.request import LowerRequest, Target
-    from opwright.program import Program
+    from opwright.program import Operator, Program
 
 
 class KernelChooser(Protocol):
@@ -55,6 +55,8 @@ class Graph:
     program : Program or None
         The program of the operators, for what shapes of one run do not say: the dimensions that
         it declares as unknown. A pass reads it, and changes nothing.
+    operators : sequence of Operator
+        Those that are lowered, as the network has them: all there is where there is no program.
     is_body : bool
         Whether it is the body of a loop or branch, or the rest of one.
     device : str
@@ -88,6 +90,7 @@ class Graph:
     ) -> None:
         self.target: Target = request.target
         self.program: Program | None = request.code.program
+        self.operators: Sequence[Operator] = request.code.ops
         self._kernels = kernels
         self.device = request.target.device.kind
         self.is_body = request.fetches.role is not Role.FETCH

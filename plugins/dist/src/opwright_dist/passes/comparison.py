@@ -16,7 +16,7 @@ from opwright.op import format_shape
 from opwright.rewriting import Graph, LoweredOp
 from opwright_dist.groups.world import current_world
 from opwright_dist.names import COMPARED_TYPES
-from opwright_dist.passes.program_entries import list_entries
+from opwright_dist.passes.program_entries import list_entries, list_operators
 
 _WORDS: Final = ("reduce", "root", "axis", "unequal_rows")
 
@@ -42,7 +42,8 @@ def dist_compare(graph: Graph) -> None:
     for op in ops:
         by_group.setdefault(op.attrs["group"], []).append(op)
     # The program, not the plan: processors may differ, and so do the kernels that are best there.
-    shared = [] if graph.program is None else list_entries(graph.program)
+    program = graph.program
+    shared = list_operators(graph.operators) if program is None else list_entries(program)
     made = []
     for group, members in by_group.items():
         entries = shared + [f"collective {n}: {describe(op)}" for n, op in enumerate(members, 1)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import opwright as ow
@@ -26,14 +26,19 @@ def list_entries(program: ow.Program) -> list[str]:
     """
     entries = [f"the seed {program.seed}"]
     for block in program.blocks:
-        entries += [
-            f"operator {number} of block {block.idx}: {describe_operator(op)}"
-            for number, op in enumerate(block.ops, 1)
-        ]
-        entries.append(f"the end of block {block.idx}")
-    entries += [line for block in program.blocks for line in _describe_variables(block)]
-    entries.append("the end of the variables")
-    return [_shorten(entry) for entry in entries]
+        entries += list_operators(block.ops, f"block {block.idx}")
+    for block in program.blocks:
+        entries += [_shorten(line) for line in _describe_variables(block)]
+    return [*entries, "the end of the variables"]
+
+
+def list_operators(ops: Sequence[ow.Operator], place: str = "the network") -> list[str]:
+    """Return the entries of operators, also of those that belong to no program."""
+    entries = [
+        _shorten(f"operator {number} of {place}: {describe_operator(op)}")
+        for number, op in enumerate(ops, 1)
+    ]
+    return [*entries, f"the end of {place}"]
 
 
 def describe_operator(op: ow.Operator) -> str:
@@ -65,9 +70,10 @@ def _printable(name: str) -> str:
 
 
 def _describe_variables(block: ow.Block) -> Iterator[str]:
-    """Yield what a block is given: data, parameters and states, by their names."""
+    """Yield what a block is given and does not write itself, by name, and what it keeps."""
+    written = {name for op in block.ops for name in op.output_names()}
     for name, variable in sorted(block.vars.items()):
-        if variable.persistable or variable.is_data:
+        if variable.persistable or variable.is_data or name not in written:
             kind = "parameter" if variable.is_parameter else "variable"
             is_frozen = variable.is_parameter and not getattr(variable, "trainable", True)
             frozen = ", frozen" if is_frozen else ""
