@@ -150,6 +150,31 @@ def test_deviations_are_finite_for_every_shape(shape):
         assert all(math.isfinite(number) for number in attrs.values())
 
 
+@pytest.mark.parametrize(
+    ("make", "dtype"),
+    [
+        (lambda: initializer.Constant(1e39), "float32"),
+        (lambda: initializer.Constant(-70000), "float16"),
+        (lambda: initializer.Uniform(-3e38, 3e38), "float32"),
+        (lambda: initializer.Uniform(-1e308, 1e308), "float64"),
+        (lambda: initializer.Normal(std=1e38), "float32"),
+        (lambda: initializer.Normal(mean=3.4e38, std=1e37), "bfloat16"),
+        (lambda: initializer.Xavier(gain=3e39), "float32"),
+    ],
+)
+def test_no_initial_value_is_infinite(make, dtype):
+    with pytest.raises(AttributeValueError, match=f"within the range of {dtype}, got up to .* for"):
+        fill(make(), dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_greatest_numbers_of_a_dtype_are_initial_values(dtype):
+    greatest = float(np.finfo(dtype).max)
+    assert (fill(initializer.Constant(-greatest), dtype=dtype) == -greatest).all()
+    assert np.isfinite(fill(initializer.Uniform(-greatest / 2, greatest / 2), dtype=dtype)).all()
+    assert np.isfinite(fill(initializer.Normal(std=greatest / 16), dtype=dtype)).all()
+
+
 def test_a_slope_of_the_activation_divides_the_deviation():
     expected = math.sqrt(2 / (1 + 3**2) / 4)
     assert initializer.Kaiming(3).std((4, 5)) == pytest.approx(expected, rel=1e-14)

@@ -9,10 +9,20 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import Any
+import sys
+from typing import Any, Final
 
 import opwright as ow
+from opwright.errors import AttributeValueError
 from opwright_nn import arguments, checks
+
+_LIMITS: Final = {
+    "float16": 65504.0,
+    "bfloat16": float(2**128 - 2**120),
+    "float32": checks.MAX_FLOAT32,
+}
+_MAX_DEVIATIONS: Final = 10
+"""Of a normal number: those of 64 random bits end before."""
 
 
 class Initializer(abc.ABC):
@@ -36,9 +46,15 @@ class Initializer(abc.ABC):
             Of that block, with a known shape.
         stream : int, at least 0
             The stream of random numbers, from `Program.next_stream`.
+
+        Raises
+        ------
+        AttributeValueError
+            The dtype of the variable is one of floats, and does not hold what may be drawn.
         """
         shape = variable.shape or ()
         op_type, attrs = self.describe(shape)
+        self._check_range(attrs, variable)
         attrs |= {"shape": list(shape), "dtype": variable.dtype}
         inputs: dict[str, Any] = {}
         if self.random:
@@ -46,6 +62,17 @@ class Initializer(abc.ABC):
             inputs["step"] = None
             attrs["stream"] = stream
         block.append_op(op_type, inputs=inputs, outputs={"out": variable}, attrs=attrs)
+
+    def _check_range(self, attrs: dict[str, Any], variable: ow.Variable) -> None:
+        """Raise where an element, or a difference that the operator computes, would be infinite."""
+        value, mean, std = (attrs.get(name, 0.0) for name in ("value", "mean", "std"))
+        low, high = attrs.get("min", 0.0), attrs.get("max", 0.0)
+        greatest = max(abs(value), abs(mean) + _MAX_DEVIATIONS * std, -low, high, high - low)
+        if greatest > _LIMITS.get(str(variable.dtype), sys.float_info.max):
+            raise AttributeValueError(
+                f"{self}: numbers and their differences must be within the range of "
+                f"{variable.dtype}, got up to {greatest:g} for {variable.name!r}; take smaller ones"
+            )
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name.lstrip('_')}={value!r}" for name, value in vars(self).items())
