@@ -66,6 +66,13 @@ def test_reversed_sequences_are_reversed():
         (lambda: generators.two_moons(9, nois=1), AttributeTypeError, "did you mean 'noise'"),
         (lambda: generators.spirals(2, classes=3), AttributeValueError, "n must be .* least 3"),
         (lambda: generators.spirals(9, turns=0), AttributeValueError, "turns must be"),
+        (lambda: generators.spirals(9, turns=1e308), AttributeValueError, "turns must be"),
+        (
+            lambda: generators.two_moons(9, noise=1e39),
+            AttributeValueError,
+            r"noise must .*1e\+30\]",
+        ),
+        (lambda: generators.shapes(9, noise=1e308), AttributeValueError, "noise must be"),
         (
             lambda: generators.shapes(9, size=7),
             AttributeValueError,
@@ -227,3 +234,9 @@ def test_a_graph_made_of_arrays_is_checked_where_it_is_used():
 def test_a_graph_may_have_no_edges_and_no_nodes():
     np.testing.assert_array_equal(Graph.of([], [0, 1]).propagation(), np.eye(2))
     assert Graph.of([], []).propagation().shape == (0, 0)
+
+
+def test_the_greatest_noise_and_turns_give_finite_points():
+    for table in (generators.two_moons(99, noise=1e30), generators.spirals(99, 3, 1e30, turns=1e6)):
+        assert np.isfinite(table.features).all()
+    assert np.isfinite(generators.shapes(9, noise=1e30).images).all()

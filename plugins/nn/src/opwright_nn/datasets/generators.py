@@ -20,6 +20,8 @@ __all__ = ["SHAPES", "reversed_sequences", "shapes", "spirals", "two_moons"]
 SHAPES = ("disc", "half disc", "ring", "square", "frame", "triangle", "cross", "star")
 """The classes of `shapes`."""
 
+_MAX_NOISE = 1e30  # float32 holds its sums
+
 
 @arguments.suggest
 def two_moons(n: int, noise: float = 0.1, seed: int = 0) -> Table:
@@ -32,7 +34,7 @@ def two_moons(n: int, noise: float = 0.1, seed: int = 0) -> Table:
     ----------
     n : int, at least 2
         The number of points. Each class has half of them; class 0 has the odd one.
-    noise : float, at least 0
+    noise : float in [0, 1e30]
         The standard deviation of what is added to both coordinates.
     seed : int, at least 0
         Of the noise and the order.
@@ -69,11 +71,11 @@ def spirals(
         The number of points, divided among the classes as evenly as possible.
     classes : int, at least 2
         The number of spirals.
-    noise : float, at least 0
+    noise : float in [0, 1e30]
         The standard deviation of what is added to both coordinates.
     seed : int, at least 0
         Of the noise and the order.
-    turns : float, above 0
+    turns : float in (0, 1e6]
         How often each spiral turns around the origin from r = 0 to 1.
 
     Returns
@@ -84,7 +86,7 @@ def spirals(
     who = "generators.spirals"
     classes = checks.check_int(who, "classes", classes, at_least=2)
     n, noise, seed = _check(who, n, classes, noise, seed)
-    turns = checks.check_float(who, "turns", turns, above=0)
+    turns = checks.check_float(who, "turns", turns, above=0, at_most=1e6)
     labels = np.sort(np.arange(n) % classes)
     sizes = np.bincount(labels)
     radius = np.concatenate([np.linspace(0.1, 1, size) for size in sizes])
@@ -107,7 +109,7 @@ def shapes(n: int, size: int = 32, noise: float = 0.1, seed: int = 0) -> Dataset
         The number of images. Each class of `SHAPES` has the same share.
     size : int, at least 8
         Height and width.
-    noise : float, at least 0
+    noise : float in [0, 1e30]
         The standard deviation of what is added to each pixel, before pixels are clipped to [0, 1].
     seed : int, at least 0
         Of everything that is random.
@@ -191,7 +193,7 @@ def reversed_sequences(
 def _check(who: str, n: int, least: int, noise: float, seed: int) -> tuple[int, float, int]:
     return (
         checks.check_int(who, "n", n, at_least=least),
-        checks.check_float(who, "noise", noise, at_least=0),
+        checks.check_float(who, "noise", noise, at_least=0, at_most=_MAX_NOISE),
         checks.check_int(who, "seed", seed, at_least=0),
     )
 
