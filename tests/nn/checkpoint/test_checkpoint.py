@@ -12,6 +12,7 @@ import opwright as ow
 import opwright_nn as nn
 from opwright.errors import AttributeTypeError, FormatError, ProgramError
 from opwright_nn import checkpoint, layers
+from opwright_nn.optimizer import base
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(8, 5)).astype(np.float32)
@@ -57,6 +58,27 @@ def test_a_program_continues_bit_for_bit(tmp_path):
     assert checkpoint.resume(tmp_path / "run", again.main, again.scope) == {"at": [1, 2.5]}
     assert again.main.seed == 3
     assert again.run(4) == training.run(4)
+
+
+def test_powers_of_betas_that_were_saved_in_float32_are_widened(tmp_path, monkeypatch):
+    def make_narrow(who, name, shape, value, dtype="float32"):
+        return make_state(who, name, shape, value, "float32" if "power" in name else dtype)
+
+    make_state = base.make_state
+    monkeypatch.setattr(base, "make_state", make_narrow)
+    narrow = Training()
+    monkeypatch.undo()
+    narrow.run(3)
+    checkpoint.save(tmp_path / "run", narrow.main, narrow.scope)
+    training = Training()
+    assert checkpoint.resume(tmp_path / "run", training.main, training.scope) == {}
+    powers = [name for name in training.scope.names() if name.endswith("_power")]
+    assert powers
+    for name in powers:
+        power = training.scope.var(name).numpy()
+        assert power.dtype == np.float64
+        np.testing.assert_array_equal(power, narrow.scope.var(name).numpy())
+    np.testing.assert_allclose(training.step(x=X), narrow.step(x=X), rtol=1e-5)
 
 
 def test_nothing_saved_is_none(tmp_path):

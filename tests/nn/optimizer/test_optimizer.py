@@ -80,6 +80,21 @@ def test_adam_follows_its_paper(decay):
     np.testing.assert_allclose(weight_after(make, 4), weight, rtol=2e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("beta2", [1 - 1e-3, 1 - 1e-6, 1 - 1e-8])
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "Adamax", "NAdam", "RAdam", "Lamb"])
+def test_steps_do_not_depend_on_how_near_to_1_beta2_is(name, beta2, dtype):
+    def steps(beta2):
+        make = lambda: getattr(optimizer, name)(RATE, beta2=beta2, epsilon=1e-12)  # noqa: E731
+        scope, step, _ = build(make, dtype)
+        for _ in range(4):
+            step()
+        return scope.var("a_w_param").numpy()
+
+    # With equal gradients both moments are shares of the gradient, which the correction takes out.
+    np.testing.assert_allclose(steps(beta2), steps(0.5), rtol=1e-5 if dtype == "float32" else 1e-7)
+
+
 def test_penalties_add_their_gradient():
     l2 = lambda: optimizer.SGD(RATE, regularizer=nn.regularizer.L2(0.5))  # noqa: E731
     check(weight_after(l2, 1), START - RATE * (GRAD + 0.5 * START))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable
 from typing import Any
 
@@ -84,6 +85,13 @@ def adamax(
     return param, moment, infinity_norm, beta1_power * beta1
 
 
+def rest_of_power(beta: float, step: float) -> Any:
+    """Return 1 - beta**step in decimal digits."""
+    with decimal.localcontext() as context:
+        context.prec = 50
+        return float(1 - decimal.Decimal(beta) ** int(step))
+
+
 def nadam(
     param: Array,
     grad: Array,
@@ -102,7 +110,7 @@ def nadam(
     moment1 = beta1 * moment1 + (1 - beta1) * grad
     moment2 = beta2 * moment2 + (1 - beta2) * grad**2
     m = next_mu * moment1 / (1 - product[0] * next_mu) + (1 - mu) * grad / (1 - product[0])
-    v = moment2 / (1 - beta2 ** step[0])
+    v = moment2 / rest_of_power(beta2, step[0])
     param = param - learning_rate[0] * m / (np.sqrt(v) + epsilon)
     return param, moment1, moment2, step + 1, product
 
@@ -124,11 +132,12 @@ def radam(
     moment2 = beta2 * moment2 + (1 - beta2) * grad**2
     m = moment1 / (1 - beta1**t)
     longest = 2 / (1 - beta2) - 1
-    length = longest - 2 * t * beta2**t / (1 - beta2**t)
+    rest = rest_of_power(beta2, t)
+    length = longest - 2 * t * beta2**t / rest
     if length > 5:
         rectified = (length - 4) * (length - 2) * longest
         rectified /= (longest - 4) * (longest - 2) * length
-        m = m * np.sqrt(rectified) * np.sqrt(1 - beta2**t) / (np.sqrt(moment2) + epsilon)
+        m = m * np.sqrt(rectified) * np.sqrt(rest) / (np.sqrt(moment2) + epsilon)
     return param - learning_rate[0] * m, moment1, moment2, step + 1
 
 
@@ -310,6 +319,8 @@ VARIANTS: tuple[tuple[str, Callable[..., Any], str, dict[str, Any]], ...] = (
     ("nadam", nadam, "decay", {"beta1": 0.5, "beta2": 0.75, "momentum_decay": 0.5}),
     ("radam", radam, "plain", {}),
     ("radam", radam, "first-steps", {"beta2": 0.75, "epsilon": 0.1}),
+    ("radam", radam, "near-1", {"beta2": 1 - 1e-8}),
+    ("nadam", nadam, "near-1", {"beta2": 1 - 1e-8}),
     ("lamb", lamb, "plain", {}),
     ("lamb", lamb, "decay", {"weight_decay": 0.5, "epsilon": 0.1}),
     ("adagrad", adagrad, "plain", {}),

@@ -47,6 +47,11 @@ struct Adamax {
   }
 };
 
+// 1 - beta**step, whose digits a difference loses where beta is near 1.
+double RestOfPower(double beta, double step) {
+  return beta > 0 ? -std::expm1(step * std::log(beta)) : 1;
+}
+
 // mu rises from beta1 / 2 to beta1.
 double MuOf(const NadamAttrs& attrs, double step) {
   return attrs.beta1 * (1 - 0.5 * std::pow(0.96, step * attrs.momentum_decay));
@@ -69,7 +74,7 @@ struct Nadam {
   static Factors FactorsOf(const Attrs& attrs, const Scalars& scalars) {
     const double mu = MuOf(attrs, scalars.at[0]);
     const double next_mu = MuOf(attrs, scalars.at[0] + 1);
-    const double rest = 1 - std::pow(attrs.beta2, scalars.at[0]);
+    const double rest = RestOfPower(attrs.beta2, scalars.at[0]);
     const double correction = std::sqrt(rest < 0 ? 0 : rest);
     const double product = scalars.at[1] * mu;
     const double rate = scalars.rate * correction;
@@ -118,13 +123,13 @@ struct Radam {
   };
   static Factors FactorsOf(const Attrs& attrs, const Scalars& scalars) {
     const double step = scalars.at[0];
-    const double power = std::pow(attrs.beta2, step);
+    const double rest = RestOfPower(attrs.beta2, step);
     const double longest = 2 / (1 - attrs.beta2) - 1;
-    const double length = longest - 2 * step * power / (1 - power);
+    const double length = longest - 2 * step * (1 - rest) / rest;
     const double full = (longest - 4) * (longest - 2) * length;
     const double rectified = (length - 4) * (length - 2) * longest;
-    double rate = scalars.rate / (1 - std::pow(attrs.beta1, step));
-    if (length > 5) rate *= std::sqrt(rectified / full * (1 - power));
+    double rate = scalars.rate / RestOfPower(attrs.beta1, step);
+    if (length > 5) rate *= std::sqrt(rectified / full * rest);
     return Factors{static_cast<T>(attrs.beta1),
                    static_cast<T>(attrs.beta2),
                    static_cast<T>(1 - attrs.beta1),

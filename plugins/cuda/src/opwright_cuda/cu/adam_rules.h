@@ -33,6 +33,11 @@ struct Adamax {
   }
 };
 
+// 1 - beta**step, whose digits a difference loses where beta is near 1.
+OW_INLINE double RestOfPower(double beta, double step) {
+  return beta > 0 ? -functors::Expm1(step * functors::Log(beta)) : 1.0;
+}
+
 template <typename C>
 struct Nadam {
   static constexpr int kTensors = 4;
@@ -51,7 +56,7 @@ struct Nadam {
   static OW_INLINE Nadam Of(const Attributes& attrs, double rate, const double* scalars) {
     const double mu = MuOf(attrs, scalars[0]);
     const double next_mu = MuOf(attrs, scalars[0] + 1);
-    const double rest = 1 - pow(attrs.b, scalars[0]);
+    const double rest = RestOfPower(attrs.b, scalars[0]);
     const double correction = functors::Sqrt(rest < 0 ? 0.0 : rest);
     const double product = scalars[1] * mu;
     const double scaled = rate * correction;
@@ -90,13 +95,13 @@ struct Radam {
   C rate;
   bool is_rectified;
   static OW_INLINE Radam Of(const Attributes& attrs, double rate, const double* scalars) {
-    const double power = pow(attrs.b, scalars[0]);
+    const double rest = RestOfPower(attrs.b, scalars[0]);
     const double longest = 2 / (1 - attrs.b) - 1;
-    const double length = longest - 2 * scalars[0] * power / (1 - power);
+    const double length = longest - 2 * scalars[0] * (1 - rest) / rest;
     const double full = (longest - 4) * (longest - 2) * length;
     const double rectified = (length - 4) * (length - 2) * longest;
-    double scaled = rate / (1 - pow(attrs.a, scalars[0]));
-    if (length > 5) scaled *= functors::Sqrt(rectified / full * (1 - power));
+    double scaled = rate / RestOfPower(attrs.a, scalars[0]);
+    if (length > 5) scaled *= functors::Sqrt(rectified / full * rest);
     return {static_cast<C>(attrs.a),
             static_cast<C>(attrs.b),
             static_cast<C>(1 - attrs.a),

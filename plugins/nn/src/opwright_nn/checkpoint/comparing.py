@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
+import numpy as np
 import numpy.typing as npt
 
 import opwright as ow
@@ -38,7 +39,8 @@ def fitting_values(
     who, path : str
         For messages.
     program : Program
-        Its parameters must be the saved ones, in name, shape and dtype.
+        Its parameters must be the saved ones, in name, shape and dtype. Other variables may be
+        float64 where float32 is saved, as the powers of Adam's betas were, and get the same number.
     saved : Saved
         The model in the folder.
     ignored : collection of str
@@ -55,13 +57,27 @@ def fitting_values(
     for variable in variables:
         value = values[variable.name]
         if value is not None:
-            problems += _compare_metas(variable, value.shape or (), value.dtype or "")
+            dtype = variable.dtype if _widens(variable, value.dtype) else value.dtype
+            problems += _compare_metas(variable, value.shape or (), dtype or "")
     if problems:
         raise ProgramError(
             f"{who}: {os.fspath(path)} must hold the parameters of this model, got "
             f"{list_some(problems)}; build the same model"
         )
-    return {name: value.numpy() for name, value in values.items() if value is not None}
+    return {
+        variable.name: _in_its_dtype(variable, value.numpy())
+        for variable in variables
+        if (value := values[variable.name]) is not None
+    }
+
+
+def _widens(variable: ow.Variable, dtype: str | None) -> bool:
+    is_parameter = isinstance(variable, ow.Parameter)
+    return not is_parameter and (dtype, variable.dtype) == ("float32", "float64")
+
+
+def _in_its_dtype(variable: ow.Variable, value: Array) -> Array:
+    return value.astype(np.float64) if _widens(variable, value.dtype.name) else value
 
 
 def shared_values(

@@ -49,7 +49,7 @@ class State(NamedTuple):
     value : float
         The value of each element before the first step.
     scalar : bool
-        Whether it is one number, [1], instead of one for each element of the parameter.
+        Whether it is one number, float64 [1], instead of one for each element of the parameter.
     """
 
     slot: str
@@ -374,7 +374,9 @@ class Optimizer:
             name,
             partial(_state_shape, target, state.scalar),
             Constant(state.value),
-            "float32" if state.scalar else parameter.dtype,
+            # 1 - beta**step would lose the digits of a float32 beta near 1, and a float32 counts
+            # no steps beyond 2**24.
+            "float64" if state.scalar else parameter.dtype,
         )
 
 

@@ -26,6 +26,11 @@ from opwright_std.operators.optimizers import (
 STEP = "step_out = step + 1. "
 
 
+def _rest_of_power(beta: float, number: float) -> float:
+    """Return 1 - beta**number, whose digits a difference loses where beta is near 1."""
+    return -math.expm1(number * math.log(beta)) if beta > 0 else 1.0
+
+
 def adamax(
     param: Array,
     grad: Array,
@@ -86,7 +91,7 @@ def nadam(
     rate, number, product = float(learning_rate[0]), float(step[0]), float(mu_product[0])
     mu = beta1 * (1 - 0.5 * 0.96 ** (number * momentum_decay))
     next_mu = beta1 * (1 - 0.5 * 0.96 ** ((number + 1) * momentum_decay))
-    correction = math.sqrt(max(1 - beta2**number, 0.0))
+    correction = math.sqrt(max(_rest_of_power(beta2, number), 0.0))
     product *= mu
     move_moments(grad, (moment1, moment2), (moment1_out, moment2_out), (beta1, beta2))
     change = grad * float(np.divide(rate * correction * (1 - mu), 1 - product))
@@ -134,10 +139,10 @@ def radam(
 ) -> None:
     rate, number = float(learning_rate[0]), float(step[0])
     move_moments(grad, (moment1, moment2), (moment1_out, moment2_out), (beta1, beta2))
-    rest, power = 1 - beta2**number, beta2**number
-    rate = float(np.divide(rate, 1 - beta1**number))
+    rest = _rest_of_power(beta2, number)
+    rate = float(np.divide(rate, _rest_of_power(beta1, number)))
     longest = 2 / (1 - beta2) - 1
-    length = longest - float(np.divide(2 * number * power, rest))
+    length = longest - float(np.divide(2 * number * (1 - rest), rest))
     change = moment1_out.copy()
     if length > 5:
         rectified = (length - 4) * (length - 2) * longest

@@ -15,9 +15,11 @@ from opwright_std.numerics.dtypes import FLOATS, Array
 
 NO_GRADIENT = no_gradient("an update ends a training step, nothing is differentiated through it")
 SCALARS = {
-    "beta1_power": "[1], beta1 to the power of the number of this step: beta1 at first",
-    "beta2_power": "[1], beta2 to the power of the number of this step: beta2 at first",
-    "step": "[1], number of this step: 1 at first",
+    "beta1_power": "[1], beta1 to the power of the number of this step: beta1 at first; float64 "
+    "keeps the digits of 1 less a beta near 1",
+    "beta2_power": "[1], beta2 to the power of the number of this step: beta2 at first; float64 "
+    "keeps the digits of 1 less a beta near 1",
+    "step": "[1], number of this step: 1 at first; float32 counts up to 2**24",
     "mu_product": "[1], product of the factors mu of all steps before: 1 at first",
 }
 """States of one number for each parameter."""
