@@ -215,6 +215,15 @@ def test_parameters_are_read_where_they_may_not_be_mapped(tmp_path, local, optio
     np.testing.assert_array_equal(loaded.parameters()["w"], values["w"])
 
 
+def test_parameters_are_read_where_the_system_maps_nothing(tmp_path, local, monkeypatch):
+    def refuse(*args, **options):
+        raise OSError(12, "Cannot allocate memory")
+
+    values = save_large(tmp_path)
+    monkeypatch.setattr("mmap.mmap", refuse)
+    np.testing.assert_array_equal(ow.load(tmp_path).parameters()["w"], values["w"])
+
+
 def test_what_is_written_into_mapped_parameters_leaves_the_file(tmp_path, local):
     values = save_large(tmp_path)
     loaded, other = ow.load(tmp_path), ow.load(tmp_path)

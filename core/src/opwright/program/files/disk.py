@@ -200,11 +200,11 @@ def is_local(handle: int) -> bool:
     return bool(kinds) and kinds <= _LOCAL
 
 
-def map_file(path: StrPath, handle: int, size_bytes: int) -> NDArray[np.uint8]:
+def map_file(path: StrPath, handle: int, size_bytes: int) -> NDArray[np.uint8] | None:
     """Return an open file as bytes in memory: read when used, and copied where they are written.
 
-    The file stays as it is. Its content is undefined where others write into it, and touching what
-    they cut off ends the process.
+    None where the system cannot map it. The file stays as it is. Its content is undefined where
+    others write into it, and touching what they cut off ends the process.
     """
     import mmap  # only large files are mapped
 
@@ -212,6 +212,8 @@ def map_file(path: StrPath, handle: int, size_bytes: int) -> NDArray[np.uint8]:
         mapped = mmap.mmap(handle, size_bytes, access=mmap.ACCESS_COPY)
     except ValueError:
         raise FormatError(f"{path}: truncated, got less than {size_bytes} bytes") from None
+    except OSError:
+        return None
     return np.frombuffer(mapped, np.uint8)
 
 

@@ -26,6 +26,7 @@ from opwright.program.files.safetensors_file import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 Arrays: TypeAlias = "dict[str, NDArray[Any]]"
@@ -126,13 +127,16 @@ def read_params(path: StrPath, handle: int, expected: Expected, *, mapped: bool 
     header = read_header(path, handle)
     mark = _mark_in(path, header.metadata)
     _check_metas(path, header.tensors, expected)
+    whole = None
     if mapped and os.fstat(handle).st_size >= _MAPPED_BYTES and is_local(handle):
-        # Read, not through the map: a file that is cut off meanwhile is an error, and no crash.
-        checksum = _checksum_in(path, handle, header.tensors)
-        arrays = _map_arrays(path, handle, header.tensors)
-    else:
+        whole = map_file(path, handle, os.fstat(handle).st_size)
+    if whole is None:
         arrays = {name: read_array(path, handle, name, header.tensors[name]) for name in expected}
         checksum = _checksum(arrays)
+    else:
+        # Read, not through the map: a file that is cut off meanwhile is an error, and no crash.
+        checksum = _checksum_in(path, handle, header.tensors)
+        arrays = _map_arrays(path, handle, header.tensors, whole)
     if checksum != mark.checksum:
         raise FormatError(
             f"{path}: damaged, or not written by opwright.save, got data that does not have its "
@@ -141,9 +145,10 @@ def read_params(path: StrPath, handle: int, expected: Expected, *, mapped: bool 
     return arrays
 
 
-def _map_arrays(path: StrPath, handle: int, tensors: Mapping[str, Tensor]) -> Arrays:
+def _map_arrays(
+    path: StrPath, handle: int, tensors: Mapping[str, Tensor], whole: NDArray[np.uint8]
+) -> Arrays:
     """Return tensors as parts of a map; bools, which are looked through, and odd ones are read."""
-    whole = map_file(path, handle, os.fstat(handle).st_size)
     arrays = {}
     for name, tensor in tensors.items():
         item_bytes = dtype_to_numpy(tensor.meta.dtype).itemsize
