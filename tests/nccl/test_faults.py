@@ -49,6 +49,18 @@ def test_plans_that_differ_name_the_first_operator_on_both_ranks(run) -> None:
     assert done.stdout.count("group 'world' is unusable since a collective failed") == 2
 
 
+def test_programs_that_differ_before_equal_collectives_are_named(run) -> None:
+    script = """
+block = ow.Program().global_block()
+x = block.create_var("x", shape=[8], dtype="float32")
+out = ow.ops.dist.all_reduce(ow.ops.relu(x) if r == 0 else ow.ops.tanh(x))
+tell(ow.Network(block).compile(feed=[x], fetch=[out], device="cuda"), x=X)
+"""
+    done = run(HEAD + script, 2)
+    assert done.stdout.count("operator 1 of block 0: relu(x=x)") == 2, done.stdout + done.stderr
+    assert done.stdout.count("operator 1 of block 0: tanh(x=x)") == 2
+
+
 def test_a_recorded_plan_meets_another_one(run) -> None:
     script = """
 known = compiled("all_reduce")
