@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def _parameters(given: Sequence[Listed | None], i: int) -> Parameters:
     return Parameters(*(_pick(arrays, i) for arrays in given))
 
 
-Ends = tuple[Array | None, Array | None]
+Ends: TypeAlias = "tuple[Array | None, Array | None]"
 """States and cells of all layers and directions, at the beginning or at the end; None: zeros."""
 
 
