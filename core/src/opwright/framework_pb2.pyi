@@ -36,10 +36,12 @@ class IntList(_message.Message):
     def __init__(self, values: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class FloatList(_message.Message):
-    __slots__ = ("values",)
+    __slots__ = ("values", "rests")
     VALUES_FIELD_NUMBER: _ClassVar[int]
+    RESTS_FIELD_NUMBER: _ClassVar[int]
     values: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, values: _Optional[_Iterable[float]] = ...) -> None: ...
+    rests: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, values: _Optional[_Iterable[float]] = ..., rests: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class StringList(_message.Message):
     __slots__ = ("values",)
@@ -54,7 +56,7 @@ class BoolList(_message.Message):
     def __init__(self, values: _Optional[_Iterable[bool]] = ...) -> None: ...
 
 class AttrValue(_message.Message):
-    __slots__ = ("i", "f", "s", "b", "ints", "floats", "strings", "bools", "block")
+    __slots__ = ("i", "f", "s", "b", "ints", "floats", "strings", "bools", "block", "rest")
     I_FIELD_NUMBER: _ClassVar[int]
     F_FIELD_NUMBER: _ClassVar[int]
     S_FIELD_NUMBER: _ClassVar[int]
@@ -64,6 +66,7 @@ class AttrValue(_message.Message):
     STRINGS_FIELD_NUMBER: _ClassVar[int]
     BOOLS_FIELD_NUMBER: _ClassVar[int]
     BLOCK_FIELD_NUMBER: _ClassVar[int]
+    REST_FIELD_NUMBER: _ClassVar[int]
     i: int
     f: float
     s: str
@@ -73,7 +76,8 @@ class AttrValue(_message.Message):
     strings: StringList
     bools: BoolList
     block: int
-    def __init__(self, i: _Optional[int] = ..., f: _Optional[float] = ..., s: _Optional[str] = ..., b: bool = ..., ints: _Optional[_Union[IntList, _Mapping]] = ..., floats: _Optional[_Union[FloatList, _Mapping]] = ..., strings: _Optional[_Union[StringList, _Mapping]] = ..., bools: _Optional[_Union[BoolList, _Mapping]] = ..., block: _Optional[int] = ...) -> None: ...
+    rest: int
+    def __init__(self, i: _Optional[int] = ..., f: _Optional[float] = ..., s: _Optional[str] = ..., b: bool = ..., ints: _Optional[_Union[IntList, _Mapping]] = ..., floats: _Optional[_Union[FloatList, _Mapping]] = ..., strings: _Optional[_Union[StringList, _Mapping]] = ..., bools: _Optional[_Union[BoolList, _Mapping]] = ..., block: _Optional[int] = ..., rest: _Optional[int] = ...) -> None: ...
 
 class AttrProto(_message.Message):
     __slots__ = ("name", "comment", "type", "default", "min", "max", "min_exclusive", "max_exclusive", "allowed", "required", "length")

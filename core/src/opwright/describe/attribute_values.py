@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -67,6 +68,7 @@ _TYPE_NAMES: Final = {t: k.__name__ for t, k in PYTHON_TYPES.items()} | {AttrTyp
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
+UINT_MAX: Final = 2**64 - 1
 
 
 def describe_type(type: AttrType) -> str:
@@ -79,8 +81,9 @@ def describe_type(type: AttrType) -> str:
 def convert_element(type: AttrType, value: object) -> Any:
     """Return `value` as exactly the Python type of an element, or None where the types differ.
 
-    A bool is not an int, and an int is not a bool. An int is converted to a float. NumPy scalars
-    are accepted.
+    A bool is not an int, and an int is not a bool. NumPy scalars are accepted. An int becomes a
+    float, and stays an int of 64 bits where no float is equal: of FLOAT attributes whole dtypes get
+    the exact number.
     """
     if type is AttrType.BOOL:
         return bool(value) if isinstance(value, (bool, np.bool_)) else None
@@ -89,9 +92,25 @@ def convert_element(type: AttrType, value: object) -> Any:
     if isinstance(value, (int, np.integer)):
         if type is not AttrType.FLOAT:
             return int(value)
-        return float(value) if abs(int(value)) < 2**1023 else None
+        return _as_float(int(value))
     if type is AttrType.FLOAT and isinstance(value, (float, np.floating)):
         return float(value)
+    return None
+
+
+def _as_float(value: int) -> float | int | None:
+    if abs(value) >= 2**1023:
+        return None
+    nearest = float(value)
+    return value if nearest != value and INT_MIN <= value <= UINT_MAX else nearest
+
+
+def find_inexact(values: Iterable[AttrValue | None]) -> int | None:
+    """Return a whole number among values of FLOAT attributes that no double equals, or None."""
+    for value in values:
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, int):
+                return number
     return None
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from opwright.describe.attribute_values import AttrType
 from opwright.describe.control import Control
+from opwright.describe.dtypes import is_float
 from opwright.describe.meta import BlockMetas, InferContext, Meta
 from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
@@ -57,13 +59,15 @@ class OpDefinition:
         Whether of some input only the shape is read.
     any_intermediate : bool
         Whether some output is there for the gradient only.
+    numbers : tuple of str
+        The FLOAT and FLOATS attributes, if a dtype selects the kernel: it computes with them.
     """
 
     __slots__ = (
         *("_input_rules", "_output_sources", "alias_slots", "any_intermediate", "any_shape_only"),
         *("attr_names", "body", "control", "count_outputs", "effect", "gradient", "infer_shape"),
-        *("input_index", "op_type", "output_index", "plan_only", "proto", "random", "unchanged"),
-        "upgrade",
+        *("input_index", "numbers", "op_type", "output_index", "plan_only", "proto", "random"),
+        *("unchanged", "upgrade"),
     )
 
     def __init__(
@@ -104,6 +108,12 @@ class OpDefinition:
         )
         self.attr_names = frozenset(proto.attr_protos)
         self._input_rules = make_rules(proto.inputs, self.input_index)
+        # Kernels compute with these attributes in the dtype that selects them.
+        self.numbers = tuple(
+            attr.name
+            for attr in proto.attrs
+            if attr.type.element is AttrType.FLOAT and proto.dispatch_slot
+        )
         self._output_sources = tuple(find_source(slot, self.input_index) for slot in proto.outputs)
 
     def __repr__(self) -> str:
@@ -169,12 +179,16 @@ class OpDefinition:
         ------
         DtypeError
             Where inputs break the rules of dtypes.
+        AttributeValueError
+            For a finite FLOAT attribute that the float dtype which selects the kernel cannot hold.
         ShapeError
             Where shapes do not fit, or an output was left without a shape.
         """
         if self._input_rules:
             self._check_dtypes(inputs, attrs)
         ctx = InferContext(self, inputs, attrs, outputs_present, blocks)
+        if self.numbers:
+            self._check_numbers(ctx, self.dispatch_dtype(inputs, attrs))
         if self.random:
             _check_step(ctx)
         try:
@@ -195,6 +209,12 @@ class OpDefinition:
                 "call ctx.set_output"
             )
         return tuple(outputs)  # type: ignore[arg-type]  # none of them is None
+
+    def _check_numbers(self, ctx: InferContext, dtype: str) -> None:
+        if is_float(dtype):
+            for name in self.numbers:
+                if ctx.attr(name) is not None:
+                    ctx.require_held(name, dtype)
 
     def output_counts(self, inputs: SlotMetas, attrs: Mapping[str, AttrValue]) -> tuple[int, ...]:
         """Return how many variables each output slot gets where the caller names none.

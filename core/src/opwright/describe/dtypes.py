@@ -170,16 +170,27 @@ def dtype_from_code(code: int) -> str:
 # refused, never cut down to what fits.
 
 
+_OVERFLOWS: Final = {
+    "float16": 65520.0,
+    "bfloat16": 2.0**128 - 2.0**119,
+    "float32": 2.0**128 - 2.0**103,
+    "float64": math.inf,
+}
+"""From where on finite numbers are rounded to infinity: half a step above the largest one."""
+
+
 def is_held(value: float, dtype: str) -> bool:
-    """Tell whether a dtype holds a number; a float dtype holds all."""
+    """Tell whether a dtype holds a number: a float dtype all but finite ones beyond its range."""
     if is_float(dtype):
-        return True
+        return not math.isfinite(value) or abs(value) < _OVERFLOWS[dtype]
     least, most = _range_of(dtype)
     return math.isfinite(value) and value == math.floor(value) and least <= value <= most
 
 
 def describe_held(dtype: str, value: float) -> str:
     """Return what a number must be for `dtype`: ``"in [0, 255]"``, ``"a whole number"``."""
+    if is_float(dtype):
+        return f"below {_OVERFLOWS[dtype]:.5g} in magnitude"
     if dtype == "bool":
         return "0 or 1"
     if not math.isfinite(value) or value != math.floor(value):

@@ -182,18 +182,21 @@ class InferContext:
                     f"{format_shape(meta.shape)}"
                 )
 
-    def require_held(self, attr_name: str, dtype: str) -> None:
+    def require_held(self, name: str, dtype: str, value: float | None = None) -> None:
         """Raise AttributeValueError unless arrays of `dtype` hold the value of an attribute.
 
-        A float dtype holds every number; an integer dtype whole ones in its range, bool 0 and 1.
+        A float dtype holds all numbers but finite ones beyond its range, an integer dtype whole
+        ones in its range, bool 0 and 1. Of a list each element counts. With `value`, that of a
+        number made of attributes, `name` is what messages call it.
         """
-        value = self.attr(attr_name)
-        if not is_held(value, dtype):
-            raise AttributeValueError(
-                f"{self.op_type}: {attr_name} must be {describe_held(dtype, value)} to become "
-                f"{dtype}, got {attr_name}={value!r}; take a dtype that holds it, such as "
-                f"{wider_dtype(value)}"
-            )
+        held = self.attr(name) if value is None else value
+        for number in held if isinstance(held, tuple) else (held,):
+            if not is_held(number, dtype):
+                raise AttributeValueError(
+                    f"{self.op_type}: {name} must be {describe_held(dtype, number)} to become "
+                    f"{dtype}, got {name}={number!r}; take a dtype that holds it, such as "
+                    f"{wider_dtype(number)}"
+                )
 
     def fail(self, message: str) -> NoReturn:
         """Raise ShapeError ``<operator>: <message>``; `require` makes the message each time."""

@@ -26,8 +26,9 @@ from opwright.errors import FormatError
 if TYPE_CHECKING:
     from opwright.describe.op_proto import AttrProto, OpProto, VarProto
 
-# The fields of an AttrValue bear the numbers of the types.
-_FIELDS: Final = {AttrType(field.number): field.name for field in pb.AttrValue.DESCRIPTOR.fields}
+# The members of an AttrValue bear the numbers of the types.
+_MEMBERS: Final = pb.AttrValue.DESCRIPTOR.oneofs_by_name["value"].fields
+_FIELDS: Final = {AttrType(field.number): field.name for field in _MEMBERS}
 # -- attributes ------------------------------------------------------------------------------------
 
 
@@ -41,10 +42,19 @@ def write_value(message: pb.AttrValue, type: AttrType, value: AttrValue, who: st
             values = getattr(message, _FIELDS[type])
             values.SetInParent()  # which sets an empty list, too
             values.values.extend(converted)
+            if type is AttrType.FLOATS and any(rests := list(map(_rest_of, converted))):
+                values.rests.extend(rests)
         else:
             setattr(message, _FIELDS[type], converted)
+            if type is AttrType.FLOAT:
+                message.rest = _rest_of(converted)
     except (ValueError, UnicodeEncodeError) as error:
         raise FormatError(f"{who}: cannot be written, got {value!r}: {error}") from None
+
+
+def _rest_of(value: float) -> int:
+    """Return what a whole number has beyond the nearest double."""
+    return value - int(float(value)) if isinstance(value, int) else 0
 
 
 # -- operators seen from outside -------------------------------------------------------------------

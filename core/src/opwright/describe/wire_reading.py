@@ -6,12 +6,13 @@ Protobuf takes longer to import than a program to read. The tables below are tho
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from opwright._runtime import read_message
-from opwright.describe.attribute_values import AttrType, AttrValue
+from opwright.describe.attribute_values import AttrType, AttrValue, convert_element
 from opwright.errors import FormatError
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ def _schema(*fields: str, **messages: Schema) -> Schema:
 
 VALUE: Final = _schema(
     *("1 i I", "2 f d", "3 s s", "4 b b", "5 ints m", "6 floats m", "7 strings m", "8 bools m"),
-    "9 block i",
+    *("9 block i", "10 rest i"),
     ints=_schema("1 values I*"),
-    floats=_schema("1 values d*"),
+    floats=_schema("1 values d*", "2 rests i*"),
     strings=_schema("1 values s*"),
     bools=_schema("1 values b*"),
 )
@@ -111,13 +112,36 @@ def read_value(message: Message, who: str, expected: AttrType | None = None) -> 
     """
     if not message:
         raise FormatError(f"{who}: must have a value, got an empty AttrValue")
-    if len(message) > 1:
-        raise FormatError(f"{who}: must have one value, got an AttrValue with {len(message)}")
-    ((field, value),) = message.items()
+    rest = message.get("rest", 0)
+    members = {name: value for name, value in message.items() if name != "rest"}
+    if len(members) != 1:
+        raise FormatError(f"{who}: must have one value, got an AttrValue with {len(members)}")
+    ((field, value),) = members.items()
     type = _TYPES[field]
     if expected is not None and type is not expected:
         raise FormatError(f"{who}: must be {expected.type_name}, got {type.type_name}")
-    return tuple(value.get("values", ())) if type.is_list else value
+    if type.is_list:
+        values = tuple(value.get("values", ()))
+        rests = value.get("rests")
+        return values if rests is None else _add_rests(values, rests, who)
+    return _add_rest(value, rest, who) if rest and type is AttrType.FLOAT else value
+
+
+def _add_rests(numbers: Sequence[float], rests: Sequence[int], who: str) -> tuple[float, ...]:
+    if len(rests) != len(numbers):
+        raise FormatError(
+            f"{who}: must have a rest for each of {len(numbers)} values, got {len(rests)}"
+        )
+    pairs = zip(numbers, rests, strict=True)
+    return tuple(_add_rest(number, rest, who) if rest else number for number, rest in pairs)
+
+
+def _add_rest(number: float, rest: int, who: str) -> int:
+    """Return the whole number of a double and a rest; FormatError where no writer writes both."""
+    whole = int(number) + rest if math.isfinite(number) else 0
+    if convert_element(AttrType.FLOAT, whole) != whole or float(whole) != number:
+        raise FormatError(f"{who}: must be a whole number of 64 bits, got {number!r} + {rest}")
+    return whole
 
 
 # -- operators seen from outside -------------------------------------------------------------------

@@ -170,9 +170,9 @@ def hold(value: Any, dtype: str | None, who: str, beside: str) -> NDArray[Any]:
     if dtype is None or isinstance(value, np.generic):
         return make_ready(plain)
     try:
-        with np.errstate(invalid="ignore"):  # which the comparison finds
+        with np.errstate(invalid="ignore", over="ignore"):  # which the comparisons find
             array = np.asarray(value, dtype_to_numpy(dtype))
-        if is_float(dtype) or np.array_equal(array, plain):
+        if _holds(array, plain, dtype):
             return make_ready(array)
     except (OverflowError, ValueError):  # beyond the range of C's numbers, or NaN
         pass
@@ -232,6 +232,14 @@ def _plain(value: Any, who: str) -> NDArray[Any]:
             f"{who}: must be an array of numbers, got {value!r}; pass one, or numbers"
         ) from error
     return plain
+
+
+def _holds(array: NDArray[Any], plain: NDArray[Any], dtype: str) -> bool:
+    if not is_float(dtype):
+        return bool(np.array_equal(array, plain))
+    if np.isfinite(array).all():
+        return True
+    return all(is_held(number, dtype) for number in plain.ravel().tolist())
 
 
 def _range_error(plain: NDArray[Any], dtype: str, who: str, beside: str) -> DtypeError:

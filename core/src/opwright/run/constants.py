@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from opwright.describe.dtypes import dtype_from_numpy, is_float
+from opwright.describe.dtypes import dtype_from_numpy
 from opwright.device.incoming import is_array, read_host
-from opwright.errors import DtypeError, ShapeError
+from opwright.errors import ShapeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,27 +26,23 @@ CONSTANT: Final = "constant"
 MAX_ELEMENTS: Final = 4096
 """Limit of a constant whose elements are not all equal."""
 
-_EXACT: Final = 2**53
-"""The attributes are doubles, which represent whole numbers exactly up to here."""
-
 
 def append_constant(block: Block, value: Any, dtype: str | None, who: str, beside: str) -> Variable:
     """Append a constant for a number, a list or an array; return its Variable, without a gradient.
 
     `dtype` is that of numbers and lists, by default the one that NumPy gives them; `who` (operator
     and slot) and `beside` (the slot whose dtype this is) are for messages.
-    DtypeError for a number that the dtype cannot represent, and whole numbers beyond 2**53;
-    ShapeError for an array that is too large.
+    DtypeError for a number that the dtype cannot represent; ShapeError for an array that is too
+    large.
     """
     if isinstance(value, float):  # float64 of NumPy, too, is a Python float and gets this dtype
         value = float(value)
     array = read_host(value, who, None if is_array(value) else dtype, beside)
-    numbers = np.asarray(array, np.float64)
-    _check_exact(array, who)
+    numbers = array if array.dtype.kind in "iu" else np.asarray(array, np.float64)
     shape = list(array.shape)
     attrs: dict[str, Any] = {"shape": shape, "dtype": dtype_from_numpy(array.dtype)}
     if _is_uniform(numbers):
-        attrs["value"] = float(numbers.flat[0]) if numbers.size else 0.0
+        attrs["value"] = numbers.flat[0].item() if numbers.size else 0.0
         op_type = FILL
     elif array.size <= MAX_ELEMENTS:
         attrs["values"] = numbers.ravel().tolist()
@@ -66,16 +62,5 @@ def append_constant(block: Block, value: Any, dtype: str | None, who: str, besid
 
 def _is_uniform(numbers: NDArray[Any]) -> bool:
     """Whether all elements have the same bits: -0.0 differs from 0.0, and a NaN equals itself."""
-    bits = numbers.ravel().view(np.int64)
+    bits = numbers.ravel().view(f"i{numbers.itemsize}")
     return numbers.size == 0 or bool((bits == bits[0]).all())
-
-
-def _check_exact(array: NDArray[Any], who: str) -> None:
-    if is_float(dtype_from_numpy(array.dtype)) or array.dtype == bool or not array.size:
-        return
-    largest = max(int(array.max()), -int(array.min()))
-    if largest > _EXACT:
-        raise DtypeError(
-            f"{who}: whole numbers of a constant must be in [-2**53, 2**53], got {largest}; make "
-            "it a parameter, or feed it"
-        )

@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from opwright.describe.attribute_values import find_inexact
+from opwright.describe.dtypes import is_float
 from opwright.errors import KernelNotFoundError
 from opwright.lowering.graph.constants import is_constant
 from opwright.lowering.graph.graph import Graph
@@ -240,11 +242,10 @@ def _choose(search: _Search, candidates: Sequence[KernelEntry]) -> tuple[Choice 
 
     OutOfMemoryError where one lacks memory: the next one would need some, too.
     """
-    target = search.target
     depends = False
     refusals: list[tuple[KernelEntry, str]] = []
     for entry in candidates:
-        reason = _find_exclusion(entry, target)
+        reason = _find_exclusion(entry, search)
         if reason is not None:
             refusals.append((entry, reason))
             continue
@@ -261,8 +262,14 @@ def _choose(search: _Search, candidates: Sequence[KernelEntry]) -> tuple[Choice 
     return None, depends
 
 
-def _find_exclusion(entry: KernelEntry, target: Target) -> str | None:
+def _find_exclusion(entry: KernelEntry, search: _Search) -> str | None:
     """Return why a kernel is excluded without preparing it, or None."""
+    target = search.target
+    if entry.is_native and search.op.definition.numbers and not is_float(search.signature.dtype):
+        op = search.op
+        number = find_inexact([op.attrs.get(name) for name in op.definition.numbers])
+        if number is not None:
+            return f"{REFUSED}it reads numbers as doubles, and no double equals {number}"
     fault = find_load_failure(entry, target.context)
     if fault is None and target.deterministic and not entry.deterministic:
         return NOT_DETERMINISTIC

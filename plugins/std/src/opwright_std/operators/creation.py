@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from opwright.errors import AttributeValueError
-from opwright.op import InferContext, OpMaker, dtype_to_numpy, is_float, no_gradient, numel
+from opwright.op import InferContext, OpMaker, is_float, no_gradient, numel
 from opwright_std.numerics.dtypes import NUMBERS, Array
 
 _NO_GRADIENT = no_gradient("it has no input")
@@ -22,22 +21,10 @@ def _with_dtype(maker: OpMaker, default: str, *dtypes: str) -> OpMaker:
     )
 
 
-def _require_held(ctx: InferContext, name: str, value: float) -> None:
-    """Raise AttributeValueError unless the dtype holds an element."""
-    dtype: str = ctx.attr("dtype")
-    if is_float(dtype):
-        return
-    info = None if dtype == "bool" else np.iinfo(dtype_to_numpy(dtype))
-    least, most = (0, 1) if info is None else (int(info.min), int(info.max))
-    if not (math.isfinite(value) and value == math.floor(value) and least <= value <= most):
-        raise AttributeValueError(
-            f"{ctx.op_type}: {name} must be a whole number in [{least}, {most}] to become {dtype}, "
-            f"got {value!r}; take a dtype that holds it, such as float64"
-        )
-
-
 def constant(out: Array, *, values: tuple[float, ...], shape: tuple[int, ...], dtype: str) -> None:
-    out[...] = np.array(values, np.float64).reshape(shape)
+    if out.dtype.kind in "iu":
+        values = tuple(map(int, values))
+    out[...] = np.array(values, out.dtype).reshape(shape)
 
 
 def _constant_shape(ctx: InferContext) -> None:
@@ -47,8 +34,7 @@ def _constant_shape(ctx: InferContext) -> None:
         ctx.fail(
             f"values must have {numel(shape)} numbers for shape={list(shape)}, got {len(values)}"
         )
-    for value in values:
-        _require_held(ctx, "values", value)
+    ctx.require_held("values", ctx.attr("dtype"))
     ctx.set_output("out", shape)
 
 
@@ -72,7 +58,7 @@ def arange(out: Array, *, start: float, stop: float, step: float, dtype: str) ->
 
 def _write_steps(out: Array, start: float, step: float) -> None:
     if out.dtype.kind == "f":
-        out[...] = np.arange(out.size) * step + start
+        out[...] = np.arange(out.size) * float(step) + float(start)
     else:
         # Sums of whole numbers wrap: what lies in the range of the dtype is right.
         bits = [int(number) % 2**64 for number in (start, step)]
@@ -88,12 +74,18 @@ def _arange_shape(ctx: InferContext) -> None:
             f"start, stop and step must be finite and step not 0, got start={start}, "
             f"stop={stop}, step={step}"
         )
-    length = max(math.ceil((stop - start) / step), 0)
+    if all(number == math.floor(number) for number in (start, stop, step)):
+        start, stop, step = int(start), int(stop), int(step)
+        length = max(-((start - stop) // step), 0)
+    else:
+        length = max(math.ceil((stop - start) / step), 0)
     ctx.require(length < 2**62, f"stop must be nearer to start, got {length} elements")
-    if not is_float(ctx.attr("dtype")):
-        _require_held(ctx, "start", start)
+    dtype = ctx.attr("dtype")
+    if not is_float(dtype):
         ctx.require(step == math.floor(step), f"step must be whole for a whole dtype, got {step}")
-        _require_held(ctx, "the last element", start + max(length - 1, 0) * step)
+    if length:
+        ctx.require_held("start", dtype)
+        ctx.require_held("the last element", dtype, start + (length - 1) * step)
     ctx.set_output("out", (length,))
 
 
@@ -101,7 +93,7 @@ ARANGE = _with_dtype(
     OpMaker("arange")
     .add_comment(
         "Evenly spaced numbers, out[i] = start + i * step, from start to before stop, as "
-        "numpy.arange: computed in float64 and rounded once, whole numbers exactly."
+        "numpy.arange: computed in float64 and rounded once, whole numbers of 64 bits exactly."
     )
     .add_output("out", "[n] with n the number of steps, rounded up; of the given dtype")
     .same_dtype_as("dtype")

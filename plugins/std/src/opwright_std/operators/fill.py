@@ -5,15 +5,19 @@ from __future__ import annotations
 from opwright.op import InferContext, OpMaker, no_gradient
 from opwright_std.numerics.dtypes import Array
 
-_VALUE = "the value, which the dtype must hold; whole numbers beyond 2**53 are not exact"
+_VALUE = "the value, which the dtype must hold; whole dtypes get whole numbers exactly"
 
 
 def fill(out: Array, *, shape: tuple[int, ...], value: float, dtype: str) -> None:
-    out.fill(value)
+    out.fill(_element(value, out))
+
+
+def _element(value: float, out: Array) -> float:
+    return int(value) if out.dtype.kind in "iu" else value
 
 
 def fill_like(out: Array, *, value: float) -> None:
-    out.fill(value)
+    out.fill(_element(value, out))
 
 
 def _fill_shape(ctx: InferContext) -> None:
