@@ -199,3 +199,35 @@ def test_a_block_that_fails_changes_nothing(programs, snapshot):
         layers.transformer_encoder_block(x, 3)
     assert snapshot() == before
     assert isinstance(x, ow.Variable)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        layers.attention,
+        layers.transformer_encoder_block,
+        lambda x, heads, lengths: layers.transformer_decoder_block(
+            x, x, heads, lengths=lengths, memory_lengths=lengths
+        ),
+    ],
+    ids=["attention", "encoder", "decoder"],
+)
+@pytest.mark.parametrize("strange", [np.nan, np.inf, 1e30])
+def test_what_is_behind_a_length_reaches_no_time_and_no_weight(layer, strange):
+    def train(x):
+        model = nn.Model()
+        with model.guard():
+            inputs = [layers.data("x", [None, None, 8]), layers.data("n", [None], "int64")]
+            out = layer(inputs[0], 2, lengths=inputs[1])
+            kept = ow.ops.sequence_mask(inputs[1], out)
+            loss = ow.ops.sum(ow.ops.where(ow.ops.unsqueeze(kept, axis=[2]), out * out, 0.0))
+            gradients = [gradient for _, gradient in ow.append_backward(loss)]
+        model.initialize_parameters(seed=2)
+        return model.predict([out, *gradients], x=x, n=np.array([5, 2]))
+
+    changed = X.copy()
+    changed[1, 2:] = strange
+    first, second = train(X), train(changed)
+    first[0], second[0] = first[0][1, :2], second[0][1, :2]
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

@@ -32,7 +32,8 @@ std::vector<Between> PlacesOf(int64_t size, int64_t count, const InterpolateAttr
     const int64_t under = align ? std::max<int64_t>(count - 1, 1) : 2 * count;
     const int64_t first = over / under;
     const double share = static_cast<double>(over % under) / static_cast<double>(under);
-    places.push_back({first, std::min(first + 1, size - 1), share});
+    // What has no share is not read: it may be NaN.
+    places.push_back({first, over % under == 0 ? first : std::min(first + 1, size - 1), share});
   }
   return places;
 }
@@ -40,6 +41,10 @@ std::vector<Between> PlacesOf(int64_t size, int64_t count, const InterpolateAttr
 template <typename T>
 OPWRIGHT_CPU_CLONES void Mix(int64_t n, const T* a, const T* b, T share, T* out) {
   const T rest = 1 - share;
+  if (share == 0) {
+    std::copy_n(a, n, out);
+    return;
+  }
   for (int64_t i = 0; i < n; ++i) out[i] = a[i] * rest + b[i] * share;
 }
 
@@ -115,7 +120,7 @@ struct InterpolateKernel {
         std::copy_n(first, run, out + j * run);
       } else if (run == 1) {
         const T share = static_cast<T>(column.share);
-        out[j] = *first * (1 - share) + from[column.second] * share;
+        out[j] = share == 0 ? *first : *first * (1 - share) + from[column.second] * share;
       } else {
         Mix<T>(run, first, from + column.second * run, static_cast<T>(column.share), out + j * run);
       }
@@ -167,7 +172,7 @@ struct InterpolateGradKernel {
       SpreadRow(grad + row * shape_.out.row(), sums);
       const T share = static_cast<T>(at.share);
       AddShare<T>(length, sums, 1 - share, x_grad + at.first * length);
-      if (!shape_.is_nearest) AddShare<T>(length, sums, share, x_grad + at.second * length);
+      if (share != 0) AddShare<T>(length, sums, share, x_grad + at.second * length);
     }
   }
 
@@ -179,7 +184,7 @@ struct InterpolateGradKernel {
       for (int64_t c = 0; c < run; ++c) {
         const T slope = grad[j * run + c];
         sums[column.first * run + c] += slope * (1 - share);
-        if (!shape_.is_nearest) sums[column.second * run + c] += slope * share;
+        if (share != 0) sums[column.second * run + c] += slope * share;
       }
     }
   }

@@ -32,11 +32,12 @@ struct SigmoidLoss {
   using Attrs = opwright::NoAttrs;
   static constexpr int64_t kCost = 3;
   static SigmoidLoss Of(const Attrs&) { return {}; }
-  // max(x, 0) - x * label + ln(1 + exp(-|x|)): no overflow, no loss of small values.
+  // max(x, 0) - x * label + ln(1 + exp(-|x|)): no overflow, no loss of small values. Of an infinite
+  // x with a label of 0 or 1 it is 0 or infinite.
   OPWRIGHT_CPU_INLINE T Loss(T x, T label) const {
-    const T positive = x < T(0) ? T(0) : x;
     const T negative = x < T(0) ? x : -x;
-    return functors::Log1p(functors::Exp(negative)) + positive - x * label;
+    const T share = x < T(0) ? -label : T(1) - label;
+    return functors::Log1p(functors::Exp(negative)) + (share == T(0) ? T(0) : x * share);
   }
   OPWRIGHT_CPU_INLINE T SlopeX(T x, T label, T grad) const {
     return (functors::Sigmoid(x) - label) * grad;

@@ -73,6 +73,7 @@ struct AttentionKernelOf {
     const opwright::RunContext& ctx;
     T* memory;
     int64_t transposed_unit = -1;
+    GemmFn<T> add_values = nullptr;
 
     // Rows of an argument. Items of 16 bits are widened into `to`: only plain slots have them,
     // whose rows follow each other.
@@ -98,7 +99,17 @@ struct AttentionKernelOf {
       return widened_keys() + kKeyBlock * std::max(kernel->shape_.size, kernel->shape_.columns);
     }
 
+    // Weights are 0 of hidden keys, whose values may be NaN: then the block is worked on again.
     void RunBlock(int64_t unit, int64_t query) {
+      const bool hides = kernel->causal_ || ctx.has_input(Slots::kMask);
+      add_values = kernel->gemm_;
+      if (RunBlockOnce(unit, query) || !hides) return;
+      add_values = &MultiplySeen<T>;
+      RunBlockOnce(unit, query);
+    }
+
+    // Returns whether all results are finite.
+    bool RunBlockOnce(int64_t unit, int64_t query) {
       const AttentionShape& s = kernel->shape_;
       T* scores = memory + kGemmScratch;
       T* maximum = scores + kQueryBlock * kKeyBlock;
@@ -125,7 +136,9 @@ struct AttentionKernelOf {
         AddValues(unit, rows, key, n, scores, out);
       }
       Finish(first, rows, keys, maximum, total, out);
+      const bool is_finite = AllFinite<T>(out.data, out.stride, rows, s.columns);
       if constexpr (kIsHalf) kernel->half_.narrow(out.data, items, rows * s.columns);
+      return is_finite;
     }
 
     // scores = scale * q k^T.
@@ -157,8 +170,8 @@ struct AttentionKernelOf {
                    Rows<T> out) {
       const AttentionShape& s = kernel->shape_;
       const Rows<const T> v = Load(Slots::kV, s.v_rows, unit / s.share, key, n, widened_keys());
-      kernel->gemm_({rows, s.columns, n, weights, s.ScoreStride(), 1, v.data, v.stride, 1, out.data,
-                     out.stride, T(1), key == 0 ? T(0) : T(1), memory});
+      add_values({rows, s.columns, n, weights, s.ScoreStride(), 1, v.data, v.stride, 1, out.data,
+                  out.stride, T(1), key == 0 ? T(0) : T(1), memory});
     }
 
     void Finish(int64_t first, int64_t rows, int64_t keys, const T* maximum, T* total,

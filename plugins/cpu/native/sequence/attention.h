@@ -13,6 +13,7 @@
 
 #include "gemm/gemm.h"
 #include "sequence/attributes.h"
+#include "sequence/seen.h"
 
 namespace opwright_cpu {
 
@@ -166,7 +167,8 @@ void ExponentiateRows(const ScoreBlock<T>& block, T* maximum, T* total, T* facto
 template <typename T>
 void WeightRows(const ScoreBlock<T>& block, const T* log_sum_exp);
 
-// inner = weights * (inner - mean) * scale: the gradient of the scores from that of the weights.
+// inner = weights * (inner - mean) * scale: the gradient of the scores from that of the weights; 0
+// where the weight is.
 template <typename T>
 void ScoreGradRows(const ScoreBlock<T>& weights, const T* means, T scale, T* inner);
 
@@ -177,7 +179,7 @@ struct Rows {
   int64_t stride;
 };
 
-// Multiplies rows of `columns` numbers by the factors.
+// Multiplies rows of `columns` numbers by the factors; a factor of 0 makes zeros of any row.
 template <typename T>
 void ScaleRows(const T* factor, int64_t rows, int64_t columns, Rows<T> x);
 

@@ -81,8 +81,33 @@ struct AttentionGradKernelOf {
       }
     }
 
-    // One after the other the units that share keys and values, whose gradients are added up.
+    // Weights are 0 of hidden keys, which may be NaN, as may queries that do not see a key: then
+    // the group is worked on again.
     void RunGroup(int64_t group) {
+      multiply_ = kernel_->gemm_;
+      RunGroupOnce(group);
+      if (!(kernel_->causal_ || has_mask_) || IsFinite(group)) return;
+      multiply_ = &MultiplySeen<T>;
+      RunGroupOnce(group);
+    }
+
+   private:
+    bool IsFinite(int64_t group) const {
+      bool is_finite = true;
+      for (int64_t unit = group * s_.share; unit < (group + 1) * s_.share; ++unit) {
+        is_finite = is_finite && IsFinite(q_grad_, s_.q_rows, unit, s_.queries, s_.size);
+      }
+      return is_finite && IsFinite(k_grad_, s_.k_rows, group, s_.keys, s_.size) &&
+             IsFinite(v_grad_, s_.v_rows, group, s_.keys, s_.columns);
+    }
+    static bool IsFinite(const T* grad, const RowLayout& layout, int64_t unit, int64_t rows,
+                         int64_t columns) {
+      return grad == nullptr ||
+             AllFinite(grad + layout.At(unit, 0), layout.row_stride, rows, columns);
+    }
+
+    // One after the other the units that share keys and values, whose gradients are added up.
+    void RunGroupOnce(int64_t group) {
       TransposeRows(At(k_, s_.k_rows, group, 0), s_.keys, s_.size, Rows<T>{keys_, s_.keys});
       TransposeRows(At(v_, s_.v_rows, group, 0), s_.keys, s_.columns, Rows<T>{values_, s_.keys});
       for (int64_t shared = 0; shared < s_.share; ++shared) {
@@ -100,7 +125,6 @@ struct AttentionGradKernelOf {
       }
     }
 
-   private:
     // The blocks of queries from the last one on, which sees all keys that any of them sees: it is
     // the first to write their gradients, or the gradients are 0 where there is no query.
     void RunQueries(int64_t group, int64_t shared, int64_t key, int64_t n) {
@@ -149,8 +173,8 @@ struct AttentionGradKernelOf {
       WeightRows(block, log_sum_exp_ + unit * s_.queries + query);
       if (v_grad_ != nullptr) {
         const Rows<T> to = At(v_grad_, s_.v_rows, group, key);
-        Multiply({n, s_.columns, rows, scores_, 1, stride, grad.data, grad.stride, 1, to.data,
-                  to.stride, T(1), kept, scratch_});
+        multiply_({n, s_.columns, rows, scores_, 1, stride, grad.data, grad.stride, 1, to.data,
+                   to.stride, T(1), kept, scratch_});
       }
       if (q_grad_ == nullptr && k_grad_ == nullptr) return;
       Multiply({rows, n, s_.columns, grad.data, grad.stride, 1, values_ + key, s_.keys, 1, inner_,
@@ -159,17 +183,19 @@ struct AttentionGradKernelOf {
       if (q_grad_ != nullptr) {
         const Rows<const T> k = At(k_, s_.k_rows, group, key);
         const Rows<T> to = At(q_grad_, s_.q_rows, unit, query);
-        Multiply({rows, s_.size, n, inner_, stride, 1, k.data, k.stride, 1, to.data, to.stride,
-                  T(1), key == 0 ? T(0) : T(1), scratch_});
+        multiply_({rows, s_.size, n, inner_, stride, 1, k.data, k.stride, 1, to.data, to.stride,
+                   T(1), key == 0 ? T(0) : T(1), scratch_});
       }
       if (k_grad_ != nullptr) {
         const Rows<T> to = At(k_grad_, s_.k_rows, group, key);
-        Multiply({n, s_.size, rows, inner_, 1, stride, q.data, q.stride, 1, to.data, to.stride,
-                  T(1), kept, scratch_});
+        multiply_({n, s_.size, rows, inner_, 1, stride, q.data, q.stride, 1, to.data, to.stride,
+                   T(1), kept, scratch_});
       }
     }
 
     void Multiply(const GemmCall<T>& call) const { kernel_->gemm_(call); }
+
+    GemmFn<T> multiply_ = nullptr;  // with weights
 
     const AttentionGradKernelOf* kernel_;
     const AttentionShape& s_;

@@ -100,7 +100,10 @@ OPWRIGHT_CPU_INLINE int64_t MaskRow(const ScoreBlock<T>& block, int64_t row, T* 
   } else if (block.mask.added != nullptr) {
     const T* added = block.mask.added + row * block.mask.row_stride;
 #pragma omp simd
-    for (int64_t j = 0; j < n; ++j) scores[j] += added[j * stride];
+    for (int64_t j = 0; j < n; ++j) {  // a key may be hidden whose score is NaN
+      const T offset = added[j * stride];
+      scores[j] = offset == kNever ? kNever : scores[j] + offset;
+    }
   }
   return n;
 }
@@ -205,7 +208,9 @@ OPWRIGHT_CPU_CLONES void ScoreGradRows(const ScoreBlock<T>& weights, const T* me
     T* grad = inner + row * weights.stride;
     const T mean = means[row];
 #pragma omp simd
-    for (int64_t j = 0; j < weights.n; ++j) grad[j] = weight[j] * (grad[j] - mean) * scale;
+    for (int64_t j = 0; j < weights.n; ++j) {
+      grad[j] = weight[j] == T(0) ? T(0) : weight[j] * (grad[j] - mean) * scale;
+    }
   }
 }
 
@@ -213,6 +218,10 @@ template <typename T>
 OPWRIGHT_CPU_CLONES void ScaleRows(const T* factor, int64_t rows, int64_t columns, Rows<T> x) {
   for (int64_t row = 0; row < rows; ++row) {
     T* to = x.data + row * x.stride;
+    if (factor[row] == T(0)) {
+      std::fill_n(to, columns, T(0));
+      continue;
+    }
 #pragma omp simd
     for (int64_t j = 0; j < columns; ++j) to[j] *= factor[row];
   }

@@ -162,7 +162,8 @@ struct LstmTrainGradKernel {
             In(ctx, kH0, layer * s_.each()),
             at.states,
             steps.begin - 1,
-            SumsGrad(ctx, layer, steps.begin)};
+            SumsGrad(ctx, layer, steps.begin),
+            ctx.has_input(kLengths)};
   }
 
   // The steps of a part of some rows of the batch: forward through the cells, and back.

@@ -107,7 +107,8 @@ struct RecurrentGradKernel {
                                    In(ctx, 5, i, s_.n * s_.size),
                                    In(ctx, kStates, i, s_.rows() * s_.size),
                                    0,
-                                   PartsOf(at, reverse ? 1 : 0)};
+                                   PartsOf(at, reverse ? 1 : 0),
+                                   has_lengths_};
         grads.WriteSource(source + before, inputs);
         grads.WriteState();
       }

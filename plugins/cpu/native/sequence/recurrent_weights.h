@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "sequence/recurrent.h"
+#include "sequence/seen.h"
 
 namespace opwright_cpu {
 
@@ -27,10 +28,17 @@ struct WeightGrads {
   const T* states;
   int64_t first_state;
   const T* parts;
+  bool has_lengths = false;  // what is behind may be NaN, and has no part
 
   // Writes that of weight_ih if it is wanted; `source` is what the layer read in these steps.
   void WriteSource(const T* source, int64_t inputs) const {
-    if (T* grad = Out(0)) Multiply(parts, s.gates(), rows(), source, inputs, kept(), grad);
+    T* grad = Out(0);
+    if (grad == nullptr) return;
+    if (has_lengths && !AllFinite(source, inputs, rows(), inputs)) {
+      return MultiplySeen<T>({s.gates(), inputs, rows(), parts, 1, s.width(), source, inputs, 1,
+                              grad, inputs, T(1), kept(), nullptr});
+    }
+    Multiply(parts, s.gates(), rows(), source, inputs, kept(), grad);
   }
 
   // Writes the others that are wanted.

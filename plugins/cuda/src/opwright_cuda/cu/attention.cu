@@ -26,8 +26,9 @@ struct Mask {
     using C = Compute<T>;
     const int64_t at = begin + key * key_stride;
     const bool hidden = (causal != 0 && key > query) || (allowed != nullptr && !allowed[at]);
-    if (added != nullptr) score += Load(added[at]);
-    return hidden ? Lowest<C>() : score;
+    if (added == nullptr) return hidden ? Lowest<C>() : score;
+    const C offset = Load(added[at]);
+    return hidden || offset == Lowest<C>() ? Lowest<C>() : score + offset;
   }
 };
 
@@ -87,12 +88,13 @@ __global__ void __launch_bounds__(kMostLineThreads)
   C mean = C(0);
   const auto add = [&](int64_t i, Pair<C>& kept, C product, C grad) {
     kept = pair_of(i, product, grad);
-    mean += kept.first * kept.second;
+    if (kept.first != C(0)) mean += kept.first * kept.second;
   };
   ForEach(line, add, products, inner);
   mean = line.Reduce(mean, SumOf<C>());
   const auto apply = [&](int64_t i, Pair<C> kept, C product, C grad) {
     const Pair<C> pair = Line::kKeeps ? kept : pair_of(i, product, grad);
+    if (pair.first == C(0)) return Pair<C>{C(0), C(0)};
     return Pair<C>{pair.first, pair.first * (pair.second - mean) * scale};
   };
   TransformBoth(line, weights, products_grad, apply, Again<C>{products}, Again<C>{inner});

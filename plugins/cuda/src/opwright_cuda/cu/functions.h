@@ -175,7 +175,8 @@ template <typename T>
 struct SigmoidLoss {
   OW_INLINE T operator()(T x, T label) const {
     const T tail = functors::Log1pUpTo1(functors::ExpNonPositive(-fabs(x)));
-    return tail + functors::Maximum(x, T(0)) - x * label;
+    const T share = x < T(0) ? -label : T(1) - label;
+    return tail + (share == T(0) ? T(0) : x * share);  // x may be infinite
   }
 };
 template <typename T>

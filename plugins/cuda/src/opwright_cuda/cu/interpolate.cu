@@ -44,7 +44,8 @@ OW_INLINE Between PlaceAt(int32_t i, const ResizedAxis& axis, const Resizing& r)
     under = 2 * int64_t(axis.count);
   }
   const auto first = static_cast<int32_t>(over / under);
-  return {first, min(first + 1, axis.size - 1),
+  // What has no share is not read: it may be NaN.
+  return {first, over % under == 0 ? first : min(first + 1, axis.size - 1),
           static_cast<double>(over % under) / static_cast<double>(under)};
 }
 
@@ -71,6 +72,11 @@ OW_INLINE Value ShareOf(int32_t element, const Between& at) {
   return sum;
 }
 
+template <typename Value>
+OW_INLINE Value Mix(Value a, Value b, Value share) {
+  return share == Value(0) ? a : a * (1 - share) + b * share;
+}
+
 template <typename T>
 __global__ void resize(T* out, const T* x, Resizing r) {
   using Value = Compute<T>;
@@ -89,10 +95,9 @@ __global__ void resize(T* out, const T* x, Resizing r) {
     }
     const auto down = static_cast<Value>(h.share);
     const auto across = static_cast<Value>(w.share);
-    const Value left = Load(at(h.first, w.first)) * (1 - down) + Load(at(h.second, w.first)) * down;
-    const Value right =
-        Load(at(h.first, w.second)) * (1 - down) + Load(at(h.second, w.second)) * down;
-    out[i] = Store<T>(left * (1 - across) + right * across);
+    const Value left = Mix<Value>(Load(at(h.first, w.first)), Load(at(h.second, w.first)), down);
+    const Value right = Mix<Value>(Load(at(h.first, w.second)), Load(at(h.second, w.second)), down);
+    out[i] = Store<T>(Mix(left, right, across));
   }
 }
 
@@ -116,7 +121,8 @@ __global__ void resize_grad(T* x_grad, const T* out_grad, Resizing r) {
       const Value down = ShareOf<Value>(y, PlaceAt(h, r.h, r));
       for (int32_t w = left; w < right; ++w) {
         const Value slope = Load(image[(int64_t(h) * r.w.count + w) * r.channels]);
-        sum += slope * down * ShareOf<Value>(z, PlaceAt(w, r.w, r));
+        const Value share = down * ShareOf<Value>(z, PlaceAt(w, r.w, r));
+        if (share != Value(0)) sum += slope * share;
       }
     }
     x_grad[i] = Store<T>(sum);

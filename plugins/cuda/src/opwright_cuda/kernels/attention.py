@@ -12,6 +12,7 @@ from opwright.op import Meta
 from opwright_cuda.dtypes import CTYPES, ITEM_BYTES, compute_dtype, compute_type
 from opwright_cuda.kernels.lines import Lines, Team, team_to_keep
 from opwright_cuda.kernels.reduction import scalar
+from opwright_cuda.kernels.seen import Weighing, add_seen_product
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of
 from opwright_cuda.launch.indexing import broadcast_strides, layout_struct, merge
 from opwright_cuda.products import Operands, add_either_product, describe_product
@@ -29,6 +30,8 @@ class _Extents(NamedTuple):
         Of one head.
     dtype : str
         Of q, k and v.
+    hides : bool
+        Whether a query may not see a key.
     """
 
     groups: int
@@ -38,6 +41,7 @@ class _Extents(NamedTuple):
     columns: int
     queries: int
     dtype: str
+    hides: bool
 
     @property
     def n_scores(self) -> int:
@@ -78,6 +82,12 @@ class _Extents(NamedTuple):
         product = describe_product(*shapes, *turned, self.dtype, out_dtype)
         add_either_product(plan, product, operands)
 
+    def weigh(self, plan: LaunchPlan, operands: Operands, columns: int, turned: bool) -> None:
+        """Add the product of weights, `turned` or not, and rows; hidden keys have no part in it."""
+        rows, terms = (self.keys, self.rows) if turned else (self.rows, self.keys)
+        weighing = Weighing(self.groups, rows, terms, columns, turned, self.dtype)
+        add_seen_product(plan, weighing, operands, self.hides)
+
     def score(self, plan: LaunchPlan, size: int, x: Pointer, y: Pointer) -> Pointer:
         """Add the products of rows and keys of so many elements; return where they lie."""
         scores = self.scores(plan)
@@ -90,7 +100,8 @@ def _extents(ctx: PrepareContext) -> _Extents:
     q, k, v = (ctx.inputs[slot][0].shape for slot in ("q", "k", "v"))
     groups = math.prod(k[:-2])
     rows = math.prod(q[:-1]) // max(groups, 1)
-    return _Extents(groups, rows, k[-2], q[-1], v[-1], q[-2], ctx.inputs["q"][0].dtype)
+    hides = bool(ctx.inputs["mask"]) or bool(ctx.attrs["causal"])
+    return _Extents(groups, rows, k[-2], q[-1], v[-1], q[-2], ctx.inputs["q"][0].dtype, hides)
 
 
 def _mask(ctx: PrepareContext, plan: LaunchPlan, rows: Meta) -> Struct:
@@ -131,8 +142,7 @@ def _fill_in_attention(ctx: PrepareContext, plan: LaunchPlan) -> None:
     mask = _mask(ctx, plan, ctx.outputs["log_sum_exp"][0])
     arguments: list[Argument] = [weights, plan.output("log_sum_exp"), scores, _scale(ctx, e), mask]
     _launch(plan, e.team(), "attention_lines", e.dtype, arguments)
-    operands = Operands(weights, plan.input("v"), plan.output("out"))
-    e.multiply(plan, (e.rows, e.keys), (e.keys, e.columns), operands)
+    e.weigh(plan, Operands(weights, plan.input("v"), plan.output("out")), e.columns, turned=False)
 
 
 ATTENTION: Final = Kernel(_fill_in_attention)
@@ -147,8 +157,6 @@ def _fill_in_attention_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
                 plan.fill(plan.output(slot), bytes_of(metas[0]))
         return
     q, k, v, grad = (plan.input(slot) for slot in ("q", "k", "v", "out_grad"))
-    scores, of_q, of_k = (e.rows, e.keys), (e.rows, e.size), (e.keys, e.size)
-    of_out = (e.rows, e.columns)
     products, products_grad = e.score(plan, e.size, q, k), e.score(plan, e.columns, grad, v)
     weights, inner = e.weights(plan, products), e.weights(plan, products_grad)
     mask = _mask(ctx, plan, ctx.inputs["log_sum_exp"][0])
@@ -156,13 +164,11 @@ def _fill_in_attention_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     arguments += [plan.input("log_sum_exp"), _scale(ctx, e), mask]
     _launch(plan, e.team(2), "attention_grad_lines", e.dtype, arguments)
     if ctx.outputs["v_grad"]:
-        operands = Operands(weights, grad, plan.output("v_grad"))
-        e.multiply(plan, scores, of_out, operands, (True, False))
+        e.weigh(plan, Operands(weights, grad, plan.output("v_grad")), e.columns, turned=True)
     if ctx.outputs["q_grad"]:
-        e.multiply(plan, scores, of_k, Operands(inner, k, plan.output("q_grad")))
+        e.weigh(plan, Operands(inner, k, plan.output("q_grad")), e.size, turned=False)
     if ctx.outputs["k_grad"]:
-        operands = Operands(inner, q, plan.output("k_grad"))
-        e.multiply(plan, scores, of_q, operands, (True, False))
+        e.weigh(plan, Operands(inner, q, plan.output("k_grad")), e.size, turned=True)
 
 
 ATTENTION_GRAD: Final = Kernel(_fill_in_attention_grad)

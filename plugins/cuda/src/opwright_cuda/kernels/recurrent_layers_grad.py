@@ -17,6 +17,7 @@ from opwright_cuda.kernels.recurrent_layers import (
     describe_layers,
 )
 from opwright_cuda.kernels.reduction import launch_reduction, total_of
+from opwright_cuda.kernels.seen import Weighing, add_seen_product
 from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct
 from opwright_cuda.products import (
     Operands,
@@ -124,10 +125,10 @@ def _write_parameters(
         (room.of_h, room.old_states, layers.size, "hh"),
     ):
         if ctx.outputs[f"weight_{name}_grad"]:
-            shapes = (layers.rows, layers.width), (layers.rows, width)
             operands = Operands(part, read, plan.output(f"weight_{name}_grad", i))
-            product = describe_product(*shapes, True, False, layers.dtype)
-            add_either_product(plan, product, operands)
+            weighing = Weighing(1, layers.width, layers.rows, width, True, layers.dtype)
+            hides = bool(ctx.inputs["lengths"]) and name == "ih"
+            add_seen_product(plan, weighing, operands, hides)
         metas = ctx.outputs[f"bias_{name}_grad"]
         if metas:
             out = operand(plan.output(f"bias_{name}_grad", i), metas[i])

@@ -42,7 +42,8 @@ def attention(
         Broadcasts to [n, heads, time, other time]: False keys take no part; floats are added to the
         scores.
     lengths : Variable, int [n], optional
-        How many times of each sequence of keys there are; instead of `mask`.
+        How many times of each sequence of keys there are; instead of `mask`. What is behind counts
+        as 0.
     causal : bool
         Whether a time sees only the times up to its own.
     bias : bool
@@ -72,13 +73,17 @@ def attention(
     options = _projection_options(bias, param_attr, bias_attr)
     layer = begin(who, name)
     keys = x if memory is None else checks.check_variable(who, "memory", memory)
+    seen = _key_mask(mask, lengths, keys)
+    if lengths is not None:
+        keys = clear_behind(keys, seen)
+        seen = ow.ops.unsqueeze(seen, axis=[1, 2])
     if memory is None:
-        parts = _project(x, f"{layer.name}_qkv", columns, 3, options)
+        parts = _project(keys, f"{layer.name}_qkv", columns, 3, options)
     else:
         parts = _project(x, f"{layer.name}_q", columns, 1, options)
         parts += _project(keys, f"{layer.name}_kv", columns, 2, options)
     q, k, v = [_split_heads(part, n_heads, columns) for part in parts]
-    inputs = {"q": q, "k": k, "v": v, "mask": _key_mask(mask, lengths, keys)}
+    inputs = {"q": q, "k": k, "v": v, "mask": seen}
     seen = operators.append(layer.block, "scaled_dot_product_attention", inputs, attrs)
     joined = ow.ops.reshape(ow.ops.transpose(seen, axes=[0, 2, 1, 3]), shape=[0, 0, columns])
     return fc(joined, columns, num_flatten_dims=2, name=layer.name, **options)
@@ -115,6 +120,15 @@ def _split_heads(x: ow.Variable, heads: int, columns: int) -> ow.Variable:
     return heads_first
 
 
+def clear_behind(x: ow.Variable, seen: ow.Variable | None) -> ow.Variable:
+    """Append x with zeros where `seen`, bool [n, time], is false.
+
+    It may be NaN there, and weights add the gradients of all times up.
+    """
+    cleared: ow.Variable = ow.ops.where(ow.ops.unsqueeze(seen, axis=[2]), x, 0.0)
+    return cleared
+
+
 def _key_mask(mask: object, lengths: object, keys: ow.Variable) -> ow.Variable | None:
     if lengths is None:
         return None if mask is None else checks.check_variable("attention", "mask", mask)
@@ -124,5 +138,5 @@ def _key_mask(mask: object, lengths: object, keys: ow.Variable) -> ow.Variable |
             "combine them: mask & ow.ops.sequence_mask(lengths, keys)[:, None, None]"
         )
     variable = checks.check_variable("attention", "lengths", lengths)
-    seen: ow.Variable = ow.ops.unsqueeze(ow.ops.sequence_mask(variable, keys), axis=[1, 2])
+    seen: ow.Variable = ow.ops.sequence_mask(variable, keys)
     return seen

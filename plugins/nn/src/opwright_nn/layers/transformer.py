@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import opwright as ow
 from opwright_nn import checks, operators
-from opwright_nn.layers.attention import attention
+from opwright_nn.layers.attention import attention, clear_behind
 from opwright_nn.layers.dropout import dropout as append_dropout
 from opwright_nn.layers.fc import fc
 from opwright_nn.layers.layer import Layer, begin, check_activation, last_axis
@@ -95,12 +95,21 @@ def transformer_encoder_block(
     who = "transformer_encoder_block"
     block = _begin(who, x, hidden, activation, dropout, norm_first, epsilon, name)
     own_name = f"{block.layer.name}_attention"
+    x = _clear(who, x, lengths)
 
     def attend(h: ow.Variable) -> ow.Variable:
         return attention(h, heads, mask=mask, lengths=lengths, causal=causal, name=own_name)
 
     h = _add(block, x, attend, 0)
     return _add(block, h, lambda h: _feed_forward(block, h), 1, block.layer.out)
+
+
+def _clear(who: str, x: ow.Variable, lengths: object) -> ow.Variable:
+    """Append x with zeros behind the lengths, if there are any."""
+    if lengths is None:
+        return x
+    variable = checks.check_variable(who, "lengths", lengths)
+    return clear_behind(x, ow.ops.sequence_mask(variable, x))
 
 
 @ow.transaction()
@@ -146,6 +155,7 @@ def transformer_decoder_block(
     block = _begin(who, x, hidden, activation, dropout, norm_first, epsilon, name)
     source = checks.check_variable(who, "memory", memory)
     prefix = block.layer.name
+    x = _clear(who, x, lengths)
 
     def attend(h: ow.Variable) -> ow.Variable:
         return attention(h, heads, lengths=lengths, causal=causal, name=f"{prefix}_attention")

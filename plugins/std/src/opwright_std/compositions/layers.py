@@ -55,6 +55,22 @@ def _repeated(b: BodyContext, slot: str) -> Expression:
     return spread.then("flatten", start_axis=rank - 3, stop_axis=rank - 2)
 
 
+def _seen(b: BodyContext, x: Expression) -> Expression:
+    """Keys or values with zeros for those that the mask hides from all queries: they may be NaN."""
+    mask, rank = read(b, "mask"), rank_of(b, "mask")
+    if rank == 0:
+        return x
+    meta = b.meta(mask.name)
+    if meta is None or meta.dtype != "bool":
+        mask = mask.compare("greater", -math.inf)
+    if rank > 1:
+        mask = mask.reduce("any", [-2])
+        mask = mask.then("transpose", axes=[*range(rank - 2), rank - 1, rank - 2])
+    else:
+        mask = mask.then("unsqueeze", axis=[1])
+    return mask.choose(x, x.filled(0.0))
+
+
 def _attention(b: BodyContext) -> str:
     q, k, v = read(b, "q"), _repeated(b, "k"), _repeated(b, "v")
     meta = b.meta(b.input("q") or "")
@@ -67,6 +83,8 @@ def _attention(b: BodyContext) -> str:
                 "declare it, or give scale"
             )
         factor = 1 / math.sqrt(max(size, 1))
+    if b.has_input("mask"):
+        k, v = _seen(b, k), _seen(b, v)
     scores = q.with_("matmul", k, transpose_y=True) * float(factor)
     lowest = -6e4 if dtype == "float16" else -1e30  # finite: a row may be wholly masked
     allowed = []

@@ -98,6 +98,7 @@ def run_layers_back(
     """Run all layers back, the last one first."""
     start = np.swapaxes(x, 0, 1) if batch_first else x
     valid = _valid(op_type, lengths, *start.shape[:2])
+    start = np.where(valid, start, x.dtype.type(0))  # what is behind may be NaN
     count, steps, n, size = trace.states.shape
     out_grad, *last_grads = grads_in
     if out_grad is None:

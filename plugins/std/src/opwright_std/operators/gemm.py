@@ -41,7 +41,7 @@ def _gemm_body(b: BodyContext) -> None:
     alpha, beta = b.attr("alpha"), b.attr("beta")
     last = {"out": b.output("out") or ""}
     turned = {f"transpose_{x}": b.attr(f"transpose_{a}") for x, a in (("x", "a"), ("y", "b"))}
-    has_c = b.has_input("c")
+    has_c = b.has_input("c") and beta != 0  # BLAS does not read it then: it may be NaN
     is_last = not has_c and alpha == 1
     factors = {"x": b.input("a"), "y": b.input("b")}
     name = b.emit("matmul", factors, last if is_last else None, turned)
@@ -58,7 +58,7 @@ GEMM = (
     OpMaker("gemm")
     .add_comment(
         "General matrix product, out = alpha * (a @ b) + beta * c, as ONNX's Gemm. An absent c "
-        "counts as 0."
+        "counts as 0, and with beta = 0 c is not read."
     )
     .add_input("a", "[m, k], or [k, m] with transpose_a")
     .dtypes(*FLOATS)

@@ -46,7 +46,9 @@ def _taps(size: int, count: int, mode: str, align_corners: bool) -> _Taps:
     else:
         over, under = np.maximum((2 * place + 1) * size - count, 0), 2 * count
     first = over // under
-    return _Taps(first, np.minimum(first + 1, size - 1), over % under / under)
+    # What has no share is not read: it may be NaN.
+    second = np.where(over % under == 0, first, np.minimum(first + 1, size - 1))
+    return _Taps(first, second, over % under / under)
 
 
 def interpolate(
@@ -60,7 +62,8 @@ def interpolate(
             result = first
             continue
         share = taps.share.reshape(-1, *[1] * (1 - i)).astype(x.dtype)
-        result = first * (1 - share) + result.take(taps.second, 2 + i) * share
+        mixed = first * (1 - share) + result.take(taps.second, 2 + i) * share
+        result = np.where(share == 0, first, mixed)
     np.copyto(channels_first(out, data_format), result)
 
 
@@ -82,7 +85,8 @@ def interpolate_grad(
         moved = np.moveaxis(slopes, 2 + i, 0)
         share = taps.share.reshape(-1, *[1] * 3).astype(x_grad.dtype)
         np.add.at(sums, taps.first, moved * (1 - share))
-        np.add.at(sums, taps.second, moved * share)
+        shared = np.flatnonzero(taps.share)  # without a share nothing is added, not even NaN
+        np.add.at(sums, taps.second[shared], moved[shared] * share[shared])
         slopes = np.moveaxis(sums, 0, 2 + i)
     np.copyto(result, slopes)
 

@@ -91,7 +91,14 @@ def roi_align_grad(
     sums = np.zeros(x_grad.shape)
     boxes = _boxes(rois, x_grad.shape, output_size, spatial_scale, sampling_ratio, aligned)
     for box, (rows, columns) in enumerate(boxes):
-        sums[batch_index[box]] += rows.T @ out_grad[box].astype(np.float64) @ columns
+        # As above: nothing is added to what has no share.
+        for i, row in enumerate(rows):
+            at = np.flatnonzero(row)
+            for j, column in enumerate(columns):
+                to = np.flatnonzero(column)
+                share = np.outer(row[at], column[to])
+                slopes = out_grad[box, :, i, j].astype(np.float64)
+                sums[batch_index[box]][:, at[:, None], to] += slopes[:, None, None] * share
     x_grad[...] = sums
 
 

@@ -45,12 +45,26 @@ def _scores(q: Array, k: Array, mask: Array | None, causal: bool, scale: float |
     scores *= q.dtype.type(factor)
     if mask is not None and mask.dtype == np.bool_:
         scores = np.where(mask, scores, -np.inf).astype(q.dtype, copy=False)
-    elif mask is not None:
-        scores += mask
+    elif mask is not None:  # a key may be hidden whose score is NaN
+        scores = np.where(mask == -np.inf, mask, scores + mask)
     if causal:
         allowed = np.tril(np.ones(scores.shape[-2:], np.bool_))
         scores[..., ~allowed] = -np.inf
     return np.asarray(scores)
+
+
+def _multiply_seen(weights: Array, x: Array) -> Array:
+    """Return weights @ x, in which rows of x with weight 0 are not read: they may be NaN."""
+    is_finite = np.isfinite(x)
+    if is_finite.all():
+        return np.asarray(weights @ x)
+    out = np.asarray(weights @ np.where(is_finite, x, x.dtype.type(0)))
+    with np.errstate(invalid="ignore"):
+        for row in np.flatnonzero(~is_finite.all(axis=(*range(x.ndim - 2), -1))):
+            column, other = weights[..., row, None], x[..., row, None, :]
+            strange = np.where(np.isfinite(other), x.dtype.type(0), other)
+            out += np.where(column != 0, column * strange, x.dtype.type(0))
+    return out
 
 
 def scaled_dot_product_attention(
@@ -70,7 +84,7 @@ def scaled_dot_product_attention(
     np.exp(scores - highest, out=scores)
     total = np.sum(scores, axis=-1, keepdims=True)
     weights = scores / np.where(total == 0, q.dtype.type(1), total)
-    np.matmul(weights, _repeat_heads(v, q), out=out)
+    np.copyto(out, _multiply_seen(weights, _repeat_heads(v, q)))
     logarithm = np.full(total.shape, -np.inf, total.dtype)
     np.log(total, out=logarithm, where=total != 0)
     logarithm += highest
@@ -97,18 +111,17 @@ def scaled_dot_product_attention_grad(
     below = _scores(q, k, mask, causal, scale) - lowest[..., None]
     weights = np.exp(np.minimum(below, 0))  # huge scores may have been rounded otherwise
     if v_grad is not None:
-        _sum_heads(np.swapaxes(weights, -1, -2) @ out_grad, v_grad)
+        _sum_heads(_multiply_seen(np.swapaxes(weights, -1, -2), out_grad), v_grad)
     if q_grad is None and k_grad is None:
         return
     # The gradient of a softmax: each weight times what its own gradient has above their mean.
     inner = out_grad @ np.swapaxes(_repeat_heads(v, q), -1, -2)
     inner -= np.sum(out_grad * out, axis=-1, keepdims=True)
-    inner *= weights
-    inner *= q.dtype.type(factor)
+    inner = np.where(weights == 0, weights, inner * weights * q.dtype.type(factor))
     if q_grad is not None:
-        np.matmul(inner, _repeat_heads(k, q), out=q_grad)
+        np.copyto(q_grad, _multiply_seen(inner, _repeat_heads(k, q)))
     if k_grad is not None:
-        _sum_heads(np.swapaxes(inner, -1, -2) @ q, k_grad)
+        _sum_heads(_multiply_seen(np.swapaxes(inner, -1, -2), q), k_grad)
 
 
 def _check_heads(ctx: InferContext, q: Shape, k: Shape) -> None:
@@ -160,6 +173,7 @@ SCALED_DOT_PRODUCT_ATTENTION = (
         "Attention, out = softmax(scale * q @ k^T + mask) @ v along the keys. A bool mask says "
         "which keys take part, a float one is added; either broadcasts, and no gradient goes "
         "through it. With causal, query i sees the keys 0 to i. A query that sees no key gives 0. "
+        "A key that a query does not see has no effect on it, not even NaN. "
         "Where q has more heads (axis -3) than k and v, neighbouring ones share one of theirs. "
         "Vaswani et al., 2017."
     )

@@ -16,8 +16,9 @@ def sigmoid_cross_entropy_with_logits(x: Array, label: Array, out: Array) -> Non
     np.negative(out, out=out)
     np.exp(out, out=out)
     np.log1p(out, out=out)  # ln(1 + exp(-|x|)): no overflow, no loss of small values
-    out += np.maximum(x, 0)
-    out -= x * label
+    share = np.where(x < 0, -label, 1 - label)
+    share *= np.where(share == 0, share, x)  # of an infinite x it may be 0
+    out += share
 
 
 def sigmoid_cross_entropy_with_logits_grad(
@@ -36,7 +37,8 @@ SIGMOID_CROSS_ENTROPY_WITH_LOGITS = (
     OpMaker("sigmoid_cross_entropy_with_logits")
     .add_comment(
         "Cross entropy of sigmoid(x), element by element: out = -label * ln(sigmoid(x)) - "
-        "(1 - label) * ln(1 - sigmoid(x)), computed as max(x, 0) - x * label + ln(1 + exp(-|x|))."
+        "(1 - label) * ln(1 - sigmoid(x)), computed as max(x, 0) - x * label + ln(1 + exp(-|x|)). "
+        "Of an infinite x it is 0 where the label agrees with it, else infinite."
     )
     .add_input("x", "float, any shape: scores")
     .dtypes(*FLOATS)
