@@ -14,8 +14,7 @@ from one_operator import build, definition_of, dispatch_dtype
 from table import first_cases
 
 import opwright as ow
-from opwright import framework_pb2 as pb
-from opwright.describe import wire
+from opwright.describe.wire_reading import read_value
 from opwright.errors import AttributeValueError, DtypeError, FormatError
 from opwright.op import AttrType
 
@@ -70,12 +69,16 @@ def test_whole_numbers_of_a_saved_program_are_exact(name: str, tmp_path: Path) -
     ("number", "rest"), [(0.5, 1), (float(2**53), 2**20), (float(2**70), 1), (float("inf"), 1)]
 )
 def test_a_rest_that_no_writer_writes_is_refused(number: float, rest: int) -> None:
-    message = pb.AttrValue(f=number, rest=rest)
     with pytest.raises(FormatError, match="value: must be a whole number of 64 bits, got"):
-        wire.read_value(message, "value")
-    listed = pb.AttrValue(floats=pb.FloatList(values=[1.0, 2.0], rests=[1]))
+        read_value({"f": number, "rest": rest}, "value")
+    listed = {"floats": {"values": [1.0, number], "rests": [0, rest]}}
+    with pytest.raises(FormatError, match="value: must be a whole number of 64 bits, got"):
+        read_value(listed, "value")
+
+
+def test_a_list_has_a_rest_for_each_number() -> None:
     with pytest.raises(FormatError, match="must have a rest for each of 2 values, got 1"):
-        wire.read_value(listed, "value")
+        read_value({"floats": {"values": [1.0, 2.0], "rests": [1]}}, "value")
 
 
 def test_a_compiled_kernel_is_not_asked_for_what_no_double_equals() -> None:
