@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, Self
 
 from opwright.describe.attribute_values import (
     INT_MAX,
@@ -55,6 +55,10 @@ class ProtoValue:
     def __repr__(self) -> str:
         fields = zip(self._fields, self._key(), strict=True)
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in fields)})"
+
+    def replace(self, **changes: object) -> Self:
+        """Return a copy with other values of some fields."""
+        return type(self)(**{**dict(zip(self._fields, self._key(), strict=True)), **changes})
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._key()

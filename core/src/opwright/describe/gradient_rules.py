@@ -296,11 +296,11 @@ class _GradShape:
 
 
 def _forward_slots(proto: OpProto, rule: GradOp) -> list[VarProto]:
-    slots = [slot._replace(shape_only=slot.name not in rule.needs) for slot in proto.inputs]
+    slots = [slot.replace(shape_only=slot.name not in rule.needs) for slot in proto.inputs]
     for slot in proto.outputs:
         if slot.name in rule.needs or slot.name in rule.also:
             needed = slot.name in rule.needs
-            slots.append(slot._replace(shape_only=not needed, intermediate=False, aliases=None))
+            slots.append(slot.replace(shape_only=not needed, intermediate=False, aliases=None))
     return slots
 
 

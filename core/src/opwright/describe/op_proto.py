@@ -7,7 +7,7 @@ that validation, docstrings, the command line and generated tests can all use th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from opwright.describe.attr_proto import AttrProto, ProtoValue
 from opwright.describe.attribute_values import AttrType, AttrValue, describe_type
@@ -17,7 +17,7 @@ from opwright.errors import AttributeValueError, SlotError
 __all__ = ["AttrProto", "AttrType", "AttrValue", "OpProto", "VarProto"]
 
 
-class VarProto(NamedTuple):
+class VarProto(ProtoValue):
     """One slot of an operator: which variables it takes or gives.
 
     Attributes
@@ -44,13 +44,42 @@ class VarProto(NamedTuple):
 
     name: str
     comment: str
-    duplicable: bool = False
-    optional: bool = False
-    intermediate: bool = False
-    shape_only: bool = False
-    dtypes: tuple[str, ...] = ()
-    same_as: str | None = None
-    aliases: str | None = None
+    duplicable: bool
+    optional: bool
+    intermediate: bool
+    shape_only: bool
+    dtypes: tuple[str, ...]
+    same_as: str | None
+    aliases: str | None
+    _fields = (
+        *("name", "comment", "duplicable", "optional", "intermediate", "shape_only", "dtypes"),
+        *("same_as", "aliases"),
+    )
+    __slots__ = _fields  # a field of a named tuple takes longer to read, and lowering reads many
+
+    def __init__(
+        self,
+        name: str,
+        comment: str,
+        duplicable: bool = False,
+        optional: bool = False,
+        intermediate: bool = False,
+        shape_only: bool = False,
+        dtypes: tuple[str, ...] = (),
+        same_as: str | None = None,
+        aliases: str | None = None,
+    ) -> None:
+        self._set(
+            name=name,
+            comment=comment,
+            duplicable=duplicable,
+            optional=optional,
+            intermediate=intermediate,
+            shape_only=shape_only,
+            dtypes=dtypes,
+            same_as=same_as,
+            aliases=aliases,
+        )
 
 
 class OpProto(ProtoValue):

@@ -138,34 +138,30 @@ class GraphBuilder:
     def _values(self, definition: OpDefinition, inputs: Names) -> tuple[tuple[Value, ...], ...]:
         env = self.env
         slots: list[tuple[Value, ...]] = []
-        try:
-            for slot in definition.input_index:
-                names = inputs.get(slot, ())
-                if len(names) == 1:  # nearly always: no inner loop for it
-                    slots.append((env[names[0]],))
-                else:
-                    slots.append(tuple([env[name] for name in names]))
-            return tuple(slots)
-        except KeyError:  # rare: the first read of a persistable, or an error
-            for slot in definition.input_index:
-                for name in inputs.get(slot, ()):
-                    if name not in self.env:
-                        self._read_persistable(name, definition.op_type, slot)
-        return self._values(definition, inputs)
+        for slot, names in [(slot, inputs.get(slot, ())) for slot in definition.input_index]:
+            if len(names) == 1 and names[0] in env:  # nearly always: no inner loop for it
+                slots.append((env[names[0]],))
+                continue
+            for name in names:
+                if name not in env:
+                    self._read_persistable(name, definition.op_type, slot)
+            slots.append(tuple([env[name] for name in names]))
+        return tuple(slots)
 
     def _write_outputs(
         self, op: LoweredOp, names: Sequence[Sequence[str]], signature: Signature
     ) -> None:
-        aliased = dict(op.definition.alias_slots)
+        alias_slots = op.definition.alias_slots
+        aliased = dict(alias_slots) if alias_slots else None
         written: list[tuple[Value, ...]] = []
         for slot, slot_names in enumerate(names):
             metas, sizes = signature.outputs[slot], signature.sizes[slot]
-            if len(slot_names) == 1 == len(metas) and not aliased:  # nearly always: no inner loop
+            if aliased is None and len(slot_names) == 1 == len(metas):  # nearly always: no loop
                 value = self._write(slot_names[0], metas[0], sizes[0], op)
                 self.env[value.name] = value
                 written.append((value,))
                 continue
-            if slot in aliased:
+            if aliased is not None and slot in aliased:
                 shared = self._own_inputs(op, aliased[slot])
                 slots = zip(slot_names, metas, shared, strict=True)
                 values = [Value(name, meta, old.buffer, op) for name, meta, old in slots]

@@ -115,7 +115,10 @@ class Uses:
 
     def is_written_between(self, buffer: Buffer, low: int, high: int, but: Collection[int]) -> bool:
         """Whether memory is written at a position between two, those of ``but`` left out."""
-        return _any_between(self._writes_of(buffer), low, high, but)
+        if buffer in self._rewrites:
+            return _any_between(self._rewrites[buffer], low, high, but)
+        position = self._first_write.get(buffer, low)
+        return low < position < high and position not in but
 
     def may_move(self, op: LoweredOp, to: LoweredOp) -> bool:
         """Whether an operator can run where another one stands.

@@ -21,7 +21,7 @@ def _list_of(slot: VarProto) -> VarProto:
     """Return a slot of an optimizer as one of many parameters, all of one dtype."""
     if slot.name == SHARED:
         return slot
-    return slot._replace(
+    return slot.replace(
         comment=f"for each parameter: {slot.comment}",
         duplicable=True,
         same_as="param" if slot.name == "param" else slot.same_as,
