@@ -247,6 +247,14 @@ def test_a_rendezvous_connects_the_processes_of_another_launcher() -> None:
     assert outputs == [f"{rank} 2 [b'0', b'1'] False\n" for rank in range(2)]
 
 
+def test_a_launcher_runs_within_a_process_of_another_one(run, monkeypatch) -> None:
+    outer = {"PMI_PORT": "127.0.0.1:1", "PMI_ID": "7", "PMI_RANK": "5", "PMI_SIZE": "9"}
+    for name, value in {**outer, "PMIX_NAMESPACE": "outer", "PMIX_RANK": "5"}.items():
+        monkeypatch.setenv(name, value)
+    done = run(CONNECT + "print(dist.gather(r))", 2)
+    assert sorted(done.stdout.splitlines()) == [f"[{r}] [0, 1]" for r in range(2)], done
+
+
 def test_a_script_that_starts_mpi_itself_is_connected(run) -> None:
     script = """
 import ctypes

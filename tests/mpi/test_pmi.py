@@ -19,7 +19,7 @@ class Client:
 
     def __init__(self, server: PmiServer, rank: int) -> None:
         variables = server.environment(rank)
-        address, token = variables["OPWRIGHT_MPI_RENDEZVOUS"], variables["OPWRIGHT_MPI_TOKEN"]
+        address, token = variables["PMI_PORT"], variables["OPWRIGHT_MPI_TOKEN"]
         self.socket = connect("opwright-mpi", address, token, rank)
         self.socket.settimeout(60)
         self.file = self.socket.makefile("r")
@@ -32,7 +32,7 @@ class Client:
 
 @pytest.fixture
 def server() -> Iterator[PmiServer]:
-    server = PmiServer([0, 0], "127.0.0.1")
+    server = PmiServer([0, 0])
     server.clients = []
     yield server
     server.close()
@@ -98,7 +98,7 @@ def test_the_table_has_a_limit(server: PmiServer) -> None:
 
 
 def test_a_stranger_has_no_part(server: PmiServer) -> None:
-    host, _, port = server.environment(0)["OPWRIGHT_MPI_RENDEZVOUS"].rpartition(":")
+    host, _, port = server.environment(0)["PMI_PORT"].rpartition(":")
     for words in (b"cmd=initack pmiid=1\n", b"cmd=init\n", b"opwright 00 1\n"):
         with socket.create_connection((host, int(port)), timeout=60) as stranger:
             stranger.sendall(words)
@@ -114,7 +114,7 @@ def test_a_number_is_taken_once(server: PmiServer) -> None:
 
 
 def test_processes_of_this_machine_inherit_their_connections() -> None:
-    server = PmiServer([0, 0])
+    server = PmiServer([0, 0], None)
     variables, connection = server.admit(1)
     with connection, connection.makefile("rw") as file:
         assert variables["PMI_FD"] == str(connection.fileno())

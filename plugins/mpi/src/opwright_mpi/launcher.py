@@ -14,7 +14,7 @@ TOOL: Final = Tool(
     library="MPI",
     more="Other launchers, such as mpiexec and srun, serve as well.",
     check=find_library,
-    open_meeting=lambda n: PmiServer([0] * n),
+    open_meeting=lambda n: PmiServer([0] * n, None),
     variables=lambda _: {LAUNCHER_VARIABLE: str(os.getpid())},
     goodbye="it had finalized MPI",
 )

@@ -30,8 +30,9 @@ RANKS_VARIABLE: Final = "OPWRIGHT_MPI_RANKS"
 LAUNCHER_VARIABLE: Final = "OPWRIGHT_MPI_LAUNCHER"
 """Process id of ``opwright-mpi run``, which sees how each of its processes ends."""
 
-ADDRESS_VARIABLE: Final = "OPWRIGHT_MPI_RENDEZVOUS"
-"""``host:port`` of the server of a run, where a process does not inherit its connection."""
+ADDRESS_VARIABLE: Final = "PMI_PORT"
+"""``host:port`` of the server of a run, where a process does not inherit its connection. An MPI
+library that is started before the engine tries it and fails, instead of being alone."""
 
 TOKEN_VARIABLE: Final = "OPWRIGHT_MPI_TOKEN"
 
@@ -54,9 +55,9 @@ class PmiServer(Server):
     nodes : sequence of int
         For each process the number of the machine on which it runs: those on one machine share
         memory.
-    address : str, optional
-        Of this machine, as the others reach it. Without it processes inherit their connections from
-        this one, and no port is open.
+    address : str or None
+        Of this machine, as the others reach it. None: processes inherit their connections from this
+        one, and no port is open.
 
     Attributes
     ----------
@@ -64,7 +65,7 @@ class PmiServer(Server):
         Processes that have started MPI, that have finalized it, and that have ended all by it.
     """
 
-    def __init__(self, nodes: Sequence[int], address: str | None = None) -> None:
+    def __init__(self, nodes: Sequence[int], address: str | None = "127.0.0.1") -> None:
         self._table = {"PMI_process_mapping": map_nodes(nodes)}
         self._waiting: dict[int, Peer] = {}
         # New for each run: MPICH names shared memory by it, which a killed process leaves behind.
@@ -176,8 +177,12 @@ def map_nodes(nodes: Sequence[int]) -> str:
 
 
 def pmi_variables(file: int, rank: int, size: int) -> dict[str, str]:
-    """Return what tells an MPI library its connection and its place."""
-    return {_FILE: str(file), "PMI_RANK": str(rank), "PMI_SIZE": str(size)}
+    """Return what tells an MPI library its connection and its place.
+
+    The version keeps MPICH from PMIx, where the launcher itself runs as a process of it.
+    """
+    place = {"PMI_RANK": str(rank), "PMI_SIZE": str(size)}
+    return {_FILE: str(file), **place, "MPIR_CVAR_PMI_VERSION": "1"}
 
 
 def prepare_connection(environment: dict[str, str] | os._Environ[str]) -> None:
@@ -197,20 +202,20 @@ def prepare_connection(environment: dict[str, str] | os._Environ[str]) -> None:
     if RANKS_VARIABLE not in environment:
         return
     rank, size = int(environment[RANK_VARIABLE]), int(environment[RANKS_VARIABLE])
-    if ADDRESS_VARIABLE in environment:
-        token = environment.get(TOKEN_VARIABLE, "")
-        connection = join(_WHO, environment[ADDRESS_VARIABLE], token, rank)
-        connection.setblocking(True)
-        environment.update(pmi_variables(connection.detach(), rank, size))
-        return
     file = int(environment.get(_FILE, "-1"))
-    if not _is_socket(file):
+    if _is_socket(file):
+        os.set_inheritable(file, False)
+        return
+    token = environment.pop(TOKEN_VARIABLE, None)  # not for processes that this one starts
+    if token is None:
         raise DistError(
             f"opwright-mpi: rank {rank} must inherit the connection that its launcher has opened, "
             f"got {_FILE}={file}, which is none; leave collectives to the process that the "
             "launcher has started"
         )
-    os.set_inheritable(file, False)
+    connection = join(_WHO, environment.pop(ADDRESS_VARIABLE, ""), token, rank)
+    connection.setblocking(True)
+    environment.update(pmi_variables(connection.detach(), rank, size))
 
 
 def _is_socket(file: int) -> bool:
