@@ -82,9 +82,7 @@ class Maker:
     def compiled(self, *feeds: str) -> rt.CompiledNetwork:
         """Return a callable for the plan."""
         plan = self.builder.build(None)
-        return rt.CompiledNetwork(
-            rt.Scope(), feeds, lambda given: (plan, [given[name] for name in feeds])
-        )
+        return rt.CompiledNetwork(rt.Scope(), feeds, lambda arrays: plan)
 
 
 def chain(kernel: rt.Prepared, n_steps: int) -> rt.CompiledNetwork:

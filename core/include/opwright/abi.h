@@ -172,6 +172,8 @@ typedef struct ow_prepare {
   uint64_t message_bytes;
   uint32_t flags; /* OW_PREPARE_, since 1.1; given, not answered */
   uint32_t reserved;
+  uint64_t held_bytes; /* since 1.1: about what `prepared` holds beyond a few hundred bytes, such as
+                          generated code, for the host's bounds; answered */
 } ow_prepare;
 
 /*

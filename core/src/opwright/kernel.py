@@ -3,7 +3,6 @@
 from opwright.lowering.prepare_one import PreparedKernel, prepare_one
 from opwright.plugins.explanation import Candidate, Explanation, explain
 from opwright.plugins.threads import MAX_THREADS
-from opwright.plugins.threads import watch as watch_threads
 from opwright.registry import ANY, KernelEntry, KernelKey
 from opwright.registry.prepare_context import (
     DeviceCall,
@@ -16,7 +15,6 @@ from opwright.registry.python_layout import PythonLayout, check_signature
 __all__ = [
     "ANY",
     "MAX_THREADS",
-    "watch_threads",
     "KernelKey",
     "KernelEntry",
     "PrepareContext",

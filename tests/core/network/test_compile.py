@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright import _runtime
 from opwright.errors import FeedError, PluginError, ProgramError, ShapeError
 
 
@@ -55,7 +56,7 @@ def test_new_shapes_are_lowered_and_old_ones_kept():
     for n in (4, 1, 9, 4, 0, 1):
         x = np.random.default_rng(n).random((n, 3), np.float32)
         np.testing.assert_allclose(call(x=x)[0], _expected(x, scope), rtol=1e-6)
-    assert call.n_plans == 4
+    assert len(call.plans) == 4
 
 
 def test_a_composite_may_write_the_variable_that_it_reads():
@@ -137,10 +138,14 @@ def test_a_network_that_is_fed_nothing_says_how_it_is_compiled():
         call(x=1.0)
 
 
-def test_positional_feeds_are_refused():
+def test_feeds_may_be_given_by_position():
     call, _ = _compiled()
-    with pytest.raises(TypeError):
-        call(np.ones((2, 3), np.float32))
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(call(x)[0], call(x=x)[0])
+    with pytest.raises(FeedError, match="this network is fed 'x', got 2 values by position; pass"):
+        call(x, x)
+    with pytest.raises(FeedError, match="feed: 'x' is given by position, got it by name as well"):
+        call(x, x=x)
 
 
 @pytest.mark.parametrize(
@@ -318,12 +323,15 @@ def test_one_callable_serves_several_threads():
     assert not wrong
 
 
-def test_plans_are_bounded_and_evicted_ones_come_back():
+def test_released_plans_come_back():
     call, scope = _compiled()
     for n in list(range(1, 100)) * 2:
         x = np.full((n, 3), n, np.float32)
         np.testing.assert_allclose(call(x=x)[0], _expected(x, scope))
-    assert call.n_plans <= 8
+    assert len(call.plans) == 99
+    _runtime.release_plans(all=True)
+    np.testing.assert_allclose(call(x=x)[0], _expected(x, scope))
+    assert len(call.plans) == 1
 
 
 def test_a_callable_that_is_dropped_leaves_nothing_behind():

@@ -58,13 +58,14 @@ def test_numpy_integers_are_counts():
     assert ow.get_num_threads() == 2
 
 
-def test_the_count_is_part_of_the_key_of_plans():
-    context = Context()
+def test_another_count_advances_the_epoch_of_every_context():
+    contexts = Context(), Context()
     ow.set_num_threads(1)
-    one = context.plan_key()
+    before = [context.epoch.now for context in contexts]
+    ow.set_num_threads(1)
+    assert [context.epoch.now for context in contexts] == before
     ow.set_num_threads(2)
-    assert context.plan_key() != one
-    assert context.plan_key(1) == one
+    assert all(c.epoch.now > now for c, now in zip(contexts, before, strict=True))
 
 
 def test_a_python_kernel_is_told_the_count_in_prepare():

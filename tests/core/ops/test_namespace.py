@@ -20,7 +20,6 @@ from opwright import Context, context_guard
 from opwright.errors import OperatorNotFoundError
 from opwright.op import OpMaker, no_gradient, same_shape_as
 from opwright.registry import Package
-from opwright.run.ops import namespace
 
 STD = Package("std", "opwright-std", "1.0")
 ACME = Package("acme", "opwright-acme", "1.0")
@@ -71,7 +70,7 @@ def test_a_namespace_taken_out_follows_the_guard_as_well():
 
 
 def test_threads_with_guards_of_their_own_see_their_own():
-    contexts = [context_of(value) for value in range(namespace.MAX_TABLES + 2)]
+    contexts = [context_of(value) for value in range(6)]
     wrong, barrier = [], threading.Barrier(len(contexts) + 1)
 
     def look(value):
@@ -157,16 +156,16 @@ def test_what_is_discovered_anew_is_looked_up_anew():
         assert ow.ops.softmax(X)[0] == 0.5
 
 
-def test_few_contexts_are_kept():
+def test_only_the_context_that_was_used_last_is_kept():
     alive = []
-    for value in range(namespace.MAX_TABLES + 3):
+    for value in range(4):
         context = context_of(value)
         with context_guard(context):
             assert ow.ops.probe(X)[0] == value
         alive.append(weakref.ref(context))
     del context
     gc.collect()
-    assert sum(ref() is not None for ref in alive) <= namespace.MAX_TABLES
+    assert sum(ref() is not None for ref in alive) <= 1
 
 
 def test_the_first_operator_of_a_process_looks_for_no_names_that_are_near():

@@ -14,29 +14,30 @@ from opwright.errors import FeedError
 
 
 class Eager:
-    """out = sum of the inputs, times the attributes; counts the slow calls."""
+    """out = sum of the inputs, times the attributes; counts the plans and the slow calls."""
 
     def __init__(self, n_inputs=2, duplicable=0, n_outputs=1):
-        self.misses = 0
-        self.n_inputs = n_inputs
+        self.misses = self.slow_calls = 0
         self.duplicable = duplicable
         self.n_outputs = n_outputs
-        self.op = rt.EagerOperator(n_inputs, duplicable, self.slow, n_outputs)
+        self.n_inputs = n_inputs
+        self.epoch = rt.Epoch()
+        self.op = rt.EagerOperator(
+            n_inputs, duplicable, self.slow, self.lower, n_outputs, epoch=self.epoch
+        )
 
     def slow(self, *args):
+        self.slow_calls += 1
+        ready = [
+            given if given is None else np.asarray(given, "float32", order="C")
+            for given in args[: self.n_inputs]
+        ]
+        return self.op.call_ready(*ready, *args[self.n_inputs :])
+
+    def lower(self, values, counts, attributes):
         self.misses += 1
-        arrays = []
-        for i, given in enumerate(args[: self.n_inputs]):
-            if self.duplicable >> i & 1:
-                arrays += given
-            elif given is not None:
-                array = np.asarray(given, order="C")
-                arrays.append(array.astype(array.dtype.name if array.dtype.kind == "f" else "f4"))
-        plan = self.plan(arrays, args[self.n_inputs :])
-        ready = (isinstance(a, np.ndarray) and a.flags.carray for a in args[: self.n_inputs])
-        if all(ready) and args[0].dtype.isnative:
-            self.op.insert(args, plan)
-        return self.op.run(plan, arrays)
+        assert sum(counts) == len(values)
+        return self.plan(values, attributes)
 
     def plan(self, arrays, attributes):
         make = PlanMaker()
@@ -60,7 +61,7 @@ def test_a_known_combination_never_reaches_python_again():
     x = f32(1, 2)
     for factor in (2.0, 2.0, float("2"), 3.0, 2.0):
         np.testing.assert_array_equal(eager.op(x, x, factor), 2 * factor * x)
-    assert (eager.misses, eager.op.n_plans) == (2, 2)
+    assert (eager.misses, len(eager.op.plans), eager.slow_calls) == (2, 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -99,11 +100,20 @@ def test_a_list_that_changes_later_changes_nothing_that_was_remembered():
     assert eager.misses == 2
 
 
-def test_an_attribute_of_a_strange_type_goes_the_slow_way_each_time():
+def test_an_attribute_of_a_strange_type_is_lowered_each_time():
     eager = Eager()
     for _ in range(2):
         eager.op(f32(1), f32(1), np.float32(1))
-    assert (eager.misses, eager.op.n_plans) == (2, 0)
+    assert (eager.misses, len(eager.op.plans)) == (2, 0)
+
+
+def test_a_plan_of_another_epoch_is_made_again():
+    eager = Eager()
+    eager.op(f32(1), f32(1))
+    eager.epoch.advance()
+    for _ in range(2):
+        eager.op(f32(1), f32(1))
+    assert (eager.misses, len(eager.op.plans)) == (2, 1)
 
 
 def test_dtypes_shapes_and_the_number_of_arguments_are_told_apart():
@@ -123,24 +133,27 @@ def test_dtypes_shapes_and_the_number_of_arguments_are_told_apart():
 def test_what_is_not_ready_is_left_to_python():
     eager = Eager()
     base = np.arange(8, dtype="float32")
-    for given in (base[::2], [1.0, 2.0], base.astype(">f4")[:2]):
+    for n, given in enumerate(([1.0, 2.0], base.astype(">f4")[:2], 1.5), 1):
         np.testing.assert_array_equal(eager.op(given, given), 2 * np.asarray(given, "float32"))
-    assert eager.misses == 3
+        assert eager.slow_calls == n
+    assert eager.misses == 2  # of two floats, and of one
+
+
+def test_strided_arrays_are_copied_without_python():
+    eager = Eager()
+    given = np.arange(8, dtype="float32")[::2]
+    np.testing.assert_array_equal(eager.op(given, given), 2 * given)
+    assert eager.slow_calls == 0
 
 
 def test_lists_of_arrays_and_absent_inputs():
     eager = Eager(n_inputs=2, duplicable=0b01)
     x = f32(1, 2)
-    assert eager.op([x, x], None).tolist() == [2, 4]
-    plan = eager.plan([x, x], ())
-    eager.op.insert(([x, x], None), plan)
-    eager.op.insert(([x], x), plan)
-    misses = eager.misses
-    assert eager.op([x, x], None).tolist() == [2, 4]
-    assert eager.op((x,), x).tolist() == [2, 4]
-    assert eager.misses == misses
-    eager.op([x, x], x)
-    assert eager.misses == misses + 1
+    for _ in range(2):
+        assert eager.op([x, x], None).tolist() == [2, 4]
+        assert eager.op((x,), x).tolist() == [2, 4]
+        assert eager.op([x, x], x).tolist() == [3, 6]
+    assert eager.misses == 3
 
 
 def test_several_outputs_are_a_tuple():
@@ -150,42 +163,24 @@ def test_several_outputs_are_a_tuple():
     assert [r.tolist() for r in result] == [[3], [3]]
 
 
-def test_at_most_256_plans_are_kept_and_the_oldest_goes_first():
-    eager = Eager()
-    x = f32(1)
-    for n in range(260):
-        eager.op(x, x, n)
-        eager.op(x, x, 0)
-    assert eager.op.n_plans == 256
-    misses = eager.misses
-    eager.op(x, x, 0)
-    eager.op(x, x, 259)
-    assert eager.misses == misses
-    eager.op(x, x, 1)
-    assert eager.misses == misses + 1
-    eager.op.clear()
-    assert eager.op.n_plans == 0
-
-
 def test_keywords_and_missing_inputs_are_left_to_python():
     calls = []
-    op = rt.EagerOperator(2, 0, lambda *args, **kwargs: calls.append((args, kwargs)))
+    op = rt.EagerOperator(2, 0, lambda *args, **kwargs: calls.append((args, kwargs)), None)
     op(1, y=2)
     op()
     assert calls == [((1,), {"y": 2}), ((), {})]
 
 
-def test_insert_and_run_check_the_arrays():
+def test_a_plan_for_other_arrays_never_runs():
     eager = Eager()
     plan = eager.plan([f32(1), f32(1)], ())
+    op = rt.EagerOperator(2, 0, lambda *args: None, lambda values, counts, attributes: plan)
     with pytest.raises(FeedError, match=r"x1: plan 'plan' was made for float32\(1,\), got"):
-        eager.op.insert((f32(1), f32(1, 2)), plan)
+        op(f32(1), f32(1, 2))
     with pytest.raises(FeedError, match="takes 2 arrays, got 1"):
-        eager.op.run(plan, [f32(1)])
-    with pytest.raises(FeedError, match="inputs must be ready"):
-        eager.op.insert(([1.0], f32(1)), plan)
-    with pytest.raises(TypeError, match="insert takes the tuple"):
-        eager.op.insert([f32(1)], plan)
+        op(f32(1), None)
+    with pytest.raises(FeedError, match="inputs must be arrays that are ready"):
+        op.call_ready([1.0], f32(1))
 
 
 def test_no_argument_is_changed_and_results_are_fresh():
@@ -204,7 +199,7 @@ def test_a_cycle_through_slow_is_collected():
             return None
 
     owner = Owner()
-    owner.op = rt.EagerOperator(1, 0, owner.slow)
+    owner.op = rt.EagerOperator(1, 0, owner.slow, owner.slow)
     gone = weakref.ref(owner)
     del owner
     gc.collect()

@@ -126,9 +126,9 @@ def test_a_replaced_variable_is_bound_again_and_one_of_another_shape_resolves_ag
     scope.var("w").set(f32(0, 0, 0, 0))
     asked = []
 
-    def resolve(feeds):
+    def resolve(arrays):
         asked.append(scope.var("w").shape)
-        return update_plan(shape=scope.var("w").shape), [feeds["x"]]
+        return update_plan(shape=scope.var("w").shape)
 
     call = rt.CompiledNetwork(scope, ["x"], resolve)
     call(x=f32(1, 1, 1, 1))

@@ -54,7 +54,7 @@ def test_such_arrays_are_fed_and_one_graph_serves_all_of_them() -> None:
     network, call = double()
     for turn in range(4):
         np.testing.assert_array_equal(call(x=Placed(turn * X))[0], 2 * turn * X)
-    assert call.n_plans == 1
+    assert len(call.plans) == 1
     assert network.placement().graph_refusal == ""
 
 

@@ -155,7 +155,7 @@ def test_what_was_compiled_must_still_be_held():
 
 
 def test_a_callable_that_was_made_by_hand_has_no_profile():
-    call = ow._runtime.CompiledNetwork(ow.Scope(), [], lambda feeds: (None, []))
+    call = ow._runtime.CompiledNetwork(ow.Scope(), [], lambda arrays: None)
     with pytest.raises(ProgramError, match=r"what Network\.compile returned"):
         call.profile()
 

@@ -70,7 +70,7 @@ def test_each_step_has_the_rate_of_the_formula_without_a_new_plan(name):
         model.run()
         np.testing.assert_allclose(current_rate(model), formula(t), rtol=2e-6, atol=1e-8)
         np.testing.assert_allclose(rates.rate(t), formula(t), rtol=2e-6, atol=1e-8)
-    assert model._step.n_plans == 1
+    assert len(model._step.plans) == 1
 
 
 def test_parameters_move_by_the_rate():

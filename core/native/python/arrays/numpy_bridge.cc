@@ -199,7 +199,7 @@ py::object ReadyArray(const py::handle& array_like, const std::shared_ptr<Device
     if (copy == nullptr) throw py::error_already_set();
     return py::reinterpret_steal<py::object>(copy);
   }
-  return py::module_::import("opwright.device.incoming")
+  return py::module_::import("opwright.device.intake")
       .attr("read_to_copy")(array_like, device, who);
 }
 

@@ -8,7 +8,7 @@
 #include "python/bind/builder_calls.h"
 #include "python/bind/errors.h"
 #include "python/bind/handles.h"
-#include "python/call/feeds.h"
+#include "python/call/intake.h"
 #include "python/call/run_frame.h"
 #include "runtime/plan/plan_builder.h"
 #include "runtime/status.h"
@@ -106,6 +106,7 @@ void BindPlan(py::module_& module) {
       .def_property_readonly("instances",
                              [](const PlanHandle& self) { return self.plan->n_instances(); })
       .def("bound_idle_memory", [](const PlanHandle& self) { self.plan->BoundIdleMemory(); })
+      .def_property_readonly("held_bytes", [](const PlanHandle& self) { return self.plan->held_bytes; })
       .def_property_readonly("graphs", [](const PlanHandle& self) { return self.plan->n_graphs(); })
       .def_property_readonly("capture_refusal",
                              [](const PlanHandle& self) {
@@ -161,10 +162,10 @@ void BindPlan(py::module_& module) {
       .def("fetch", &PlanBuilder::AddFetch, py::arg("value"))
       .def(
           "build",
-          [](PlanBuilder& self, const py::object& describe) {
-            return PlanHandle{self.Build(HoldObject(describe))};
+          [](PlanBuilder& self, const py::object& describe, int64_t kernel_bytes) {
+            return PlanHandle{self.Build(HoldObject(describe), kernel_bytes)};
           },
-          py::arg("describe"));
+          py::arg("describe"), py::arg("kernel_bytes") = 0);
 }
 
 }  // namespace opwright

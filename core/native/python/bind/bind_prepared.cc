@@ -87,6 +87,7 @@ void BindPrepared(py::module_& module) {
                                                   "A kernel made ready.")
       .def_readonly("workspace_bytes", &Prepared::workspace_bytes)
       .def_readonly("estimate_ns", &Prepared::estimate_ns)
+      .def_readonly("held_bytes", &Prepared::held_bytes)
       .def_readonly("n_threads", &Prepared::n_threads)
       .def_property_readonly("needs_gil", &Prepared::needs_gil)
       .def_readonly("capturable", &Prepared::capturable)

@@ -6,7 +6,7 @@
 
 #include "python/bind/errors.h"
 #include "python/bind/handles.h"
-#include "python/call/feeds.h"
+#include "python/call/intake.h"
 #include "python/call/run_frame.h"
 #include "runtime/status.h"
 

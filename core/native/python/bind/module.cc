@@ -4,6 +4,7 @@
 #include "python/bind/handles.h"
 #include "python/bind/interpreter_end.h"
 #include "python/call/eager_namespace.h"
+#include "python/call/plan_table.h"
 #include "python/plugins/resizer.h"
 #include "runtime/plan/checked_steps.h"
 #include "runtime/plan/plan.h"
@@ -41,6 +42,7 @@ PYBIND11_MODULE(_runtime, module) {
   opwright::BindPrepared(module);
   opwright::BindResizer(module);
   opwright::BindPlan(module);
+  opwright::BindPlanTable(module);
   opwright::BindCompiledNetwork(module);
   opwright::BindHostArrays(module);
   opwright::BindEagerOperator(module);

@@ -12,7 +12,7 @@
 #include "python/bind/errors.h"
 #include "python/bind/handles.h"
 #include "python/bind/interpreter_end.h"
-#include "python/call/feeds.h"
+#include "python/call/intake.h"
 #include "runtime/border.h"
 #include "runtime/library/host.h"
 

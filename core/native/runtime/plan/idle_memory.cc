@@ -62,7 +62,7 @@ void IdleMemory::Shrink() noexcept {
       plans_.splice(plans_.end(), plans_, plans_.begin());
       plan = plans_.back()->weak_from_this().lock();  // null: its end waits for our lock
     }
-    if (plan && !plan->ForgetUse()) plan->DropIdle();
+    if (plan && !plan->keeps_memory() && !plan->ForgetUse()) plan->DropIdle();
   }
 }
 

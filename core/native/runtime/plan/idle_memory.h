@@ -1,4 +1,4 @@
-// Limits the memory that eager operators keep between calls.
+// Limits the memory that plans keep between calls.
 #ifndef OPWRIGHT_RUNTIME_IDLE_MEMORY_H_
 #define OPWRIGHT_RUNTIME_IDLE_MEMORY_H_
 
@@ -11,9 +11,10 @@ namespace opwright {
 
 class Plan;
 
-// Of the whole process: each operator keeps hundreds of plans, and there are hundreds of operators.
-// Counts what the instances of its plans hold. Beyond the bound, idle instances go, those of plans
-// that have not run lately first; their plans stay, and make new ones when they run.
+// Of the whole process: there are hundreds of operators and networks, each with many plans. Counts
+// what idle instances hold, without those of the plan that each callable ran last. Beyond the bound
+// they are dropped, those of plans that have not run lately first; their plans stay, and make new
+// ones when they run.
 class IdleMemory {
  public:
   static constexpr int64_t kMostBytes = int64_t{64} << 20;

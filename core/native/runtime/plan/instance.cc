@@ -22,7 +22,7 @@ Instance::Instance(const Plan& plan, Instance* parent, const Child* child)
       source_bindings_(child == nullptr ? &kNoBindings : &child->bindings) {}
 
 Instance::~Instance() {
-  if (counted_bytes_ != 0) IdleMemory::Get().Count(-counted_bytes_);
+  UncountMemory();
   for (size_t i = n_bound_; i-- > 0;) {
     const PlanStep& step = plan_.steps[i];
     if (step.kind != StepKind::kKernel) continue;

@@ -82,8 +82,15 @@ class Instance {
     return plan_.args[step.args_begin + arg];
   }
 
+  // What it holds, with its children.
+  int64_t memory_bytes() const;
   // Counts in IdleMemory what it holds, with its children; returns the bytes.
   int64_t CountMemory() noexcept;
+  void UncountMemory() noexcept {
+    if (__builtin_expect(counted_bytes_ == 0, 1)) return;
+    IdleMemory::Get().Count(-counted_bytes_);
+    counted_bytes_ = 0;
+  }
 
   // Runs all steps. On failure the first one to fail is noted in `state`.
   int32_t Run(RunState* state) noexcept;
@@ -146,7 +153,6 @@ class Instance {
   const DynamicSlot& dynamic(uint32_t value) const {
     return dynamic_[static_cast<size_t>(plan_.values[value].index)];
   }
-  int64_t memory_bytes() const;  // with that of the children
   void AllocateMemory();
   void LayOutTensors();
   void LayOutSteps();

@@ -1,5 +1,7 @@
 #include "runtime/plan/plan.h"
 
+#include <array>
+
 #include "runtime/border.h"
 #include "runtime/plan/instance.h"
 
@@ -50,15 +52,20 @@ bool Plan::Keep(Instance* instance) const noexcept {
 }
 
 void Plan::GiveBack(Instance* instance) const noexcept {
-  if (__builtin_expect(is_counted_.load(std::memory_order_relaxed), 0)) {
-    was_used_.store(true, std::memory_order_relaxed);
-    // Dropping unbinds kernels, which inside another plugin could wait for a lock that it holds.
-    const bool is_large = instance->CountMemory() > IdleMemory::kMostOfOne;
-    if ((is_large && !InsidePlugin::is_here()) || !Keep(instance)) Drop(instance);
-    IdleMemory::Get().KeepBound();
-  } else if (!Keep(instance)) {
-    Drop(instance);
+  if (!is_counted_.load(std::memory_order_relaxed)) {
+    if (!Keep(instance)) Drop(instance);
+    return;
   }
+  if (keeps_memory()) {
+    instance->UncountMemory();
+    if (!Keep(instance)) Drop(instance);
+    return;
+  }
+  was_used_.store(true, std::memory_order_relaxed);
+  // Dropping unbinds kernels, which inside another plugin could wait for a lock that it holds.
+  const bool is_large = instance->CountMemory() > IdleMemory::kMostOfOne;
+  if ((is_large && !InsidePlugin::is_here()) || !Keep(instance)) Drop(instance);
+  IdleMemory::Get().KeepBound();
 }
 
 void Plan::Drop(Instance* instance) const noexcept {
@@ -77,6 +84,42 @@ void Plan::DropIdle() const noexcept {
     }
     Drop(instance);
   }
+}
+
+// No run has them meanwhile: one that begins now makes an instance of its own.
+template <typename Function>
+void Plan::ForEachIdle(const Function& function) const {
+  std::array<Instance*, kMaxIdle + 1> taken;
+  size_t n_taken = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (Instance* instance : idle_) taken[n_taken++] = instance;
+    idle_.clear();
+  }
+  Instance* hot = hot_.exchange(nullptr, std::memory_order_acq_rel);
+  if (hot != nullptr) taken[n_taken++] = hot;
+  while (n_taken > 0) {  // the hot one first
+    Instance* instance = taken[--n_taken];
+    function(instance);
+    if (!Keep(instance)) Drop(instance);
+  }
+}
+
+void Plan::KeepMemory(bool keeps) const {
+  if (keeps_memory_.exchange(keeps) == keeps || !is_counted_.load(std::memory_order_relaxed)) return;
+  ForEachIdle([keeps](Instance* instance) {
+    if (keeps) {
+      instance->UncountMemory();
+    } else {
+      instance->CountMemory();
+    }
+  });
+}
+
+int64_t Plan::idle_bytes() const {
+  int64_t bytes = 0;
+  ForEachIdle([&bytes](const Instance* instance) { bytes += instance->memory_bytes(); });
+  return bytes;
 }
 
 bool Plan::HoldsMemory() const {

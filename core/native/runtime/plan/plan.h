@@ -187,6 +187,12 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   // plans of its chain. Before the first run.
   void BoundIdleMemory() const;
   bool bounds_idle_memory() const { return bounds_idle_memory_.load(std::memory_order_relaxed); }
+  // Whether the bound leaves its idle instances alone, and does not count them: those of the plan
+  // that a callable ran last.
+  void KeepMemory(bool keeps) const;
+  bool keeps_memory() const { return keeps_memory_.load(std::memory_order_relaxed); }
+  // What its idle instances hold.
+  int64_t idle_bytes() const;
   // Whether it has run since the last call of this function.
   bool ForgetUse() const { return was_used_.exchange(false, std::memory_order_relaxed); }
   void DropIdle() const noexcept;
@@ -227,6 +233,7 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   uint64_t estimate_ns = 0;
   bool is_brief = false;  // has kernels for several threads, and too little work to wake one
   uint32_t checks = 0;    // bits of checked_steps.h
+  int64_t held_bytes = 0;  // an estimate: of the plan itself, without instances, and its kernels
   bool has_continuation = false;
   bool needs_gil = false;
   bool needs_scope = false;        // it or a child has persistables
@@ -237,6 +244,8 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
 
  private:
   bool Keep(Instance* instance) const noexcept;  // false: enough of them wait
+  template <typename Function>
+  void ForEachIdle(const Function& function) const;
   void Drop(Instance* instance) const noexcept;
   bool HoldsMemory() const;
 
@@ -251,6 +260,7 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   mutable std::atomic<bool> bounds_idle_memory_{false};
   mutable std::atomic<bool> is_counted_{false};  // in IdleMemory, at place_
   mutable std::atomic<bool> was_used_{false};
+  mutable std::atomic<bool> keeps_memory_{false};
   mutable IdleMemory::Plans::iterator place_;
 };
 

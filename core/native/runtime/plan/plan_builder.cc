@@ -182,6 +182,11 @@ void PlanBuilder::AddKernel(KernelRequest request) {
     }
     check->values.push_back(request.args[i]);
   }
+  if (request.workspace_bytes < request.prepared->workspace_bytes) {
+    Fail("operator ", request.op_index, " needs ", request.prepared->workspace_bytes,
+         " bytes of workspace as its kernel was prepared, got ", request.workspace_bytes,
+         "; plan memory for the kernels that the plan runs");
+  }
   CheckPacks(request);
   const uint32_t device = DeviceIndex(request.device);
   PlanStep& step =
@@ -192,7 +197,7 @@ void PlanBuilder::AddKernel(KernelRequest request) {
   step.args_begin = plan_->args.size();
   step.slots_begin = plan_->slot_begin.size();
   step.workspace_offset = request.workspace_offset;
-  step.workspace_bytes = std::max(request.workspace_bytes, request.prepared->workspace_bytes);
+  step.workspace_bytes = request.workspace_bytes;
   step.estimate_ns = request.estimate_ns != 0 ? request.estimate_ns : request.prepared->estimate_ns;
   step.needs_gil = request.prepared->needs_gil();
   plan_->n_python_steps += step.needs_gil ? 1 : 0;

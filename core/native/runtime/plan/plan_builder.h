@@ -74,8 +74,9 @@ class PlanBuilder {
   void SetWrites(const std::vector<std::string>& names);
   void AddFetch(uint32_t value);
 
-  // The builder is empty afterwards.
-  std::shared_ptr<const Plan> Build(std::shared_ptr<void> describe);
+  // The builder is empty afterwards. `kernel_bytes`: what the prepared kernels hold that were made
+  // for this plan, also those that it does not run.
+  std::shared_ptr<const Plan> Build(std::shared_ptr<void> describe, int64_t kernel_bytes = 0);
 
  private:
   Plan& plan();
@@ -92,6 +93,7 @@ class PlanBuilder {
   void CheckBlock(uint32_t device, int64_t index, uint64_t bytes, const char* what) const;
   void CheckExternals() const;
   bool HoldsBound() const;
+  int64_t HeldBytes() const;
   void ListFetchExternals();
   void CheckPacks(const KernelRequest& request) const;
   bool IsConstant(const Value& value) const;

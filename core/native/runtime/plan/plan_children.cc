@@ -206,8 +206,10 @@ void PlanBuilder::ListFetchExternals() {
   }
 }
 
-std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe) {
+std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe,
+                                               int64_t kernel_bytes) {
   Plan& plan = this->plan();
+  plan.held_bytes = kernel_bytes + HeldBytes();
   for (const Value& value : plan.values) CheckPlacement(value);
   CheckExternals();
   for (const std::string& name : writes_) {
@@ -244,6 +246,17 @@ std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe) {
   std::shared_ptr<const Plan> built = std::move(plan_);
   plan_ = nullptr;
   return built;
+}
+
+int64_t PlanBuilder::HeldBytes() const {
+  // Measured: with what Python knows of each step and value, for messages.
+  constexpr int64_t kOfPlan = 4096;
+  constexpr int64_t kOfStep = 2048;
+  constexpr int64_t kOfValue = 512;
+  int64_t bytes = kOfPlan + kOfStep * static_cast<int64_t>(plan().steps.size()) +
+                  kOfValue * static_cast<int64_t>(plan().values.size());
+  for (const Child* child : plan().children) bytes += child->plan->held_bytes;
+  return bytes;
 }
 
 }  // namespace opwright

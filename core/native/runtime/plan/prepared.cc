@@ -130,6 +130,7 @@ std::shared_ptr<Prepared> PrepareNative(const ow_kernel* kernel, const PrepareRe
       MakeRetirable<Prepared>(kernel, frame.prepared, request.device, std::move(keep_alive));
   prepared->workspace_bytes = frame.workspace_bytes;
   prepared->estimate_ns = std::min(frame.estimate_ns, kMaxEstimateNs);
+  prepared->held_bytes = std::min<uint64_t>(frame.held_bytes, kMaxBytes);
   prepared->n_threads = request.n_threads;
   prepared->capturable = (kernel->flags & OW_KERNEL_CAPTURABLE) != 0 &&
                          (frame.out_flags & OW_PREPARED_NOT_CAPTURABLE) == 0;

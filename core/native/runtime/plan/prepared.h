@@ -48,6 +48,7 @@ class Prepared : public Retirable {
 
   uint64_t workspace_bytes = 0;
   uint64_t estimate_ns = 0;
+  uint64_t held_bytes = 0;  // about what `state` holds, as its kernel says
   int32_t n_threads = 1;
   bool capturable = false;
   std::string op_type;  // for messages: a Python kernel's table names none

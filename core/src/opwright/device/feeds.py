@@ -1,7 +1,4 @@
-"""Checks the feeds of a compiled network against its variables, and makes them ready to read.
-
-`opwright.device.incoming` converts each kind of value.
-"""
+"""Says what a network is fed, and checks the names, dtypes and shapes of a call against it."""
 
 from __future__ import annotations
 
@@ -10,26 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from opwright import _runtime
-from opwright.describe.dtypes import dtype_from_numpy
 from opwright.describe.meta import Meta, advise_shape, shapes_match
 from opwright.describe.names import hint
-from opwright.device.incoming import (
-    borrow_host,
-    describe_place,
-    find_place,
-    find_tensor,
-    is_array,
-    lend,
-    make_ready,
-)
+from opwright.device.intake import borrow_host, find_place, is_array, meta_of
 from opwright.errors import DeviceNotFoundError, DtypeError, FeedError
 from opwright.plugins.context import current_context
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from opwright.plugins.context import Context
     from opwright.program import Variable
 
 
@@ -50,9 +34,20 @@ class FeedSpec(NamedTuple):
         return f"{self.who}: {self.name!r}" if self.who else f"feed {self.name!r}"
 
 
-def check_feed_names(given: Iterable[str], expected: Sequence[str]) -> None:
-    """Raise FeedError for the first unknown or missing feed."""
+def check_feed_names(given: Iterable[str], expected: Sequence[str], n_positional: int = 0) -> None:
+    """Raise FeedError for the first unknown, missing or repeated feed.
+
+    The first `n_positional` of those expected are given by position.
+    """
+    if n_positional > len(expected):
+        raise FeedError(
+            f"feed: this network is fed {_quote_names(expected)}, got {n_positional} values by "
+            "position; pass one for each, in this order, or by name"
+        )
     names = list(given)
+    for name in expected[:n_positional]:
+        if name in names:
+            raise FeedError(f"feed: {name!r} is given by position, got it by name as well")
     for name in names:
         if not expected:
             raise FeedError(
@@ -64,7 +59,7 @@ def check_feed_names(given: Iterable[str], expected: Sequence[str]) -> None:
                 f"feed: unknown feed, got {name!r}{hint(name, expected)}; "
                 f"this network is fed {_quote_names(expected)}"
             )
-    for name in expected:
+    for name in expected[n_positional:]:
         if name not in names:
             raise FeedError(
                 f"feed: {name!r} is missing, got {_quote_names(names)}; pass {name}=array"
@@ -94,34 +89,6 @@ def check_feed(value: Any, variable: Variable, who: str) -> Any:
     is_lent = is_array(value) and not isinstance(value, np.ndarray)
     if is_lent or find_place(value, current_context(), spec.label) is not None:
         return value
-    return _borrow(value, spec)
-
-
-def ready_feed(
-    value: object, spec: FeedSpec, device: _runtime.Device, context: Context
-) -> NDArray[Any] | _runtime.Tensor:
-    """Return the feed as a plan on `device` can read it: a ready array, or a tensor on the device.
-
-    An array on the host must have the dtype of the variable; Python numbers and lists are converted
-    to it, where it holds them. An array on the device is used there, without a copy to the host.
-    FeedError where dtype or shape do not fit, or the array lies on another device.
-    """
-    if isinstance(value, np.ndarray):
-        return make_ready(_borrow(value, spec))
-    if device.is_host:
-        value = lend(value)
-    else:
-        tensor = find_tensor(value, device, spec.label)
-        if tensor is not None:
-            check_meta(meta_of(tensor), spec)
-            return tensor
-    place = find_place(value, context, spec.label)
-    if place is not None:
-        raise _elsewhere(value, place, spec, device, context)
-    return make_ready(_borrow(value, spec))
-
-
-def _borrow(value: object, spec: FeedSpec) -> NDArray[Any]:
     try:
         array = borrow_host(value, spec.label, spec.dtype, "the variable")
     except (DtypeError, DeviceNotFoundError) as error:
@@ -130,17 +97,16 @@ def _borrow(value: object, spec: FeedSpec) -> NDArray[Any]:
     return array
 
 
-def _elsewhere(
-    value: Any, place: tuple[int, int], spec: FeedSpec, device: _runtime.Device, context: Context
-) -> FeedError:
-    here, there = device.name, describe_place(*place, context)
-    if isinstance(value, (_runtime.Tensor, _runtime.ScopeVariable)):
-        other = value.opened_device or device
-        here, there = device.name_beside(other), other.name_beside(device)
-    return FeedError(
-        f"{spec.label}: an array must lie on the host or on {here}, where the network runs, got "
-        f"{type(value).__name__} on {there}; copy it, or compile for its device"
-    )
+def check_array(array: Any, spec: FeedSpec) -> Meta:
+    """Return the meta of a feed that is ready; FeedError unless it fits its variable."""
+    try:
+        meta = meta_of(array)
+    except DtypeError as error:
+        raise FeedError(
+            f"{spec.label}: must be an array of numbers, got {array!r}; cast it to another dtype"
+        ) from error
+    check_meta(meta, spec)
+    return meta
 
 
 def check_meta(meta: Meta, spec: FeedSpec) -> None:
@@ -155,13 +121,6 @@ def check_meta(meta: Meta, spec: FeedSpec) -> None:
             f"{spec.label}: shape must be {shown_shape(spec.shape)}, got "
             f"{shown_shape(meta.shape)}; {advise_shape(spec.name, spec.shape, meta.shape)}"
         )
-
-
-def meta_of(array: NDArray[Any] | np.generic | _runtime.Tensor) -> Meta:
-    """Return the meta of an array."""
-    if isinstance(array, _runtime.Tensor):
-        return Meta(array.shape, array.dtype)
-    return Meta(array.shape, dtype_from_numpy(array.dtype))
 
 
 def shown_shape(shape: Sequence[int]) -> str:

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import itertools
 import threading
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakValueDictionary
 
 import opwright
+from opwright import _runtime
 from opwright.describe.journal import setting
 from opwright.describe.names import hint
 from opwright.errors import KernelNotFoundError, PluginError
-from opwright.plugins import threads
 from opwright.plugins.discover import Discovery, Settings, discover
 from opwright.plugins.merge import Registries, make_registries
 from opwright.plugins.record import PluginRecord
@@ -28,16 +27,6 @@ from opwright.registry import ANY, KernelEntry, PluginFailure
 
 if TYPE_CHECKING:
     from opwright.describe.op_proto import OpProto
-
-_serials = itertools.count(1)
-
-
-class Watcher(Protocol):
-    """An object that keeps plans of a Context, and must forget them when the Context changes."""
-
-    def clear(self) -> None:
-        """Forget them."""
-
 
 class Context:
     """Registries, pins and prepared kernels: everything besides a program that decides a plan.
@@ -62,25 +51,32 @@ class Context:
         How the plugins were found; None for a Context filled manually.
     settings : Settings
         The environment variables about plugins, when the Context was made or last refreshed.
-    prepared : dict
-        Kernels prepared for plans, by the keys of `lower`.
+    epoch : Epoch
+        Rises when something is added to a registry, a pin changes, `refresh` has looked again, or
+        the number of threads changes. Plans are compared with it when they are looked up.
+    prepared : WeakValueDictionary
+        Kernels prepared for plans that exist, by the keys of `lower`.
+    refusals : dict
+        Why kernels are not prepared, by the same keys.
+    functions : dict
+        The functions of operators by the prefix of their types, see `opwright.ops`.
     """
 
     def __init__(
         self, registries: Registries | None = None, records: Sequence[PluginRecord] = ()
     ) -> None:
-        self._serial = next(_serials)
-        self._refreshed = 0
         self._pins: Mapping[str, str] = MappingProxyType({})
         self._chosen_options: Mapping[str, Any] = MappingProxyType({})
         self._pin_lock = threading.Lock()
         self._paths: Sequence[str] | None = None
         self.discovery: Discovery | None = None
         self.settings = Settings.from_environment()
-        self.prepared: dict[Any, Any] = {}
-        self._watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
-        self._set(registries or make_registries(), records)
-        threads.watch(self)
+        self.prepared: WeakValueDictionary[Any, _runtime.Prepared] = WeakValueDictionary()
+        self.refusals: dict[Any, Any] = {}
+        self.functions: dict[str, dict[str, Any]] = {}
+        registries = registries or make_registries()
+        self.epoch = registries.report.epoch
+        self._set(registries, records)
 
     @classmethod
     def discover(cls, paths: Sequence[str] | None = None) -> Self:
@@ -115,31 +111,20 @@ class Context:
         Modules that were imported before are not imported again.
         """
         importlib.invalidate_caches()
-        before = self.generation
         self.settings = Settings.from_environment()
         self.discovery = _discover(self._paths)
         self._set(self.discovery.registries, self.discovery.records)
-        self.prepared.clear()
-        self._clear_watchers()
-        self._refreshed += before + 1
-        self._serial = next(_serials)  # apart from the Contexts that `with_pins` made
+        self.report.epoch = self.epoch
+        self.prepared = WeakValueDictionary()  # apart from the Contexts that `with_pins` made
+        self.refusals = {}
+        for functions in self.functions.values():
+            functions.clear()  # in place: the runtime looks names up in it
+        self.epoch.advance()
 
     @property
     def failures(self) -> tuple[PluginFailure, ...]:
         """The plugins that are quarantined, each with its reason and traceback."""
         return self.report.failures
-
-    @property
-    def generation(self) -> int:
-        """A number that rises whenever something is added to a registry."""
-        return (
-            self._refreshed
-            + self.ops.generation
-            + self.kernels.generation
-            + self.devices.generation
-            + self.passes.generation
-            + self.options.generation
-        )
 
     @property
     def pins(self) -> Mapping[str, str]:
@@ -150,16 +135,6 @@ class Context:
     def chosen_options(self) -> Mapping[str, Any]:
         """The options that `with_options` chose and that differ from their defaults, by name."""
         return self._chosen_options
-
-    def plan_key(self, n_threads: int | None = None) -> tuple[Any, ...]:
-        """Return the part of the key of a plan that the Context decides.
-
-        That is the Context itself, threads, options and pins. `n_threads` is how many threads the
-        plan may use, by default `opwright.get_num_threads`.
-        """
-        count = threads.get_num_threads() if n_threads is None else n_threads
-        options = tuple(self._chosen_options.items())
-        return (self._serial, self.generation, count, options, *sorted(self._pins.items()))
 
     def pin(self, op_type: str, library: str) -> contextlib.AbstractContextManager[None]:
         """Choose the library whose kernels compute an operator, whatever their priority.
@@ -190,7 +165,7 @@ class Context:
             before = self._pins.get(op_type)
             pins = {key: value for key, value in self._pins.items() if key != op_type}
             self._pins = MappingProxyType(pins if library is None else {**pins, op_type: library})
-        self._clear_watchers()
+            self.epoch.advance()
         return before
 
     @contextlib.contextmanager
@@ -203,23 +178,6 @@ class Context:
     def unpin(self, op_type: str) -> None:
         """Remove the pin of one operator type or of ``"*"``, where there is one."""
         self._set_pin(op_type, None)
-
-    def watch(self, watcher: Watcher) -> None:
-        """Have ``watcher.clear()`` called when other kernels may be chosen; held weakly."""
-        self._watchers.add(watcher)
-
-    def threads_changed(self, forked: bool) -> None:
-        """Forget the plans; in a forked child also every kernel prepared for several threads."""
-        if forked:
-            self._pin_lock = threading.Lock()  # the thread that held the old one may be gone
-            for key, prepared in list(self.prepared.items()):
-                if getattr(prepared, "n_threads", 1) > 1:
-                    self.prepared.pop(key, None)
-        self._clear_watchers()
-
-    def _clear_watchers(self) -> None:
-        for watcher in list(self._watchers):
-            watcher.clear()
 
     def with_pins(self, pins: Mapping[str, str]) -> Context:
         """Return a Context of the same registries with these pins and no others.
@@ -255,8 +213,7 @@ class Context:
         )
         twin = Context(registries, self.records)
         twin._paths, twin.discovery, twin.settings = self._paths, self.discovery, self.settings
-        twin._serial, twin._refreshed = self._serial, self._refreshed
-        twin.prepared = self.prepared
+        twin.prepared, twin.refusals = self.prepared, self.refusals
         twin._pins = MappingProxyType(dict(pins))
         twin._chosen_options = MappingProxyType(dict(options))
         return twin

@@ -36,7 +36,7 @@ def make_registries(report: PluginReport | None = None) -> Registries:
     ops = OpRegistry(report)
     kernels = KernelRegistry(ops, report)
     devices, passes = DeviceRegistry(report), PassRegistry(report)
-    return Registries(ops, kernels, devices, passes, report, OptionRegistry())
+    return Registries(ops, kernels, devices, passes, report, OptionRegistry(report))
 
 
 def merge(

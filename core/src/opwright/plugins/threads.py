@@ -1,17 +1,16 @@
 """How many threads a kernel may use: a setting of the process, because its cores are shared.
 
 Whether results may depend on that number is a setting too, for plans that do not choose. Both are
-globals on purpose. Caches of plans and kernels are notified of every change (`watch`), and of a
-fork: thread libraries do not survive a fork, so a child runs with one thread.
+globals on purpose. Every change advances the epochs, so that plans are lowered again. Thread
+libraries do not survive a fork, so a child runs with one thread.
 """
 
 from __future__ import annotations
 
 import operator
 import os
-import weakref
 from collections.abc import Mapping
-from typing import Final, Protocol, SupportsIndex
+from typing import Final, SupportsIndex
 
 from opwright import _runtime
 from opwright.errors import SettingError
@@ -31,21 +30,9 @@ their shares on the threads that it has; more than these find no share.
 docs/decisions/0057-deterministic-plans-are-made-for-eight-threads.md says why eight."""
 
 
-class ThreadWatcher(Protocol):
-    """A cache of plans or kernels that were made for a number of threads; held weakly."""
-
-    def threads_changed(self, forked: bool) -> None:
-        """Forget what is no longer valid; with `forked` in a child process.
-
-        A child must not wait for a lock that existed before the fork: the thread that held it is
-        gone.
-        """
-
-
 _n_threads: int | None = None  # None until the first call of get_num_threads
 _is_forked = False
 _is_deterministic: bool | None = None
-_watchers: weakref.WeakSet[ThreadWatcher] = weakref.WeakSet()
 
 
 def get_num_threads() -> int:
@@ -65,6 +52,11 @@ def get_num_threads() -> int:
         _n_threads = count_from_environment(os.environ)
         _runtime.limit_threads(_n_threads)
     return _n_threads
+
+
+def is_forked() -> bool:
+    """Return whether a fork made this process: what was prepared for several threads is lost."""
+    return _is_forked
 
 
 def is_deterministic() -> bool:
@@ -111,7 +103,7 @@ def set_num_threads(n_threads: SupportsIndex) -> None:
     _n_threads = count
     _runtime.limit_threads(count)
     if changed:
-        _notify(forked=False)
+        _runtime.advance_epochs()
 
 
 def count_from_environment(environ: Mapping[str, str]) -> int:
@@ -138,11 +130,6 @@ def determinism_from_environment(environ: Mapping[str, str]) -> bool:
     return text == "1"
 
 
-def watch(watcher: ThreadWatcher) -> None:
-    """Have ``watcher.threads_changed`` called at every change; held weakly."""
-    _watchers.add(watcher)
-
-
 def _check(n_threads: SupportsIndex) -> int:
     try:
         count = -1 if isinstance(n_threads, bool) else operator.index(n_threads)
@@ -156,16 +143,11 @@ def _check(n_threads: SupportsIndex) -> int:
     )
 
 
-def _notify(forked: bool) -> None:
-    for watcher in list(_watchers):
-        watcher.threads_changed(forked)
-
-
 def _after_fork() -> None:
     global _n_threads, _is_forked
     _n_threads, _is_forked = 1, True
     _runtime.limit_threads(1)
-    _notify(forked=True)
+    _runtime.advance_epochs()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -24,12 +24,11 @@ _SHOWN_KEYS = 12
 class KernelRegistry:
     """Kernels by operator type, device, dtype and library.
 
-    Kernels find their operator in `ops`. Errors about missing kernels quote `report`. `generation`
-    rises with every addition.
+    Kernels find their operator in `ops`. Errors about missing kernels quote `report`, whose epoch
+    every addition advances.
     """
 
     def __init__(self, ops: OpRegistry | None = None, report: PluginReport | None = None) -> None:
-        self.generation = 0
         self._ops = ops
         self._report = report or PluginReport()
         self._registered: dict[str, list[tuple[KernelRegistration, Package]]] = {}
@@ -61,7 +60,7 @@ class KernelRegistry:
             if op_type in self._entries:
                 self._entries[op_type] += self._make_entries(registration, package)
         self._candidates.clear()
-        self.generation += len(registrations)
+        self._report.epoch.advance()
 
     def find_clash(self, registration: KernelRegistration) -> tuple[str, Package] | None:
         """Return a key that is taken already, as text, and the package that has it; or None."""
@@ -98,14 +97,14 @@ class KernelRegistry:
         return _apply_pins(entries, op_type, pins) if pins else entries
 
     def _find_candidates(self, op_type: str, device: str, dtype: str) -> tuple[KernelEntry, ...]:
-        generation = self.generation
+        before = self._report.epoch.now
         fitting = (
             entry
             for entry in self.entries(op_type)
             if entry.device in (device, ANY) and entry.dtype in (dtype, ANY)
         )
         candidates = tuple(self.sort(fitting))
-        if generation == self.generation:  # nothing was added by another thread meanwhile
+        if before == self._report.epoch.now:  # nothing was added by another thread meanwhile
             self._candidates[op_type, device, dtype] = candidates
         return candidates
 

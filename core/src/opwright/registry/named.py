@@ -22,21 +22,20 @@ _Entry = TypeVar("_Entry", bound=Owned)
 class NamedRegistry(Generic[_Entry]):
     """Entries by name; a name belongs to the package that registered it first.
 
-    Errors about missing entries quote `report`. `generation` rises with every addition.
+    Errors about missing entries quote `report`, whose epoch every addition advances.
     """
 
     noun: ClassVar[str]
     """What the entries are called in messages."""
 
     def __init__(self, report: PluginReport | None = None) -> None:
-        self.generation = 0
         self._report = report or PluginReport()
         self._entries: dict[str, _Entry] = {}
 
     def enter(self, registration: Any, package: Package) -> None:
         """Add a registration that has been checked already."""
         self._entries[registration.name] = self._make_entry(registration, package)
-        self.generation += 1
+        self._report.epoch.advance()
 
     def _make_entry(self, registration: Any, package: Package) -> _Entry:
         raise NotImplementedError

@@ -92,7 +92,7 @@ class OpRegistry(NamedRegistry[OpEntry]):
     def enter(self, registrations: Sequence[OpRegistration], package: Package) -> None:
         """Add registrations that have been checked already."""
         self._entries.update((item.type, OpEntry(item, package)) for item in registrations)
-        self.generation += len(registrations)
+        self._report.epoch.advance()
 
     def find(self, type: str) -> OpDefinition | None:
         """Return the definition of an operator, or None where no plugin provides it.

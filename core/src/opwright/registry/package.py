@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from opwright import _runtime
+
 if TYPE_CHECKING:
     from opwright.registry.import_notes import ImportNotes
 
@@ -61,10 +63,11 @@ class PluginReport:
     """What became of every installed plugin; registries share it for their error texts.
 
     `loaded` plugins are in use, `failures` are quarantined, and OPWRIGHT_PLUGINS disables
-    `disabled`. `notes` records each import while it lasts, None: nowhere.
+    `disabled`. `notes` records each import while it lasts, None: nowhere. `epoch` rises with every
+    addition to the registries.
     """
 
-    __slots__ = ("_quarantined", "disabled", "failures", "loaded", "notes")
+    __slots__ = ("_quarantined", "disabled", "epoch", "failures", "loaded", "notes")
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class PluginReport:
         disabled: tuple[Package, ...] = (),
         notes: ImportNotes | None = None,
     ) -> None:
+        self.epoch = _runtime.Epoch()
         self.notes = notes
         self.loaded = loaded
         self.failures = failures

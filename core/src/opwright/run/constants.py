@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from opwright.describe.dtypes import dtype_from_numpy
-from opwright.device.incoming import is_array, read_host
+from opwright.device.intake import is_array, read_host
 from opwright.errors import ShapeError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 from opwright.backward.append import append_gradients
 from opwright.describe.arguments import suggest_arguments
 from opwright.describe.dtypes import dtype_from_numpy, is_float
-from opwright.device.incoming import is_array, read_host
+from opwright.device.intake import is_array, read_host
 from opwright.device.outgoing import from_numpy_like
 from opwright.errors import GradientError
 from opwright.plugins.context import current_context

@@ -1,8 +1,8 @@
 """Calls one operator: on Variables it is appended to the block, on arrays it runs at once.
 
-The runtime has a table of one-operator plans by shapes, dtypes and attributes. It calls this code
-only for new combinations, and for arguments that it cannot use directly: numbers, strided arrays,
-and arrays that only ``__dlpack__`` lends. These are converted first, and looked up again.
+The runtime finds one-operator plans by shapes, dtypes and attributes. It calls this code only to
+lower a new combination, and for arguments that it cannot read: Variables, numbers, lists, arrays on
+devices, and those that only ``__dlpack__`` lends. Once they are read, the runtime goes on.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from opwright import _runtime
 from opwright.describe.definition import OpDefinition
 from opwright.describe.journal import transaction
 from opwright.describe.meta import Meta
-from opwright.device.feeds import meta_of
-from opwright.device.incoming import hold, is_array, lend, read_host
+from opwright.device.intake import hold, is_array, lend, meta_of, read_host
 from opwright.device.outgoing import as_given, from_numpy_like
-from opwright.errors import AttributeValueError, SlotError
-from opwright.lowering import Fetches, Given, LoweredPlan, LowerRequest, OpRange, Target, lower
+from opwright.errors import AttributeValueError, DtypeError, SlotError
+from opwright.lowering import Fetches, Given, LowerRequest, OpRange, Target, lower
 from opwright.program import Block, Operator, Variable, default_main_program
 from opwright.program.guards import is_program_guarded
 from opwright.registry import HOST, DeviceName
 from opwright.run.constants import append_constant
-from opwright.run.eager_on_devices import EagerOnDevices
+from opwright.run.locating import locate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,22 +68,12 @@ class EagerSource:
             len(self._proto.inputs),
             sum(1 << i for i, slot in enumerate(self._proto.inputs) if slot.duplicable),
             self.slow,
+            self.lower,
             1 if self.returns_one else 2,
             as_given,
+            context.epoch,
+            self._proto.type,
         )
-
-        self._on_devices = EagerOnDevices(
-            self._proto,
-            context,
-            self._lower,
-            lambda plan, arrays: self.eager.run(plan, arrays, True),
-        )
-        context.watch(self)
-
-    def clear(self) -> None:
-        """Drop the plans; the next call chooses kernels again."""
-        self.eager.clear()
-        self._on_devices.clear()
 
     @property
     def returns_one(self) -> bool:
@@ -115,9 +104,7 @@ class EagerSource:
 
     def _as_list(self, slot: VarProto, value: Any) -> list[Any]:
         if value is Missing.VALUE or (value is None and not slot.optional):
-            raise SlotError(
-                f"{self._proto.type}: input {slot.name!r} is required, got none; pass {slot.name}="
-            )
+            raise self._missing(slot)
         if value is None:
             return []
         if not slot.duplicable:
@@ -170,25 +157,22 @@ class EagerSource:
         return append_constant(block, item, dtype, f"{self._proto.type}: {slot.name}", beside)
 
     def _run(self, given: list[list[Any]], attrs: dict[str, Any], values: Sequence[Any]) -> Any:
-        """Convert the arguments to arrays and run their plan, after lowering it if needed."""
+        """Read the arguments, and have the runtime find or lower their plan, and run it."""
         others = (i for s in given for i in s if is_array(i) and not isinstance(i, np.ndarray))
         like = next(others, None)
         if like is not None:
             given = [[lend(item) for item in items] for items in given]
-        located = self._on_devices.locate(given)
-        if located is not None:
-            return self._on_devices.call(located, attrs, self._hold_numbers)
-        arrays = self._read_arrays(given)
+        located = locate(self._proto, given, self._context)
+        if located is None:
+            arrays = self._read_arrays(given)
+        else:
+            like = located.like
+            arrays = self._hold_numbers(located.read(self._context))
         ready = [
             (slot_arrays if slot.duplicable else slot_arrays[0]) if slot_arrays else None
             for slot, slot_arrays in zip(self._proto.inputs, arrays, strict=True)
         ]
-        plan = self.eager.find(*ready, *values)
-        if plan is None:
-            plan = self._lower(arrays, attrs).plan
-            self.eager.insert((*ready, *values), plan)
-        flat = [array for slot in arrays for array in slot]
-        return from_numpy_like(self.eager.run(plan, flat), like)
+        return from_numpy_like(self.eager.call_ready(*ready, *values), like)
 
     def _read_arrays(self, given: list[list[Any]]) -> list[list[NDArray[Any]]]:
         """Return every input as a NumPy array that a kernel can read."""
@@ -222,26 +206,40 @@ class EagerSource:
                     return meta_of(item).dtype, other.name
         return None, ""
 
-    def _lower(
-        self, arrays: list[list[Any]], attrs: dict[str, Any], device: DeviceName = HOST
-    ) -> LoweredPlan:
-        """Lower the operator for arrays, and tensors on the device, of these metas."""
+    def lower(
+        self, values: tuple[Any, ...], counts: Sequence[int], attributes: tuple[Any, ...]
+    ) -> _runtime.Plan:
+        """Return the plan for ready arrays, `counts` of them for each input, and attributes.
+
+        Tensors lie on the device where the operator will run.
+        """
         proto = self._proto
         inputs: dict[str, tuple[str, ...]] = {}
         metas: dict[str, Meta] = {}
+        slot_metas: list[tuple[Meta, ...]] = []
         tensors: list[str] = []
-        for slot, items in zip(proto.inputs, arrays, strict=True):
-            names = [
-                slot.name if not slot.duplicable else f"{slot.name}.{i}" for i in range(len(items))
-            ]
-            metas.update(zip(names, map(meta_of, items), strict=True))
-            if not device.is_host:
-                pairs = zip(names, items, strict=True)
-                tensors += [name for name, item in pairs if isinstance(item, _runtime.Tensor)]
+        device = HOST
+        begin = 0
+        for slot, count in zip(proto.inputs, counts, strict=True):
+            items = values[begin : begin + count]
+            begin += count
+            if not items and not slot.optional and not slot.duplicable:
+                raise self._missing(slot)
+            names = tuple(
+                [slot.name] if not slot.duplicable else [f"{slot.name}.{i}" for i in range(count)]
+            )[:count]
+            slot_metas.append(tuple(self._meta(slot, item) for item in items))
+            metas.update(zip(names, slot_metas[-1], strict=True))
+            for name, item in zip(names, items, strict=True):
+                if isinstance(item, _runtime.Tensor):
+                    device = DeviceName.parse(item.device)
+                    tensors.append(name)
             if names:
-                inputs[slot.name] = tuple(names)
-        slot_metas = tuple(tuple(map(meta_of, items)) for items in arrays)
-        outputs, fetches = self._outputs(inputs, self._definition.output_counts(slot_metas, attrs))
+                inputs[slot.name] = names
+        attrs = self._attributes(attributes)
+        outputs, fetches = self._outputs(
+            inputs, self._definition.output_counts(tuple(slot_metas), attrs)
+        )
         self._definition.check_slots(inputs, outputs)
         op = Operator.make(None, self._definition, inputs, outputs, attrs)
         request = LowerRequest(
@@ -250,9 +248,21 @@ class EagerSource:
             Given(metas, on_device=frozenset(tensors), copied=False),  # a single call is no graph
             fetches=Fetches(fetches, on_device=True),
         )
-        lowered = lower(request)
-        lowered.plan.bound_idle_memory()
-        return lowered
+        return lower(request).plan
+
+    def _meta(self, slot: VarProto, value: Any) -> Meta:
+        try:
+            return meta_of(value)
+        except DtypeError as error:
+            raise DtypeError(
+                f"{self._proto.type}: {slot.name}: must be an array of numbers, got {value!r}; "
+                "cast it to another dtype"
+            ) from error
+
+    def _missing(self, slot: VarProto) -> SlotError:
+        return SlotError(
+            f"{self._proto.type}: input {slot.name!r} is required, got none; pass {slot.name}="
+        )
 
     def _outputs(
         self, inputs: dict[str, tuple[str, ...]], counts: Sequence[int]

@@ -38,7 +38,6 @@ from opwright.run.arguments import (
 )
 from opwright.run.bindings import lasting_names, scope_metas
 from opwright.run.compiled import CompiledSource, PreparedRun
-from opwright.run.plan_cache import PlanCache
 
 if TYPE_CHECKING:
     import os
@@ -67,8 +66,8 @@ class Network:
         self._block = block_or_operators if isinstance(block_or_operators, Block) else None
         self._ops: list[Operator] = []
         self._changes = 0
-        self._plans = PlanCache()
-        self._last: LoweredPlan | None = None
+        self._runs = _runtime.Plans("Network.run")
+        self._recent: _runtime.Plans | None = None  # of what was compiled or run last
         self._compiled: weakref.ref[_runtime.CompiledNetwork] | None = None
         operators: Any = () if self._block is block_or_operators else block_or_operators
         if not isinstance(operators, Iterable):
@@ -158,21 +157,17 @@ class Network:
         name = DeviceName.parse(device)
         context = current_context()
         metas = scope_metas(scope, names_read_first(ops), open_device(name, context))
-        n_threads = count_for_plan(fixed)
-        key = (
-            ("run", self.generation, begin, end, name, fallback, fixed),
-            tuple(metas.items()),
-            context.plan_key(n_threads),
-        )
-        plan = self._plans.find(key)
+        key = (self.generation, begin, end, name, fallback, fixed, context, tuple(metas.items()))
+        n_threads, made_at = count_for_plan(fixed), context.epoch.now
+        plan: LoweredPlan | None = self._runs.find(key)
         if plan is None:
             request = LowerRequest(
                 OpRange(ops, self._program, begin),
                 Target(context, name, fallback, deterministic=fixed, n_threads=n_threads),
                 persistables=Persistables(metas, keep_all=True),
             )
-            plan = self._plans.add(key, lower(request))
-        self._last, self._compiled = plan, None
+            plan = self._runs.add(key, context.epoch, made_at, lower(request))
+        self._recent, self._compiled = self._runs, None
         plan.plan.run(scope)
 
     @suggest_arguments
@@ -249,11 +244,9 @@ class Network:
             persistables=Persistables(lasting=lasting_names(self._block, ops, fetches) - fed),
             fetches=Fetches(fetches, on_device=fetch_device),
         )
-        source = CompiledSource(
-            template, feeds, scope, self._plans, self.generation, self._remember_plan
-        )
-        compiled = source.callable()
-        self._compiled = weakref.ref(compiled)  # weak, since it refers to this network
+        compiled = CompiledSource(template, feeds, scope).callable(f"network of {len(ops)} operators")
+        self._recent = compiled.plans
+        self._compiled = weakref.ref(compiled)  # weak: one that is gone cannot be profiled
         return compiled
 
     def placement(self) -> Placement:
@@ -311,7 +304,8 @@ class Network:
                     "gone; keep it in a variable"
                 )
             return compiled.plan_for(feeds, scope)
-        if self._last is None:
+        last = self._find_last()
+        if last is None:
             raise ProgramError(
                 "Network.profile: there must be a plan, got none; call compile or run first"
             )
@@ -321,7 +315,7 @@ class Network:
                 "the variables in the scope, or profile what compile returns"
             )
         written = frozenset(name for op in self.ops for name in op.output_names())
-        return PreparedRun(self._last, (), default_scope() if scope is None else scope, written)
+        return PreparedRun(last, (), default_scope() if scope is None else scope, written)
 
     @suggest_arguments
     def profile(
@@ -350,16 +344,17 @@ class Network:
         """
         return load_tool("draw")(self, path, **options)  # type: ignore[no-any-return]
 
+    def _find_last(self) -> LoweredPlan | None:
+        return None if self._recent is None else self._recent.last
+
     def _need_last(self, who: str) -> LoweredPlan:
-        if self._last is None:
+        last = self._find_last()
+        if last is None:
             raise ProgramError(
                 f"Network.{who}: a plan must have been lowered, got none; "
                 "call run, or call what compile returned"
             )
-        return self._last
-
-    def _remember_plan(self, plan: LoweredPlan) -> None:
-        self._last = plan
+        return last
 
     @property
     def _program(self) -> Any:

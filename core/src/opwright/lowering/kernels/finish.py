@@ -6,7 +6,7 @@ Kernels that passes tried and did not use are not completed, so nothing unused i
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opwright._runtime import Prepared
 from opwright.errors import KernelError
@@ -18,8 +18,11 @@ from opwright.lowering.request import Target
 from opwright.registry import KernelEntry
 from opwright.registry.prepare_context import Complete, Refuse
 
-MAX_PREPARED = 4096
-"""Prepared kernels cached for later plans: several times as many as the largest models have."""
+if TYPE_CHECKING:
+    from opwright.plugins.context import Context
+
+MAX_REFUSALS = 4096
+"""Several times as many as the largest models have."""
 
 
 class Unfinished(NamedTuple):
@@ -61,11 +64,10 @@ def finish_kernels(graph: Graph) -> None:
 
 def _prepare_again(op: LoweredOp, kernel: Unfinished) -> Prepared:
     entry, key, device, arguments, target, _ = kernel
-    cache = target.context.prepared
-    prepared = cache.get(key)  # another thread may have been faster
+    prepared = find_prepared(target.context, key)  # another thread may have been faster
     if prepared is None:
         prepared = prepare_kernel(entry, op, device, arguments, target)
-        remember(cache, key, prepared)
+        remember(target.context, key, prepared)
     before = op.prepared.workspace_bytes
     if isinstance(prepared, Refuse) or prepared.workspace_bytes != before:
         now = f"refused: {prepared.reason}" if isinstance(prepared, Refuse) else "other workspace"
@@ -76,8 +78,20 @@ def _prepare_again(op: LoweredOp, kernel: Unfinished) -> Prepared:
     return prepared
 
 
-def remember(cache: dict[Any, Any], key: Any, prepared: object) -> None:
-    """Cache a prepared kernel for later plans, and drop the oldest if there are too many."""
-    if len(cache) >= MAX_PREPARED:
-        cache.pop(next(iter(cache)), None)  # plans keep what they use
-    cache[key] = prepared
+def find_prepared(context: Context, key: Any) -> Prepared | Refuse | None:
+    """Return the kernel of a plan that exists, or the refusal, of this key."""
+    prepared: Prepared | Refuse | None = context.prepared.get(key)
+    return context.refusals.get(key) if prepared is None else prepared
+
+
+def remember(context: Context, key: Any, prepared: Prepared | Refuse) -> None:
+    """Keep a kernel for later plans as long as a plan exists that was lowered with it.
+
+    Refusals hold nothing, and are kept up to a number of them.
+    """
+    if not isinstance(prepared, Refuse):
+        context.prepared[key] = prepared
+        return
+    if len(context.refusals) >= MAX_REFUSALS:
+        context.refusals.pop(next(iter(context.refusals)), None)
+    context.refusals[key] = prepared

@@ -22,7 +22,7 @@ def find_load_failure(entry: KernelEntry, context: Context) -> str | None:
     if entry.is_loaded:
         return None
     key = (entry, "fault")
-    known: str | None = context.prepared.get(key)
+    known: str | None = context.refusals.get(key)
     if known is not None:
         return known
     try:
@@ -30,7 +30,7 @@ def find_load_failure(entry: KernelEntry, context: Context) -> str | None:
     except (PluginError, RegistrationError) as error:
         if context.settings.strict:
             raise
-        known = context.prepared[key] = f"failed to load: {error}"
+        known = context.refusals[key] = f"failed to load: {error}"
         advice = advise_command(error, entry.package)
         failure = PluginFailure(entry.package, str(error), "", advice)
         if context.report.quarantine(failure, entry.origin):

@@ -1,7 +1,7 @@
 """Chooses the kernel of each operator: the first candidate that does not refuse.
 
-Prepared kernels are cached in the context by (kernel, attributes, metas, threads, options): to
-prepare one may take milliseconds, and equal layers need it once. All kernels of a plan use the same
+Prepared kernels of all plans that exist are found in the context by (kernel, attributes, metas,
+threads, options): to prepare one may take milliseconds, and equal layers need it once. All kernels of a plan use the same
 number of threads: that of the process, or one if the plan turns out to be short.
 """
 
@@ -32,9 +32,10 @@ from opwright.lowering.kernels.arguments import (
     find_packable,
     find_unread,
 )
-from opwright.lowering.kernels.finish import Unfinished, remember
+from opwright.lowering.kernels.finish import Unfinished, find_prepared, remember
 from opwright.lowering.kernels.prepare import opened_device, prepare_kernel
 from opwright.lowering.kernels.quarantine import find_load_failure
+from opwright.plugins.threads import is_forked
 from opwright.registry import HOST_DEVICE, KernelEntry
 from opwright.registry.kernels import REFUSED
 from opwright.registry.prepare_context import Refuse
@@ -284,7 +285,8 @@ def _key_of(entry: KernelEntry, search: _Search) -> tuple[Any, ...]:
         metas = (signature.inputs, signature.outputs)
         # It may have something of one device, such as a module that was loaded there.
         opened = opened_device(device, target)
-        count = (target.n_threads, target.deterministic)
+        # A fork leaves the threads behind that kernels were prepared for.
+        count = (target.n_threads, target.deterministic, is_forked())
         return (*key, *metas, opened, arguments, count, target.options)
     if device != HOST_DEVICE:
         return (*key, opened_device(device, target))
@@ -295,7 +297,7 @@ def _prepare(entry: KernelEntry, search: _Search) -> Prepared | Refuse:
     """Return a prepared kernel or its refusal; both are cached, a lack of memory is not."""
     op, _, device, arguments, graph, target = search
     key = _key_of(entry, search)
-    cached: Prepared | Refuse | None = target.context.prepared.get(key)
+    cached = find_prepared(target.context, key)
     if cached is not None:
         return cached
     begin = time.perf_counter()
@@ -306,7 +308,7 @@ def _prepare(entry: KernelEntry, search: _Search) -> Prepared | Refuse:
         unfinished = Unfinished(entry, key, device, arguments, target, tuple(deferred))
         graph.unfinished[prepared] = unfinished
     else:
-        remember(target.context.prepared, key, prepared)
+        remember(target.context, key, prepared)
     return prepared
 
 

@@ -160,7 +160,7 @@ class PlanAssembler:
         n_kept = len(graph.keeps) if self._request.fetches.role is None else 0
         externals = [value.buffer.root().external for value in graph.fetches[n_kept:]]
         return LoweredPlan(
-            builder.build(StepErrors(graph.ops, self._device_name)),
+            builder.build(StepErrors(graph.ops, self._device_name), self._kernel_bytes()),
             self._placement(),
             self._request.target,
             self._given,
@@ -168,6 +168,12 @@ class PlanAssembler:
             tuple(fetches),
             tuple(value.meta for value in graph.fetches),
         )
+
+    def _kernel_bytes(self) -> int:
+        """Return what the kernels hold that equal operators were prepared with, and may run."""
+        signatures = {id(op.signature): op.signature for op in self._graph.ops if op.signature}
+        kernels = {c.prepared for s in signatures.values() for c in s.choices.values()}
+        return sum(kernel.held_bytes for kernel in kernels)
 
     def _end_of_feeds(self) -> int:
         """Return the position after the last operator that reads a feed on the device, else -1."""

@@ -1,34 +1,23 @@
 """The operators with a common prefix, as attributes of a module.
 
 The runtime's `Namespace` first looks into the module's ``__table__``: the variable with the guarded
-Context, the Context of the names (None: the default one), and the functions by name. So a known
+Context, the Context of the names (None: the default one), and its functions by name. So a known
 name costs one look-up, and still depends on the Context of this thread or task. `Finder.find` gets
 all other names.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 from opwright import _runtime
 from opwright.errors import OperatorNotFoundError
 from opwright.plugins.context import Context, current_context, guarded_context
 
-MAX_TABLES: Final = 4
-"""Contexts whose functions are cached, for threads with different guards."""
-
-
 class MissingOperatorError(OperatorNotFoundError, AttributeError):
     """No operator of this name; an AttributeError too, so that ``hasattr`` and editors work."""
-
-
-class _Cached(NamedTuple):
-    table: tuple[Any, Context | None, dict[str, Any]]
-    context: Context
-    records: tuple[Any, ...]  # of the context, when the names were looked up
 
 
 class Finder:
@@ -37,18 +26,8 @@ class Finder:
     def __init__(self, prefix: str, names: dict[str, Any]) -> None:
         self._prefix = prefix
         self._names = names
-        self._cache: dict[Context | None, _Cached] = {}
-        self._lock = threading.RLock()  # the garbage collector may run code that looks up a name
         names["__getattr__"] = self.find
         names["__dir__"] = self.list
-
-    def clear(self) -> None:
-        """Drop the functions if operators were discovered again; pins change none."""
-        with self._lock:
-            for key, cached in list(self._cache.items()):
-                if cached.records is not cached.context.records:
-                    del self._cache[key]
-                    self._names.pop("__table__", None)
 
     def find(self, name: str) -> Callable[..., Any] | ModuleType:
         """Return the function of an operator, or the namespace of a plugin, else AttributeError."""
@@ -69,17 +48,9 @@ class Finder:
 
     def _select(self, context: Context) -> dict[str, Any]:
         """Set the table of the runtime to that of the current Context; return its functions."""
-        key = guarded_context.get()
-        with self._lock:
-            cached = self._cache.get(key)
-            if cached is None:
-                context.watch(self)
-                cached = _Cached((guarded_context, key, {}), context, context.records)
-                if len(self._cache) >= MAX_TABLES:
-                    del self._cache[next(iter(self._cache))]
-                self._cache[key] = cached
-            self._names["__table__"] = cached.table
-            return cached.table[2]
+        functions = context.functions.setdefault(self._prefix, {})
+        self._names["__table__"] = (guarded_context, guarded_context.get(), functions)
+        return functions
 
     def _make(self, name: str, context: Context) -> Callable[..., Any] | ModuleType:
         from opwright.run.ops.function import make_function

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from opwright import get_num_threads
 from opwright.errors import OpwrightError
-from opwright.kernel import watch_threads
 from opwright_cuda import native
 from opwright_cuda.compile.compiler import Compiler, Image, Instance, compile_all
 from opwright_cuda.compile.image_cache import ImageCache
@@ -28,6 +29,17 @@ class LoadedKernel(NamedTuple):
 
     handle: int
     sizes: tuple[int, ...] | None
+
+
+_toolchains: weakref.WeakSet[Toolchain] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    for toolchain in list(_toolchains):
+        toolchain.renew_lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
 
 
 class Toolchain:
@@ -50,12 +62,11 @@ class Toolchain:
         self._kernels: dict[tuple[str, str, str], LoadedKernel] = {}
         self._failures: dict[tuple[str, str, str], Exception] = {}
         self._lock = threading.Lock()
-        watch_threads(self)
+        _toolchains.add(self)
 
-    def threads_changed(self, forked: bool) -> None:
+    def renew_lock(self) -> None:
         """Take a new lock in a forked child: a thread that is not there may have held the old."""
-        if forked:
-            self._lock = threading.Lock()
+        self._lock = threading.Lock()
 
     def must_compile(self, instance: Instance) -> bool:
         """Tell whether an instance is neither loaded nor on disk."""

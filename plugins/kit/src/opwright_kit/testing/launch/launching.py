@@ -214,7 +214,7 @@ class Launch:
         self._parameters.write(scope, arrays)
         plan = self._plan.plan
         return runtime.CompiledNetwork(
-            scope, self._plan.feeds, lambda feeds: (plan, list(feeds.values())), self._device
+            scope, self._plan.feeds, lambda arrays: plan, self._device
         )
 
     def fill(self, poison: int = POISON, *, inputs: Arrays | None = None) -> RunInput:

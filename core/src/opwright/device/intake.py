@@ -1,6 +1,8 @@
-"""Converts values from outside to arrays that a kernel can read, or refuses them with advice.
+"""Reads values from outside that the runtime leaves to Python, or refuses them with advice.
 
-Feeds, operators called directly, `ScopeVariable.set` and `Tensor.from_numpy` use this module:
+The runtime looks at each value of a call once, and reads arrays of NumPy, those that other
+libraries lend at once, and those on the device of a network itself. For all other feeds, arguments
+of operators, and arrays for `ScopeVariable.set` and `Tensor.from_numpy` it uses this module:
 
 - A NumPy array is borrowed where it is ready: C-contiguous, aligned, of native byte order. Any
   other is copied. One of a subclass is read as a plain array, a masked one is refused.
@@ -10,8 +12,6 @@ Feeds, operators called directly, `ScopeVariable.set` and `Tensor.from_numpy` us
   protocol or by ``__dlpack__``: `lend`, `read_host`. So are our own tensors and variables.
 - An array on a device has DLPack, or the attribute that its device names: `find_place`. On the
   device where it is needed it becomes a tensor, without a copy: `read_tensor`.
-
-The runtime itself handles values that are ready, or that their library lends at once.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from opwright.describe.dtypes import (
     is_held,
     wider_dtype,
 )
+from opwright.describe.meta import Meta
 from opwright.device.opening import HOST_CODES, find_device_name, find_interface_place
 from opwright.errors import DeviceNotFoundError, DtypeError, FeedError, OpwrightError
 from opwright.plugins.context import current_context
@@ -111,6 +112,47 @@ def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = ""
             f"{who}: must be an array of numbers, got {value!r}; cast it to another dtype"
         ) from error
     return array
+
+
+def read_feed(
+    value: Any, label: str, dtype: str | None, device: _runtime.Device, context: Context
+) -> NDArray[Any] | _runtime.Tensor:
+    """Return a feed as a plan on `device` can read it: a ready array, or a tensor on the device.
+
+    `dtype` is that of the variable, for numbers and lists; `label` begins errors. FeedError for
+    what is no array of numbers, and for an array that lies elsewhere.
+    """
+    if not device.is_host:
+        tensor = find_tensor(value, device, label)
+        if tensor is not None:
+            return tensor
+    place = find_place(value, context, label)
+    if place is not None:
+        raise _elsewhere(value, place, label, device, context)
+    try:
+        return read_host(value, label, dtype, "the variable")
+    except (DtypeError, DeviceNotFoundError) as error:
+        raise FeedError(str(error)) from error
+
+
+def _elsewhere(
+    value: Any, place: tuple[int, int], label: str, device: _runtime.Device, context: Context
+) -> FeedError:
+    here, there = device.name, describe_place(*place, context)
+    if isinstance(value, (_runtime.Tensor, _runtime.ScopeVariable)):
+        other = value.opened_device or device
+        here, there = device.name_beside(other), other.name_beside(device)
+    return FeedError(
+        f"{label}: an array must lie on the host or on {here}, where the network runs, got "
+        f"{type(value).__name__} on {there}; copy it, or compile for its device"
+    )
+
+
+def meta_of(array: NDArray[Any] | np.generic | _runtime.Tensor) -> Meta:
+    """Return the meta of an array."""
+    if isinstance(array, _runtime.Tensor):
+        return Meta(array.shape, array.dtype)
+    return Meta(array.shape, dtype_from_numpy(array.dtype))
 
 
 def read_tensor(value: Any, device: _runtime.Device, who: str) -> _runtime.Tensor:

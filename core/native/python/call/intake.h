@@ -1,0 +1,143 @@
+// The intake: a value from outside becomes, in one look, an array that kernels can read.
+//
+// C++ reads ndarrays, what other libraries lend without a call of __dlpack__, and arrays on the
+// device of a network; all else is read by opwright.device.intake, once, and then looked up here.
+#ifndef OPWRIGHT_PYTHON_INTAKE_H_
+#define OPWRIGHT_PYTHON_INTAKE_H_
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "python/arrays/host_arrays.h"
+#include "python/arrays/numpy_bridge.h"
+#include "runtime/plan/plan.h"
+
+namespace opwright {
+
+// A number that rises whenever plans that were made before may no longer be right: the registries,
+// the pins or the number of threads have changed. Plans are compared with it at look-up.
+class Epoch {
+ public:
+  uint64_t now() const {
+    return own_.load(std::memory_order_relaxed) + everyone.load(std::memory_order_relaxed);
+  }
+  void Raise() { own_.fetch_add(1, std::memory_order_relaxed); }
+  // Raises every epoch of the process.
+  static void RaiseAll() { everyone.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  static std::atomic<uint64_t> everyone;
+  std::atomic<uint64_t> own_{1};
+};
+
+// The tensor that is given as a value, borrowed; null for anything else.
+const Tensor* FeedTensor(PyObject* value);
+
+// dtype and shape of one value: of an array as NumPy provides them fastest; or of a tensor.
+struct FeedMeta {
+  int type_num;  // of a tensor no NumPy one: below 0
+  int ndim;
+  std::vector<npy_intp> shape;
+  const Device* device = nullptr;  // of a tensor
+
+  explicit FeedMeta(PyArrayObject* array)
+      : type_num(PyArray_TYPE(array)),
+        ndim(PyArray_NDIM(array)),
+        shape(PyArray_DIMS(array), PyArray_DIMS(array) + ndim) {}
+
+  explicit FeedMeta(const Tensor& tensor)
+      : type_num(TypeNumOf(tensor)),
+        ndim(tensor.ndim()),
+        shape(tensor.shape.begin(), tensor.shape.end()),
+        device(tensor.device().get()) {}
+
+  static FeedMeta Of(PyObject* value) {
+    const Tensor* tensor = FeedTensor(value);
+    return tensor == nullptr ? FeedMeta(AsArray(value)) : FeedMeta(*tensor);
+  }
+
+  bool Matches(PyObject* value) const {
+    if (__builtin_expect(type_num < 0 || !PyArray_CheckExact(value), 0)) {
+      const Tensor* tensor = FeedTensor(value);
+      return tensor != nullptr && MatchesTensor(*tensor);
+    }
+    PyArrayObject* array = AsArray(value);
+    if (PyArray_TYPE(array) != type_num || PyArray_NDIM(array) != ndim) return false;
+    const npy_intp* dims = PyArray_DIMS(array);
+    for (int i = 0; i < ndim; ++i) {
+      if (dims[i] != shape[static_cast<size_t>(i)]) return false;
+    }
+    return true;
+  }
+
+ private:
+  static int TypeNumOf(const Tensor& tensor) {
+    return -1 - static_cast<int>(DtypeToCode(tensor.dtype));
+  }
+  bool MatchesTensor(const Tensor& tensor) const {
+    return device == tensor.device().get() && type_num == TypeNumOf(tensor) &&
+           ndim == tensor.ndim() && std::equal(shape.begin(), shape.end(), tensor.shape.begin());
+  }
+};
+
+// The values of one call, in order, each an array that kernels can read or a tensor on the device;
+// all are kept while this lives.
+class Intake {
+ public:
+  Intake() = default;
+  ~Intake() {
+    for (size_t i = 0; i < n_; ++i) Py_DECREF(data()[i]);
+  }
+  Intake(const Intake&) = delete;
+  Intake& operator=(const Intake&) = delete;
+
+  // Reads a value for a call on `device`, null for the host. False without an error if only Python
+  // can read it; throws std::bad_alloc.
+  bool Read(PyObject* value, const std::shared_ptr<Device>& device);
+  // Adds what Python has read, a reference that is taken over. False if it is not ready.
+  bool Add(PyObject* ready);
+
+  PyObject* const* data() const { return many_.empty() ? few_.data() : many_.data(); }
+  size_t size() const { return n_; }
+  PyObject* operator[](size_t i) const { return data()[i]; }
+  uint64_t Hash() const;
+  // Whether all values have these metas.
+  bool Match(const std::vector<FeedMeta>& metas) const {
+    bool same = metas.size() == n_;
+    for (size_t i = 0; same && i < n_; ++i) same = metas[i].Matches(data()[i]);
+    return same;
+  }
+
+  // The first array that is another library's, and how it was lent; null where all are NumPy's.
+  PyObject* like() const { return like_.ptr(); }
+  const ArrayKind& like_kind() const { return like_kind_; }
+
+ private:
+  static constexpr size_t kFew = 16;  // most calls, and those need no allocation
+  void Take(PyObject* value);
+
+  std::array<PyObject*, kFew> few_;
+  std::vector<PyObject*> many_;
+  size_t n_ = 0;
+  py::object like_;
+  ArrayKind like_kind_;
+};
+
+inline uint64_t Mix(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+  return hash ^ (hash >> 32);
+}
+
+// Throws kFeed unless the value is ready, or is a tensor on the plan's device, and fits feed
+// external `i` of the plan.
+void CheckFeed(const Plan& plan, size_t i, PyObject* value);
+
+// Throws kProgram for a plan that only another plan can run.
+void CheckRunnable(const Plan& plan);
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_PYTHON_INTAKE_H_

@@ -1,0 +1,298 @@
+#include "python/call/plan_table.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "python/bind/errors.h"
+#include "python/bind/handles.h"
+
+namespace opwright {
+
+uint64_t PlanSet::clock = 0;
+
+PlanSet::PlanSet(std::string label, bool keeps_last)
+    : label_(std::move(label)), keeps_last_(keeps_last) {
+  PlanTable::Get().sets_.push_back(this);
+}
+
+PlanSet::~PlanSet() {
+  Clear();
+  auto& sets = PlanTable::Get().sets_;
+  sets.erase(std::find(sets.begin(), sets.end(), this));
+}
+
+void PlanSet::SetLast(std::shared_ptr<PlanEntry> entry) {
+  if (keeps_last_ && last_) last_->plan->KeepMemory(false);
+  last_ = std::move(entry);
+  if (keeps_last_ && last_) last_->plan->KeepMemory(true);
+}
+
+void PlanSet::Add(std::shared_ptr<PlanEntry> entry, const PlanEntry* replaced) {
+  PlanTable::Dropped dropped;  // freed at the end, when the table is whole: that may run Python code
+  PlanTable& table = PlanTable::Get();
+  const bool has_outdated = newest_made_at_ != entry->made_at;
+  newest_made_at_ = entry->made_at;
+  for (auto place = entries_.begin(); place != entries_.end();) {
+    if (place->second.get() == replaced || (has_outdated && !place->second->IsCurrent())) {
+      table.Count(*place->second, -1);
+      dropped.push_back(std::move(place->second));
+      place = entries_.erase(place);
+    } else if (has_outdated || replaced != nullptr) {
+      ++place;
+    } else {
+      break;
+    }
+  }
+  entry->last_used = ++clock;
+  table.Count(*entry, 1);
+  entries_.emplace(entry->hash, entry);
+  SetLast(std::move(entry));
+  table.KeepBound(&dropped);
+}
+
+void PlanSet::Clear() {
+  Entries dropped;
+  dropped.swap(entries_);
+  SetLast(nullptr);
+  for (const auto& [hash, entry] : dropped) PlanTable::Get().Count(*entry, -1);
+}
+
+int64_t PlanSet::bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [hash, entry] : entries_) bytes += entry->bytes;
+  return bytes;
+}
+
+int64_t PlanSet::idle_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [hash, entry] : entries_) bytes += entry->plan->idle_bytes();
+  return bytes;
+}
+
+PlanTable& PlanTable::Get() {
+  static auto& table = *new PlanTable;  // never destroyed: owners may outlive every static at exit
+  return table;
+}
+
+void PlanTable::KeepBound(Dropped* dropped) {
+  while (n_plans_ > kMostPlans || bytes_ > kMostBytes) {
+    PlanSet* owner = nullptr;
+    PlanSet::Entries::iterator oldest;
+    for (PlanSet* set : sets_) {
+      for (auto place = set->entries_.begin(); place != set->entries_.end(); ++place) {
+        if (place->second == set->last_) continue;
+        if (owner == nullptr || place->second->last_used < oldest->second->last_used) {
+          owner = set;
+          oldest = place;
+        }
+      }
+    }
+    if (owner == nullptr) break;  // only the last ones are left
+    Count(*oldest->second, -1);
+    dropped->push_back(std::move(oldest->second));
+    owner->entries_.erase(oldest);
+  }
+}
+
+py::list PlanTable::Describe() const {
+  py::list rows;
+  for (const PlanSet* set : sets_) {
+    if (set->size() == 0) continue;
+    rows.append(py::make_tuple(set->label_, set->size(), set->bytes(), set->idle_bytes()));
+  }
+  return rows;
+}
+
+void PlanTable::Release(bool all) {
+  Dropped dropped;
+  for (PlanSet* set : sets_) {
+    for (auto place = set->entries_.begin(); place != set->entries_.end();) {
+      if (place->second == set->last_ && !all) {
+        ++place;
+        continue;
+      }
+      Count(*place->second, -1);
+      dropped.push_back(std::move(place->second));
+      place = set->entries_.erase(place);
+    }
+    if (all) set->SetLast(nullptr);
+  }
+}
+
+namespace {
+
+struct PlansObject {
+  PyObject_HEAD PlanSet* set;
+};
+
+PlansObject* Of(PyObject* object) { return reinterpret_cast<PlansObject*>(object); }
+
+PyTypeObject* plans_type = nullptr;  // set once, with the module
+
+PyObject* MakePlans(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  static const char* keywords[] = {"label", "keeps_last", nullptr};
+  const char* label = nullptr;
+  int keeps_last = 1;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|p", const_cast<char**>(keywords), &label,
+                                   &keeps_last)) {
+    return nullptr;
+  }
+  try {
+    auto set = std::make_unique<PlanSet>(label, keeps_last != 0);
+    PyObject* object = type->tp_alloc(type, 0);
+    if (object != nullptr) Of(object)->set = set.release();
+    return object;
+  } catch (...) {
+    return SetPythonError();
+  }
+}
+
+bool SameKey(const py::object& a, const py::handle& b) {
+  const int same = PyObject_RichCompareBool(a.ptr(), b.ptr(), Py_EQ);
+  if (same < 0) throw py::error_already_set();
+  return same == 1;
+}
+
+std::shared_ptr<const PlanEntry> FindByKey(PlanSet* set, const py::handle& key) {
+  const auto hash = static_cast<uint64_t>(py::hash(key));
+  std::vector<std::shared_ptr<PlanEntry>> candidates;  // a comparison may change the set
+  const auto range = set->entries().equal_range(hash);
+  for (auto place = range.first; place != range.second; ++place) {
+    candidates.push_back(place->second);
+  }
+  for (const auto& entry : candidates) {
+    if (!SameKey(entry->key.rest, key)) continue;
+    return set->Find([&](const PlanEntry& other) { return &other == entry.get(); },
+                     [&] { return hash; });
+  }
+  return nullptr;
+}
+
+PyObject* FindPlans(PyObject* object, PyObject* key) {
+  try {
+    const auto entry = FindByKey(Of(object)->set, key);
+    return entry ? Py_NewRef(entry->lowered.ptr()) : Py_NewRef(Py_None);
+  } catch (...) {
+    return SetPythonError();
+  }
+}
+
+// add(key, epoch, made_at, lowered)
+PyObject* AddPlans(PyObject* object, PyObject* const* args, Py_ssize_t n) {
+  if (n != 4) {
+    PyErr_SetString(PyExc_TypeError, "add takes a key, an epoch, its number and a lowered plan");
+    return nullptr;
+  }
+  try {
+    auto entry = std::make_shared<PlanEntry>();
+    entry->key.rest = py::reinterpret_borrow<py::object>(args[0]);
+    entry->hash = static_cast<uint64_t>(py::hash(entry->key.rest));
+    entry->epoch = py::handle(args[1]).cast<std::shared_ptr<Epoch>>();
+    entry->made_at = py::handle(args[2]).cast<uint64_t>();
+    entry->lowered = py::reinterpret_borrow<py::object>(args[3]);
+    entry->plan = entry->lowered.attr("plan").cast<PlanHandle&>().plan;
+    entry->plan->BoundIdleMemory();
+    entry->bytes = entry->plan->held_bytes;
+    const auto old = FindByKey(Of(object)->set, entry->key.rest);
+    Of(object)->set->Add(std::move(entry), old.get());
+    return Py_NewRef(args[3]);
+  } catch (...) {
+    return SetPythonError();
+  }
+}
+
+PyObject* ClearPlans(PyObject* object, PyObject*) {
+  Of(object)->set->Clear();
+  return Py_NewRef(Py_None);
+}
+
+PyObject* LastPlan(PyObject* object, void*) {
+  const auto& last = Of(object)->set->last();
+  return Py_NewRef(last && last->lowered ? last->lowered.ptr() : Py_None);
+}
+
+Py_ssize_t CountPlans(PyObject* object) {
+  return static_cast<Py_ssize_t>(Of(object)->set->size());
+}
+
+int TraversePlans(PyObject* object, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(object));
+  if (Of(object)->set == nullptr) return 0;
+  for (const auto& [hash, entry] : Of(object)->set->entries()) {
+    Py_VISIT(entry->lowered.ptr());
+    Py_VISIT(entry->key.rest.ptr());
+  }
+  return 0;
+}
+
+int BreakPlans(PyObject* object) {
+  if (Of(object)->set != nullptr) Of(object)->set->Clear();
+  return 0;
+}
+
+void DeallocatePlans(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  delete Of(object)->set;
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+PyMethodDef plans_methods[] = {
+    {"find", FindPlans, METH_O, "The lowered plan of a key, if it is current, or None."},
+    {"add", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(AddPlans)), METH_FASTCALL,
+     "add(key, epoch, made_at, lowered): keep a plan, and return it."},
+    {"clear", ClearPlans, METH_NOARGS, "Forget the plans; those that run go on."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef plans_properties[] = {
+    {"last", LastPlan, nullptr, "The lowered plan that was used last, or None.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyType_Slot plans_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(MakePlans)},
+    {Py_tp_traverse, reinterpret_cast<void*>(TraversePlans)},
+    {Py_tp_clear, reinterpret_cast<void*>(BreakPlans)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(DeallocatePlans)},
+    {Py_tp_methods, plans_methods},
+    {Py_tp_getset, plans_properties},
+    {Py_sq_length, reinterpret_cast<void*>(CountPlans)},
+    {Py_tp_doc, const_cast<char*>("The plans of one owner, in the table of the process.")},
+    {0, nullptr}};
+
+PyType_Spec plans_spec = {"opwright._runtime.Plans", sizeof(PlansObject), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, plans_slots};
+
+}  // namespace
+
+PyObject* NewPlans(std::string label, bool keeps_last) {
+  PyObject* object = plans_type->tp_alloc(plans_type, 0);
+  if (object == nullptr) return nullptr;
+  try {
+    Of(object)->set = new PlanSet(std::move(label), keeps_last);
+    return object;
+  } catch (...) {
+    Py_DECREF(object);
+    return SetPythonError();
+  }
+}
+
+PlanSet& PlansOf(PyObject* plans) { return *Of(plans)->set; }
+
+void BindPlanTable(py::module_& module) {
+  py::class_<Epoch, std::shared_ptr<Epoch>>(module, "Epoch", py::is_final(),
+                                            "A number that rises when plans may be outdated.")
+      .def(py::init<>())
+      .def_property_readonly("now", &Epoch::now)
+      .def("advance", &Epoch::Raise);
+  module.def("advance_epochs", &Epoch::RaiseAll);
+  PyObject* type = PyType_FromSpec(&plans_spec);
+  if (type == nullptr) throw py::error_already_set();
+  plans_type = reinterpret_cast<PyTypeObject*>(type);
+  module.add_object("Plans", py::reinterpret_borrow<py::object>(type));
+  module.def("describe_plans", [] { return PlanTable::Get().Describe(); });
+  module.def("release_plans", [](bool all) { PlanTable::Get().Release(all); }, py::arg("all"));
+}
+
+}  // namespace opwright

@@ -1,0 +1,126 @@
+// The table of plans: everything that calls may run again, of eager operators, networks and models.
+//
+// It is bounded in number and in bytes for the whole process. An owner finds its own plans without
+// looking at those of others. All of it is guarded by the GIL.
+#ifndef OPWRIGHT_PYTHON_PLAN_TABLE_H_
+#define OPWRIGHT_PYTHON_PLAN_TABLE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "python/call/intake.h"
+#include "runtime/plan/plan.h"
+
+namespace opwright {
+
+// What a plan is found by, besides its owner.
+struct PlanKey {
+  std::vector<FeedMeta> metas;  // of the values of a call
+  std::vector<int32_t> counts;  // of an eager operator's inputs: -1 absent, -2 one, else a list's
+  py::object rest;              // a frozen tuple of attributes, or what `Plans.add` was given
+};
+
+struct PlanEntry {
+  PlanKey key;
+  uint64_t hash = 0;
+  std::shared_ptr<const Plan> plan;
+  py::object lowered;           // what Python knows about the plan; may be null
+  std::vector<uint32_t> order;  // the value for each feed external; empty: in order
+  std::shared_ptr<const Epoch> epoch;
+  uint64_t made_at = 0;  // the epoch when its making began
+  uint64_t last_used = 0;
+  int64_t bytes = 0;
+
+  bool IsCurrent() const { return epoch->now() == made_at; }
+};
+
+// The plans of one owner.
+class PlanSet {
+ public:
+  using Entries = std::unordered_multimap<uint64_t, std::shared_ptr<PlanEntry>>;
+
+  // `label` names the owner in `memory`. The memory of the plan that ran last is kept whatever its
+  // size where `keeps_last` is set.
+  PlanSet(std::string label, bool keeps_last);
+  ~PlanSet();
+  PlanSet(const PlanSet&) = delete;
+  PlanSet& operator=(const PlanSet&) = delete;
+
+  // The current entry that `matches`, or null. `hash` is asked for only if the last one does not.
+  template <typename Matches, typename Hash>
+  std::shared_ptr<const PlanEntry> Find(const Matches& matches, const Hash& hash) {
+    if (last_ && last_->IsCurrent() && matches(*last_)) return Use(last_);
+    const auto range = entries_.equal_range(hash());
+    for (auto place = range.first; place != range.second; ++place) {
+      const std::shared_ptr<PlanEntry>& entry = place->second;
+      if (entry->IsCurrent() && matches(*entry)) return Use(entry);
+    }
+    return nullptr;
+  }
+  // Adds an entry as the last used one; drops `replaced`, what is no longer current, and beyond the
+  // bounds of the table what was used longest ago.
+  void Add(std::shared_ptr<PlanEntry> entry, const PlanEntry* replaced);
+  void Clear();
+
+  size_t size() const { return entries_.size(); }
+  const std::string& label() const { return label_; }
+  const std::shared_ptr<PlanEntry>& last() const { return last_; }
+  int64_t bytes() const;
+  int64_t idle_bytes() const;
+  const Entries& entries() const { return entries_; }
+
+ private:
+  friend class PlanTable;
+  std::shared_ptr<const PlanEntry> Use(const std::shared_ptr<PlanEntry>& entry) {
+    entry->last_used = ++clock;
+    if (__builtin_expect(entry != last_, 0)) SetLast(entry);
+    return entry;
+  }
+  void SetLast(std::shared_ptr<PlanEntry> entry);
+
+  static uint64_t clock;
+  std::string label_;
+  bool keeps_last_;
+  Entries entries_;  // by hash
+  std::shared_ptr<PlanEntry> last_;
+  uint64_t newest_made_at_ = 0;
+};
+
+class PlanTable {
+ public:
+  static constexpr size_t kMostPlans = 4096;
+  // What plans hold besides the memory that their runs work in, which IdleMemory bounds.
+  static constexpr int64_t kMostBytes = int64_t{64} << 20;
+
+  static PlanTable& Get();
+  // Every set with plans: label, plans, bytes they hold, and bytes of their idle instances.
+  py::list Describe() const;
+  // Drops every plan but the last one of each owner, and with `all` those too.
+  void Release(bool all);
+
+ private:
+  friend class PlanSet;
+  using Dropped = std::vector<std::shared_ptr<PlanEntry>>;
+
+  void Count(const PlanEntry& entry, int sign) {
+    n_plans_ += static_cast<size_t>(sign);
+    bytes_ += sign * entry.bytes;
+  }
+  void KeepBound(Dropped* dropped);
+
+  std::vector<PlanSet*> sets_;
+  size_t n_plans_ = 0;
+  int64_t bytes_ = 0;
+};
+
+// The Python object that owns a set, `_runtime.Plans`: a new reference, or null with an error set.
+PyObject* NewPlans(std::string label, bool keeps_last);
+PlanSet& PlansOf(PyObject* plans);
+void BindPlanTable(py::module_& module);
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_PYTHON_PLAN_TABLE_H_

@@ -1,0 +1,94 @@
+"""Finds the device of the arrays of an eager call, which must all lie on one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opwright import _runtime
+from opwright.device.intake import HOST_KINDS, describe_place, find_place, is_array, read_tensor
+from opwright.device.opening import find_device_name, open_device
+from opwright.errors import DeviceNotFoundError, SlotError
+from opwright.registry import DeviceName
+
+if TYPE_CHECKING:
+    from opwright.describe.op_proto import OpProto
+    from opwright.plugins.context import Context
+
+
+class Argument(NamedTuple):
+    """An input of a call."""
+
+    who: str  # operator and slot, for messages
+    value: Any
+    place: tuple[int, int] | None  # its DLPack device; None for the host, and for numbers
+
+
+class Located(NamedTuple):
+    """The inputs of a call by slot, and the device of those that are arrays."""
+
+    device: DeviceName
+    slots: list[list[Argument]]
+    like: Any  # the first array
+
+    def read(self, context: Context) -> list[list[Any]]:
+        """Return the arrays as tensors on the device, and all else unchanged."""
+        device = open_device(self.device, context)
+        return [
+            [a.value if a.place is None else read_tensor(a.value, device, a.who) for a in slot]
+            for slot in self.slots
+        ]
+
+
+def locate(proto: OpProto, given: Sequence[Sequence[Any]], context: Context) -> Located | None:
+    """Return the device of the arrays; None for the host.
+
+    DeviceNotFoundError if no plugin provides it; SlotError if they are on several devices, or some
+    of them on the host.
+    """
+    if all(isinstance(item, HOST_KINDS) for items in given for item in items):
+        return None
+    slots = []
+    for slot, items in zip(proto.inputs, given, strict=True):
+        who = f"{proto.type}: {slot.name}"
+        slots.append([Argument(who, v, find_place(v, context, who)) for v in items])
+    arguments = [argument for slot in slots for argument in slot]
+    first = next((argument for argument in arguments if argument.place is not None), None)
+    if first is None:
+        return None
+    for other in arguments:
+        if other.place not in (None, first.place):
+            raise _mixed(first, other, context)
+    name = _name(first, context)
+    for other in arguments:
+        has_items = is_array(other.value) or isinstance(other.value, (list, tuple))
+        if other.place is None and has_items:
+            raise _mixed(first, other, context)
+    return Located(name, slots, first.value)
+
+
+def _name(first: Argument, context: Context) -> DeviceName:
+    if isinstance(first.value, _runtime.Tensor):
+        return DeviceName.parse(first.value.device)
+    assert first.place is not None
+    name = find_device_name(*first.place, context)
+    if name is None:
+        raise DeviceNotFoundError(
+            f"{first.who}: no installed plugin runs operators on arrays of DLPack device type "
+            f"{first.place[0]}, got {type(first.value).__name__}; copy it to the host"
+        )
+    return name
+
+
+def _mixed(first: Argument, other: Argument, context: Context) -> SlotError:
+    slot = first.who.rpartition(" ")[2]
+    where, there = _describe(other.place, context), _describe(first.place, context)
+    return SlotError(
+        f"{other.who}: all arrays of a call must lie on one device, got "
+        f"{type(other.value).__name__} on {where} beside {slot} {type(first.value).__name__} "
+        f"on {there}; copy one of them"
+    )
+
+
+def _describe(place: tuple[int, int] | None, context: Context) -> str:
+    return "the host" if place is None else describe_place(*place, context)
