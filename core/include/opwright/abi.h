@@ -172,8 +172,7 @@ typedef struct ow_prepare {
   uint64_t message_bytes;
   uint32_t flags; /* OW_PREPARE_, since 1.1; given, not answered */
   uint32_t reserved;
-  uint64_t held_bytes; /* since 1.1: about what `prepared` holds beyond a few hundred bytes, such as
-                          generated code, for the host's bounds; answered */
+  uint64_t held_bytes; /* since 1.1: about what `prepared` holds, as generated code; answered */
 } ow_prepare;
 
 /*
@@ -364,8 +363,8 @@ struct ow_host {
   void (*parallel)(int32_t n_threads, int32_t n_shares, void (*function)(void* data, int32_t share),
                    void* data);
   /* Since 1.1: for a kernel with OW_KERNEL_BLOCKS to call from within run, about every millisecond
-     that it waits. Other threads of the caller's language go on meanwhile. Not OW_OK: the run is to
-     end, after Ctrl-C say; run returns that status, and writes no message. */
+     that it waits. Other threads of the caller's language go on meanwhile. Not OW_OK: the run
+     ends, as after Ctrl-C: run returns that status without a message. */
   int32_t (*poll)(const ow_call* call);
 };
 
@@ -388,9 +387,8 @@ typedef struct ow_plugin {
 } ow_plugin;
 
 /*
- * The one symbol that a library exports. It hands over its table, or says why not: then it returns
- * a status and may still set *plugin to a table without entries whose `name` and `version` help
- * the report. The host table lives as long as the process.
+ * The one symbol that a library exports. It hands over its table, or returns a status; a table
+ * without entries, but with `name` and `version`, then helps the report. The host table stays.
  */
 #define OW_PLUGIN_ENTRY "opwright_plugin_v1"
 typedef int32_t (*ow_plugin_entry_fn)(const ow_host* host, const ow_plugin** plugin);

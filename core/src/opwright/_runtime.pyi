@@ -259,14 +259,61 @@ class Resizer:
         """Give the output its shape and return the array to write. The last call counts."""
 
 @final
-class CompiledNetwork:
-    """``f(**feeds) -> list`` of fresh arrays, or of Tensors with `fetch_device`.
+class Epoch:
+    """A number that rises when plans that were made before may be outdated."""
 
-    `resolve(feeds)` gets the keyword arguments as they were given and returns the plan and, in the
-    order of `feed_names`, arrays that are ready as they are: exact ndarrays, C-contiguous, aligned,
-    of native byte order; or Tensors on `device`, for a plan that was made for such. It is called
-    when no known plan fits the feeds or the scope, and must raise when the names are wrong. Up to 8
-    plans are kept. The call ends when the memory of another library has been read.
+    def __init__(self) -> None: ...
+    @property
+    def now(self) -> int: ...
+    def advance(self) -> None: ...
+
+def advance_epochs() -> None:
+    """Advance every epoch of the process."""
+
+@final
+class Plans:
+    """The plans of one owner, in the table of the process.
+
+    The table keeps 4,096 plans of 48 MiB together, those that were used last, and besides the last
+    one of each owner. With `keeps_last` the memory of that one is kept too. A plan is found only in
+    the epoch in which its making began.
+    """
+
+    def __init__(self, label: str, keeps_last: bool = True) -> None: ...
+    def find(self, key: Any, /) -> Any:
+        """Return the lowered plan that was added with an equal key, or None."""
+    def add(self, key: Any, epoch: Epoch, made_at: int, lowered: Any, /) -> Any:
+        """Keep a lowered plan, an object with ``plan``, for as long as the epoch is `made_at`."""
+    def clear(self) -> None:
+        """Forget the plans; those that run go on."""
+    @property
+    def last(self) -> Any:
+        """The lowered plan that was used last, or None."""
+    def __len__(self) -> int: ...
+
+def describe_plans() -> list[tuple[str, int, int, int]]:
+    """Return owner, number of plans, their bytes, and those of their idle instances."""
+
+def release_plans(all: bool) -> None:
+    """Drop every plan but the last one of each owner, and with `all` those too."""
+
+def kept_host_bytes() -> int:
+    """Return the bytes of freed blocks on the host that are kept for the next request."""
+
+def free_kept_host() -> int:
+    """Give those blocks back to the system; return their bytes."""
+
+@final
+class CompiledNetwork:
+    """``f(*feeds, **feeds) -> list`` of fresh arrays, or of Tensors with `fetch_device`.
+
+    Each feed is read once: here if it is an array of NumPy, one that its library lends without
+    ``__dlpack__``, or one on `device`; else by ``source.read_feed(i, value)``, which returns a
+    ready array, an exact ndarray that is C-contiguous, aligned and of native byte order, or a
+    Tensor on `device`. Where no plan is kept for such feeds, or the plan does not fit the scope,
+    ``source(feeds)`` gets all of them in the order of `feed_names` and returns a `Plan`, or an
+    object that has one as ``plan``. Where the names are wrong, ``source.refuse_names(n_positional,
+    names)`` raises. The call ends when the memory of another library has been read.
     """
 
     fetch_device: bool
@@ -275,12 +322,14 @@ class CompiledNetwork:
         self,
         scope: Scope,
         feed_names: Sequence[str],
-        resolve: Callable[[dict[str, Any]], tuple[Plan, Sequence[Any]]],
+        source: Callable[[tuple[Any, ...]], Any],
         device: Device | None = None,
+        epoch: Epoch | None = None,
+        label: str = "network",
     ) -> None: ...
-    def __call__(self, **feeds: Any) -> list[Any]: ...
-    def clear(self) -> None:
-        """Forget the plans; those that run go on."""
+    def __call__(self, *values: Any, **feeds: Any) -> list[Any]: ...
+    def find_plan(self, feeds: dict[str, Any], /) -> tuple[Any, tuple[Any, ...]]:
+        """Return what `source` returned for such feeds, and the feeds in the plan's order."""
     def profile(
         self,
         feeds: Mapping[str, Any] | None = None,
@@ -294,9 +343,9 @@ class CompiledNetwork:
     ) -> PreparedRun:
         """Return the plan for these feeds, and what a run of it is given."""
     @property
-    def n_plans(self) -> int: ...
+    def plans(self) -> Plans: ...
     @property
-    def resolve(self) -> Callable[[dict[str, Any]], tuple[Plan, Sequence[Any]]]: ...
+    def source(self) -> Callable[[tuple[Any, ...]], Any]: ...
     @property
     def scope(self) -> Scope: ...
     @property
@@ -331,12 +380,15 @@ class EagerFunction:
 class EagerOperator:
     """One operator on arrays: ``f(*inputs, *attributes)``, everything by position.
 
-    Known combinations of dtypes, shapes and attributes run at once; for all others, and for
-    anything but arrays that are ready as they are (lists or tuples of them where `duplicable` has
-    the input's bit, None for an absent input), ``slow(*args)`` is called and its result returned.
-    Ready are exact ndarrays, and arrays of other libraries that lend such ones without
-    ``__dlpack__``: by DLPack's C exchange API, or by the buffer protocol. Attributes match by
-    identity or by equality with the same types inside; floats by their bits.
+    Each input is read once: arrays of NumPy, and those of other libraries that lend them without
+    ``__dlpack__``, by DLPack's C exchange API or by the buffer protocol (lists or tuples of them
+    where `duplicable` has the input's bit, None for an absent input). For all else
+    ``slow(*args)`` is called, which makes them ready and goes on with `call_ready`.
+
+    Where no plan is kept for dtypes, shapes and attributes, ``lower(arrays, counts, attributes)``
+    returns one, for the arrays of all inputs and the number of them for each input. Attributes
+    match by identity or by equality with the same types inside; floats by their bits. Others than
+    None, bool, int, float, str and tuples or lists of them are lowered each time.
     """
 
     def __init__(
@@ -344,8 +396,11 @@ class EagerOperator:
         n_inputs: int,
         duplicable: int,
         slow: Callable[..., Any],
+        lower: Callable[[tuple[Any, ...], list[int], tuple[Any, ...]], Plan],
         n_outputs: int = 1,
         as_given: Callable[[Any, Any], Any] = ...,
+        epoch: Epoch | None = None,
+        label: str = "operator",
     ) -> None:
         """`n_outputs` 1: the first fetch is returned, otherwise a tuple of all fetches.
 
@@ -353,18 +408,9 @@ class EagerOperator:
         library is, where that has no exchange API; without it such arrays go the slow way.
         """
     def __call__(self, *args: Any) -> Any: ...
-    def find(self, *args: Any) -> Plan | None:
-        """Return the plan that is kept for these arguments."""
-    def insert(self, args: tuple[Any, ...], plan: Plan) -> None:
-        """Remember a plan for the metas and attributes of `args`, whose inputs must be ready as
-        they are. The plan's FEED externals are the present inputs in order, lists flattened. At
-        most 256 are kept. Attributes other than None, bool, int, float, str and tuples or lists of
-        them are not remembered.
+    def call_ready(self, *args: Any) -> Any:
+        """Run the operator on inputs that are ready: ndarrays, or Tensors on one device, for which
+        Tensors are returned.
         """
-    def run(self, plan: Plan, arrays: Sequence[Any], fetch_device: bool = False, /) -> Any:
-        """Run a plan on arrays that are ready as they are, or Tensors on its device, one for each
-        FEED external. With `fetch_device` Tensors are returned.
-        """
-    def clear(self) -> None: ...
     @property
-    def n_plans(self) -> int: ...
+    def plans(self) -> Plans: ...

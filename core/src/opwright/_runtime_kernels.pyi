@@ -41,6 +41,9 @@ class Prepared:
     @property
     def estimate_ns(self) -> int: ...
     @property
+    def held_bytes(self) -> int:
+        """About what it holds, as its kernel says: generated code, tables."""
+    @property
     def needs_gil(self) -> bool: ...
     @property
     def capturable(self) -> bool:

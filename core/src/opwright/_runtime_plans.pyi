@@ -136,7 +136,7 @@ class PlanBuilder:
         """Name the persistables that the plan writes; each run raises their version."""
     def fetch(self, value: int) -> None:
         """Add a fetched value; a value on a FETCH external is written straight into the result."""
-    def build(self, describe: object) -> Plan:
+    def build(self, describe: object, kernel_bytes: int = 0) -> Plan:
         """Check everything and make the plan; the builder is empty afterwards.
 
         For a step that failed, ``describe.fail(op_index, message, cause)`` makes the exception:
@@ -160,6 +160,9 @@ class Plan:
     @property
     def arena_bytes(self) -> int:
         """Memory of one instance: arenas and buffers of all devices, children included."""
+    @property
+    def held_bytes(self) -> int:
+        """About what the plan and its kernels hold, without what its runs work in."""
     def bound_idle_memory(self) -> None:
         """Count what idle instances hold against the bound for eager operators; before a run."""
     @property

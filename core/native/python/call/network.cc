@@ -66,7 +66,8 @@ bool OrderFeeds(const NetworkObject* self, PyObject* const* args, Py_ssize_t n_p
 }
 
 // Has the source say what is wrong with the names of a call; throws.
-[[noreturn]] void RefuseNames(NetworkObject* self, Py_ssize_t n_positional, const py::tuple& names) {
+[[noreturn]] void RefuseNames(NetworkObject* self, Py_ssize_t n_positional,
+                              const py::tuple& names) {
   const py::handle source(SourceOf(self));
   if (py::hasattr(source, "refuse_names")) source.attr("refuse_names")(n_positional, names);
   Throw(ErrorKind::kFeed, "feeds are ", py::repr(self->feed_names).cast<std::string>(), ", got ",
@@ -136,8 +137,8 @@ std::shared_ptr<const PlanEntry> NeedEntry(NetworkObject* self, const Intake& in
 }
 
 RunRequest RequestOf(const NetworkObject* self, const PlanEntry& entry, const Intake& intake) {
-  return {entry.plan,        self->network->scope, intake.data(), entry.order.data(),
-          ResultForm::kList, self->fetch_device != 0};
+  return {entry.plan,         self->network->scope, intake.data(),
+          entry.order.data(), ResultForm::kList,    self->fetch_device != 0};
 }
 
 PyObject* CallNetwork(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
@@ -333,7 +334,8 @@ PyType_Slot network_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(DeallocateNetwork)},
     {Py_tp_methods, network_methods},
     {Py_tp_members, network_members},
-    {Py_tp_doc, const_cast<char*>("A network compiled for a device: ``f(*feeds, **feeds) -> list``.")},
+    {Py_tp_doc,
+     const_cast<char*>("A network compiled for a device: ``f(*feeds, **feeds) -> list``.")},
     {0, nullptr}};
 
 PyType_Spec network_spec = {"opwright._runtime.CompiledNetwork", sizeof(NetworkObject), 0,

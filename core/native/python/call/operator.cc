@@ -192,10 +192,11 @@ PyObject* RunEntry(const OperatorObject* self, const PlanEntry& entry, const Int
 
 PyObject* Run(OperatorObject* self, PyObject* const* args, size_t n_args, const Intake& intake) {
   auto entry = PlansOf(self->plans)
-                   .Find([&](const PlanEntry& known) {
-                     return Matches(known, self->signature, args, n_args, intake);
-                   },
-                         [&] { return intake.Hash(); });
+                   .Find(
+                       [&](const PlanEntry& known) {
+                         return Matches(known, self->signature, args, n_args, intake);
+                       },
+                       [&] { return intake.Hash(); });
   if (!entry) entry = Lower(self, args, n_args, intake);
   return RunEntry(self, *entry, intake);
 }
@@ -326,8 +327,8 @@ void DeallocateOperator(PyObject* object) {
 }
 
 PyMethodDef operator_methods[] = {
-    {"call_ready", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(CallReady)),
-     METH_FASTCALL, "Run the operator on arrays that are ready, or on Tensors."},
+    {"call_ready", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(CallReady)), METH_FASTCALL,
+     "Run the operator on arrays that are ready, or on Tensors."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef operator_members[] = {

@@ -6,6 +6,7 @@
 
 #include "python/bind/errors.h"
 #include "python/bind/handles.h"
+#include "runtime/device/host_memory.h"
 
 namespace opwright {
 
@@ -29,7 +30,8 @@ void PlanSet::SetLast(std::shared_ptr<PlanEntry> entry) {
 }
 
 void PlanSet::Add(std::shared_ptr<PlanEntry> entry, const PlanEntry* replaced) {
-  PlanTable::Dropped dropped;  // freed at the end, when the table is whole: that may run Python code
+  PlanTable::Dropped
+      dropped;  // freed at the end, when the table is whole: that may run Python code
   PlanTable& table = PlanTable::Get();
   const bool has_outdated = newest_made_at_ != entry->made_at;
   newest_made_at_ = entry->made_at;
@@ -212,9 +214,7 @@ PyObject* LastPlan(PyObject* object, void*) {
   return Py_NewRef(last && last->lowered ? last->lowered.ptr() : Py_None);
 }
 
-Py_ssize_t CountPlans(PyObject* object) {
-  return static_cast<Py_ssize_t>(Of(object)->set->size());
-}
+Py_ssize_t CountPlans(PyObject* object) { return static_cast<Py_ssize_t>(Of(object)->set->size()); }
 
 int TraversePlans(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(object));
@@ -293,6 +293,8 @@ void BindPlanTable(py::module_& module) {
   module.add_object("Plans", py::reinterpret_borrow<py::object>(type));
   module.def("describe_plans", [] { return PlanTable::Get().Describe(); });
   module.def("release_plans", [](bool all) { PlanTable::Get().Release(all); }, py::arg("all"));
+  module.def("kept_host_bytes", &KeptHostBytes);
+  module.def("free_kept_host", &FreeKeptHost);
 }
 
 }  // namespace opwright

@@ -93,7 +93,7 @@ class PlanTable {
  public:
   static constexpr size_t kMostPlans = 4096;
   // What plans hold besides the memory that their runs work in, which IdleMemory bounds.
-  static constexpr int64_t kMostBytes = int64_t{64} << 20;
+  static constexpr int64_t kMostBytes = int64_t{48} << 20;
 
   static PlanTable& Get();
   // Every set with plans: label, plans, bytes they hold, and bytes of their idle instances.

@@ -49,10 +49,7 @@ class KeptBlocks {
       const uint64_t room = RoomOf(blocks_[i]);
       const bool fits = room >= bytes && room - bytes <= bytes / 8 + kHugePage;
       if (!fits || reinterpret_cast<uintptr_t>(blocks_[i]) % alignment != 0) continue;
-      void* block = blocks_[i];
-      blocks_[i] = blocks_[--count_];
-      bytes_ -= room;
-      return block;
+      return Remove(i);
     }
     return nullptr;
   }
@@ -61,17 +58,38 @@ class KeptBlocks {
     const uint64_t room = RoomOf(block);
     if (room < kLargeBytes) return false;
     const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock() || count_ == blocks_.size() || bytes_ + room > kMostKeptBytes) {
-      return false;
-    }
+    if (!lock.owns_lock() || room > kMostKeptBytes) return false;
+    // Those that no request has fitted for longest are of sizes that nobody asks for any more.
+    while (count_ == blocks_.size() || bytes_ + room > kMostKeptBytes) std::free(Remove(0));
     blocks_[count_++] = block;
     bytes_ += room;
     return true;
   }
 
+  uint64_t Free() noexcept {
+    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return 0;
+    const uint64_t freed = bytes_;
+    while (count_ > 0) std::free(Remove(0));
+    return freed;
+  }
+
+  uint64_t bytes() noexcept {
+    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    return lock.owns_lock() ? bytes_ : 0;
+  }
+
  private:
+  void* Remove(size_t i) noexcept {
+    void* block = blocks_[i];
+    std::copy(blocks_.begin() + i + 1, blocks_.begin() + count_, blocks_.begin() + i);
+    --count_;
+    bytes_ -= RoomOf(block);
+    return block;
+  }
+
   std::mutex mutex_;
-  std::array<void*, 16> blocks_{};
+  std::array<void*, 16> blocks_{};  // the one that was freed last at the end
   size_t count_ = 0;
   uint64_t bytes_ = 0;
 };
@@ -102,6 +120,24 @@ void FreeHost(void* block) noexcept {
   if (block != nullptr && Kept().Keep(block)) return;
 #endif
   std::free(block);
+}
+
+uint64_t KeptHostBytes() noexcept {
+#if defined(__linux__)
+  return Kept().bytes();
+#else
+  return 0;
+#endif
+}
+
+uint64_t FreeKeptHost() noexcept {
+#if defined(__linux__)
+  const uint64_t freed = Kept().Free();
+  malloc_trim(0);
+  return freed;
+#else
+  return 0;
+#endif
 }
 
 }  // namespace opwright

@@ -10,7 +10,7 @@ namespace opwright {
 constexpr uint64_t kHostAlignment = 64;
 
 // Bytes of freed large blocks that are kept for the next request.
-constexpr uint64_t kMostKeptBytes = uint64_t{256} << 20;
+constexpr uint64_t kMostKeptBytes = uint64_t{128} << 20;
 
 // Returns a block, or null if there is no memory for it. `alignment` is a power of two.
 //
@@ -21,6 +21,10 @@ void* AllocateHost(uint64_t bytes, uint64_t alignment = kHostAlignment) noexcept
 
 // Gives a block back; null is allowed.
 void FreeHost(void* block) noexcept;
+
+// Bytes of the blocks that are kept; and gives them back to the system.
+uint64_t KeptHostBytes() noexcept;
+uint64_t FreeKeptHost() noexcept;
 
 }  // namespace opwright
 

@@ -86,7 +86,8 @@ void Plan::DropIdle() const noexcept {
   }
 }
 
-// No run has them meanwhile: one that begins now makes an instance of its own.
+// Drops those for which `function` returns false. No run has them meanwhile: one that begins now
+// makes an instance of its own.
 template <typename Function>
 void Plan::ForEachIdle(const Function& function) const {
   std::array<Instance*, kMaxIdle + 1> taken;
@@ -100,25 +101,29 @@ void Plan::ForEachIdle(const Function& function) const {
   if (hot != nullptr) taken[n_taken++] = hot;
   while (n_taken > 0) {  // the hot one first
     Instance* instance = taken[--n_taken];
-    function(instance);
-    if (!Keep(instance)) Drop(instance);
+    if (!function(instance) || !Keep(instance)) Drop(instance);
   }
 }
 
 void Plan::KeepMemory(bool keeps) const {
-  if (keeps_memory_.exchange(keeps) == keeps || !is_counted_.load(std::memory_order_relaxed)) return;
-  ForEachIdle([keeps](Instance* instance) {
-    if (keeps) {
-      instance->UncountMemory();
-    } else {
-      instance->CountMemory();
-    }
+  if (keeps_memory_.exchange(keeps) == keeps || !is_counted_.load(std::memory_order_relaxed))
+    return;
+  // Dropping unbinds kernels: see GiveBack.
+  const bool may_drop = !InsidePlugin::is_here();
+  ForEachIdle([keeps, may_drop](Instance* instance) {
+    if (!keeps) return instance->CountMemory() <= IdleMemory::kMostOfOne || !may_drop;
+    instance->UncountMemory();
+    return true;
   });
+  IdleMemory::Get().KeepBound();
 }
 
 int64_t Plan::idle_bytes() const {
   int64_t bytes = 0;
-  ForEachIdle([&bytes](const Instance* instance) { bytes += instance->memory_bytes(); });
+  ForEachIdle([&bytes](const Instance* instance) {
+    bytes += instance->memory_bytes();
+    return true;
+  });
   return bytes;
 }
 

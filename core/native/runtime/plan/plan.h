@@ -231,8 +231,8 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   std::vector<uint32_t> constant_sources;
   uint64_t n_python_steps = 0;
   uint64_t estimate_ns = 0;
-  bool is_brief = false;  // has kernels for several threads, and too little work to wake one
-  uint32_t checks = 0;    // bits of checked_steps.h
+  bool is_brief = false;   // has kernels for several threads, and too little work to wake one
+  uint32_t checks = 0;     // bits of checked_steps.h
   int64_t held_bytes = 0;  // an estimate: of the plan itself, without instances, and its kernels
   bool has_continuation = false;
   bool needs_gil = false;

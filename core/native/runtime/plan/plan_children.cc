@@ -250,7 +250,7 @@ std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe,
 
 int64_t PlanBuilder::HeldBytes() const {
   // Measured: with what Python knows of each step and value, for messages.
-  constexpr int64_t kOfPlan = 4096;
+  constexpr int64_t kOfPlan = 12 * 1024;
   constexpr int64_t kOfStep = 2048;
   constexpr int64_t kOfValue = 512;
   int64_t bytes = kOfPlan + kOfStep * static_cast<int64_t>(plan().steps.size()) +

@@ -28,6 +28,7 @@ from opwright.registry import ANY, KernelEntry, PluginFailure
 if TYPE_CHECKING:
     from opwright.describe.op_proto import OpProto
 
+
 class Context:
     """Registries, pins and prepared kernels: everything besides a program that decides a plan.
 

@@ -54,12 +54,12 @@ def locate(proto: OpProto, given: Sequence[Sequence[Any]], context: Context) -> 
         slots.append([Argument(who, v, find_place(v, context, who)) for v in items])
     arguments = [argument for slot in slots for argument in slot]
     first = next((argument for argument in arguments if argument.place is not None), None)
-    if first is None:
+    if first is None or first.place is None:
         return None
     for other in arguments:
         if other.place not in (None, first.place):
             raise _mixed(first, other, context)
-    name = _name(first, context)
+    name = _name(first, first.place, context)
     for other in arguments:
         has_items = is_array(other.value) or isinstance(other.value, (list, tuple))
         if other.place is None and has_items:
@@ -67,15 +67,14 @@ def locate(proto: OpProto, given: Sequence[Sequence[Any]], context: Context) -> 
     return Located(name, slots, first.value)
 
 
-def _name(first: Argument, context: Context) -> DeviceName:
+def _name(first: Argument, place: tuple[int, int], context: Context) -> DeviceName:
     if isinstance(first.value, _runtime.Tensor):
         return DeviceName.parse(first.value.device)
-    assert first.place is not None
-    name = find_device_name(*first.place, context)
+    name = find_device_name(*place, context)
     if name is None:
         raise DeviceNotFoundError(
             f"{first.who}: no installed plugin runs operators on arrays of DLPack device type "
-            f"{first.place[0]}, got {type(first.value).__name__}; copy it to the host"
+            f"{place[0]}, got {type(first.value).__name__}; copy it to the host"
         )
     return name
 

@@ -244,7 +244,9 @@ class Network:
             persistables=Persistables(lasting=lasting_names(self._block, ops, fetches) - fed),
             fetches=Fetches(fetches, on_device=fetch_device),
         )
-        compiled = CompiledSource(template, feeds, scope).callable(f"network of {len(ops)} operators")
+        compiled = CompiledSource(template, feeds, scope).callable(
+            f"network of {len(ops)} operators"
+        )
         self._recent = compiled.plans
         self._compiled = weakref.ref(compiled)  # weak: one that is gone cannot be profiled
         return compiled

@@ -1,8 +1,9 @@
 """Chooses the kernel of each operator: the first candidate that does not refuse.
 
 Prepared kernels of all plans that exist are found in the context by (kernel, attributes, metas,
-threads, options): to prepare one may take milliseconds, and equal layers need it once. All kernels of a plan use the same
-number of threads: that of the process, or one if the plan turns out to be short.
+threads, options): to prepare one may take milliseconds, and equal layers need it once. All kernels
+of a plan use the same number of threads: that of the process, or one if the plan turns out to be
+short.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from opwright import _runtime
 from opwright.errors import OperatorNotFoundError
 from opwright.plugins.context import Context, current_context, guarded_context
 
+
 class MissingOperatorError(OperatorNotFoundError, AttributeError):
     """No operator of this name; an AttributeError too, so that ``hasattr`` and editors work."""
 

@@ -213,9 +213,7 @@ class Launch:
         scope = runtime.Scope()
         self._parameters.write(scope, arrays)
         plan = self._plan.plan
-        return runtime.CompiledNetwork(
-            scope, self._plan.feeds, lambda arrays: plan, self._device
-        )
+        return runtime.CompiledNetwork(scope, self._plan.feeds, lambda arrays: plan, self._device)
 
     def fill(self, poison: int = POISON, *, inputs: Arrays | None = None) -> RunInput:
         """Return what a run is given, in memory and a scope of its own; parameters as of `run`."""

@@ -103,6 +103,12 @@ struct OpOfOthers {
                 "struct with OPWRIGHT_ATTRIBUTES, or opwright::NoAttrs");
 };
 
+// What the kernel that this thread prepares has said to hold.
+inline uint64_t& HeldBytes() noexcept {
+  static thread_local uint64_t bytes = 0;
+  return bytes;
+}
+
 // The functions of kernel K of operator OpT.
 template <typename OpT, typename K>
 struct KernelBridge {
@@ -117,6 +123,7 @@ struct KernelBridge {
 
   OPWRIGHT_COLD static int32_t Prepare(ow_prepare* prepare) noexcept {
     const auto make = [prepare]() -> Status {
+      HeldBytes() = 0;
       auto made = std::make_unique<Prepared>();
       made->n_inputs = prepare->n_inputs;
       const AttributeReader reader(prepare->attrs, prepare->n_attrs, prepare->attr_stride);
@@ -127,6 +134,7 @@ struct KernelBridge {
         OPWRIGHT_RETURN_IF_ERROR(made->kernel.Prepare(ctx, attrs));
       }
       prepare->prepared = made.release();
+      if (OW_HAS(prepare, held_bytes)) prepare->held_bytes = HeldBytes();
       return Status::Ok();
     };
     const int32_t code = AtBorder(prepare->message, prepare->message_bytes, make);
@@ -198,6 +206,11 @@ struct KernelBridge {
 };
 
 }  // namespace detail
+
+// Within Prepare: adds to the bytes that what it makes will hold, such as code that is generated.
+// opwright bounds them for all that it keeps.
+inline void AddHeldBytes(uint64_t bytes) noexcept { detail::HeldBytes() += bytes; }
+
 }  // namespace opwright
 
 #endif  // OPWRIGHT_SDK_KERNEL_HPP_
