@@ -30,8 +30,16 @@ from opwright._runtime_kernels import UnsupportedError as UnsupportedError
 from opwright._runtime_kernels import limit_threads as limit_threads
 from opwright._runtime_kernels import prepare_native as prepare_native
 from opwright._runtime_kernels import prepare_python as prepare_python
+from opwright._runtime_plans import Epoch as Epoch
 from opwright._runtime_plans import Plan as Plan
 from opwright._runtime_plans import PlanBuilder as PlanBuilder
+from opwright._runtime_plans import Plans as Plans
+from opwright._runtime_plans import advance_epochs as advance_epochs
+from opwright._runtime_plans import describe_plans as describe_plans
+from opwright._runtime_plans import free_kept_host as free_kept_host
+from opwright._runtime_plans import kept_host_bytes as kept_host_bytes
+from opwright._runtime_plans import packed_bytes as packed_bytes
+from opwright._runtime_plans import release_plans as release_plans
 from opwright.run.compiled import PreparedRun
 
 ARENA: Final = 0
@@ -257,51 +265,6 @@ class Resizer:
 
     def resize(self, shape: Sequence[int]) -> np.ndarray[Any, Any]:
         """Give the output its shape and return the array to write. The last call counts."""
-
-@final
-class Epoch:
-    """A number that rises when plans that were made before may be outdated."""
-
-    def __init__(self) -> None: ...
-    @property
-    def now(self) -> int: ...
-    def advance(self) -> None: ...
-
-def advance_epochs() -> None:
-    """Advance every epoch of the process."""
-
-@final
-class Plans:
-    """The plans of one owner, in the table of the process.
-
-    The table keeps 4,096 plans of 48 MiB together, those that were used last, and besides the last
-    one of each owner. With `keeps_last` the memory of that one is kept too. A plan is found only in
-    the epoch in which its making began.
-    """
-
-    def __init__(self, label: str, keeps_last: bool = True) -> None: ...
-    def find(self, key: Any, /) -> Any:
-        """Return the lowered plan that was added with an equal key, or None."""
-    def add(self, key: Any, epoch: Epoch, made_at: int, lowered: Any, /) -> Any:
-        """Keep a lowered plan, an object with ``plan``, for as long as the epoch is `made_at`."""
-    def clear(self) -> None:
-        """Forget the plans; those that run go on."""
-    @property
-    def last(self) -> Any:
-        """The lowered plan that was used last, or None."""
-    def __len__(self) -> int: ...
-
-def describe_plans() -> list[tuple[str, int, int, int]]:
-    """Return owner, number of plans, their bytes, and those of their idle instances."""
-
-def release_plans(all: bool) -> None:
-    """Drop every plan but the last one of each owner, and with `all` those too."""
-
-def kept_host_bytes() -> int:
-    """Return the bytes of freed blocks on the host that are kept for the next request."""
-
-def free_kept_host() -> int:
-    """Give those blocks back to the system; return their bytes."""
 
 @final
 class CompiledNetwork:

@@ -201,3 +201,51 @@ class Plan:
         children)``, the shapes found by dynamic value, and the nodes of the plans that went on.
         `runs_ns` has an item for each run that came to the step, without the clock's own time.
         """
+
+@final
+class Epoch:
+    """A number that rises when plans that were made before may be outdated."""
+
+    def __init__(self) -> None: ...
+    @property
+    def now(self) -> int: ...
+    def advance(self) -> None: ...
+
+def advance_epochs() -> None:
+    """Advance every epoch of the process."""
+
+@final
+class Plans:
+    """The plans of one owner, in the table of the process.
+
+    The table keeps 4,096 plans of 48 MiB together, those that were used last, and besides the last
+    one of each owner. With `keeps_last` the memory of that one is kept too. A plan is found only in
+    the epoch in which its making began.
+    """
+
+    def __init__(self, label: str, keeps_last: bool = True) -> None: ...
+    def find(self, key: Any, /) -> Any:
+        """Return the lowered plan that was added with an equal key, or None."""
+    def add(self, key: Any, epoch: Epoch, made_at: int, lowered: Any, /) -> Any:
+        """Keep a lowered plan, an object with ``plan``, for as long as the epoch is `made_at`."""
+    def clear(self) -> None:
+        """Forget the plans; those that run go on."""
+    @property
+    def last(self) -> Any:
+        """The lowered plan that was used last, or None."""
+    def __len__(self) -> int: ...
+
+def describe_plans() -> list[tuple[str, int, int, int]]:
+    """Return owner, number of plans, their bytes, and those of their idle instances."""
+
+def release_plans(all: bool) -> None:
+    """Drop every plan but the last one of each owner, and with `all` those too."""
+
+def packed_bytes() -> int:
+    """Return the bytes of the packed copies of variables, which plans share."""
+
+def kept_host_bytes() -> int:
+    """Return the bytes of freed blocks on the host that are kept for the next request."""
+
+def free_kept_host() -> int:
+    """Give those blocks back to the system; return their bytes."""

@@ -101,23 +101,31 @@ def test_a_context_with_pins_shares_everything_else(context):
         context.with_pins({"*": "gone"})
 
 
-def test_the_key_of_plans_tells_apart_what_decides_a_plan(context):
-    plain = context.plan_key()
-    assert context.plan_key() == plain
-    assert context.with_pins({}).plan_key() == plain
-    assert Context().plan_key() != Context().plan_key()
+def test_what_decides_a_plan_advances_the_epoch_of_a_context_and_its_twins(context):
+    twin = context.with_pins({"*": "slow"})
+    seen = [context.epoch.now]
+
+    def has_advanced():
+        seen.append(context.epoch.now)
+        assert twin.epoch.now == context.epoch.now
+        return seen[-1] > seen[-2]
+
+    assert not has_advanced()
     with context.pin("*", "slow"):
-        pinned = context.plan_key()
-        assert pinned != plain
-        assert context.with_pins({"*": "slow"}).plan_key() == pinned
-    assert context.plan_key() == plain
+        assert has_advanced()
+    assert has_advanced()
     context.passes.add("fold", phase="fuse", function=print, package=ACME)
-    assert context.plan_key() != plain
-    hash(pinned)
+    assert has_advanced()
+    context.refresh()
+    assert has_advanced()
+    other = Context().epoch.now
+    context.unpin("*")
+    assert has_advanced()
+    assert Context().epoch.now == other
 
 
 @pytest.mark.parametrize("room", ["ops", "kernels", "devices", "passes"])
-def test_every_registry_raises_the_generation(context, room):
+def test_every_registry_advances_the_epoch(context, room):
     add = {
         "ops": lambda: context.ops.add("acme.new", "m:A", ACME),
         "kernels": lambda: context.kernels.add(
@@ -126,9 +134,9 @@ def test_every_registry_raises_the_generation(context, room):
         "devices": lambda: context.devices.add("npu", "m:d", ACME),
         "passes": lambda: context.passes.add("p", phase="fuse", function="m:p", package=ACME),
     }
-    before = context.generation
+    before = context.epoch.now
     add[room]()
-    assert context.generation == before + 1
+    assert context.epoch.now == before + 1
 
 
 def test_a_fresh_context_is_empty():
@@ -148,9 +156,9 @@ def test_a_context_of_other_paths_sees_these(site, monkeypatch):
     assert context.ops.types() == ["faraway.swish"]
     assert context.discovery.index_state == "written"
     site.add("further")
-    key = context.plan_key()
-    context.prepared["something"] = "old"
+    before = context.epoch.now
+    context.refusals["something"] = "old"
     context.refresh()
     assert context.ops.types() == ["faraway.swish", "further.swish"]
-    assert context.plan_key() != key
-    assert context.prepared == {}
+    assert context.epoch.now > before
+    assert context.refusals == {}

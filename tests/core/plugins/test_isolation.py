@@ -278,7 +278,7 @@ def test_a_failed_plugin_stays_out_of_refresh_until_it_is_mended(site):
     from pathlib import Path
     from opwright.plugins.context import current_context
     context = current_context()
-    before = [context.ops.types(), context.generation]
+    before = [context.ops.types(), context.epoch.now]
     Path({str(package / "plugin.py")!r}).write_text('''
     import opwright.plugin as plugin
 
@@ -287,7 +287,7 @@ def test_a_failed_plugin_stays_out_of_refresh_until_it_is_mended(site):
         registry.add("acme.swish", "opwright_acme.swish:SWISH")
     ''')
     context.refresh()
-    answer = [before[0], context.ops.types(), context.generation > before[1],
+    answer = [before[0], context.ops.types(), context.epoch.now > before[1],
               len(context.failures)]
     """)
     assert answer == [[], ["acme.swish"], True, 0]

@@ -92,7 +92,7 @@ def test_empty_and_scalar_tensors_run():
     x, s = make.feed("x", (0, 3)), make.feed("s", ())
     make.python(lambda a, out: out.__setitem__(..., a), [x], [make.out("empty", (0, 3))])
     make.python(lambda a, out: out.__setitem__(..., a + 1), [s], [make.out("scalar", ())])
-    empty, scalar = compiled(make.build(), "x", "s")(x=np.zeros((0, 3), "f"), s=np.float32(2))
+    empty, scalar = compiled(make.build(), "x", "s")(x=np.zeros((0, 3), "f"), s=np.array(2, "f"))
     assert empty.shape == (0, 3)
     assert scalar.shape == ()
     assert scalar == 3

@@ -1,5 +1,6 @@
 #include "python/arrays/numpy_bridge.h"
 
+#include <array>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -89,9 +90,10 @@ PyObject* NewAlignedArray(PyArray_Descr* descr, int32_t ndim, const npy_intp* sh
 
 PyArray_Descr* DescrOf(DLDataType dtype) {
   if (dtype.code == kDLBfloat) return Bfloat16();
-  // NumPy never frees its own descriptors.
-  PyArray_Descr* descr = PyArray_DescrFromType(TypeNumber(dtype));
-  Py_DECREF(descr);
+  static std::array<PyArray_Descr*, NPY_NTYPES_LEGACY> known{};
+  const int number = TypeNumber(dtype);
+  PyArray_Descr*& descr = known[static_cast<size_t>(number)];
+  if (descr == nullptr) descr = PyArray_DescrFromType(number);  // NumPy never frees its own
   return descr;
 }
 

@@ -144,12 +144,11 @@ py::object FreezeAll(PyObject* const* attributes, size_t n) {
 }
 
 // What `lower` makes for arguments that are ready; kept, if their attributes can be compared.
-std::shared_ptr<const PlanEntry> Lower(OperatorObject* self, PyObject* const* args, size_t n_args,
-                                       const Intake& intake) {
+EntryPtr Lower(OperatorObject* self, PyObject* const* args, size_t n_args, const Intake& intake) {
   if (self->lower == nullptr) {
     Throw(ErrorKind::kProgram, "eager operator: the garbage collector has taken it apart");
   }
-  auto entry = std::make_shared<PlanEntry>();
+  auto entry = EntryPtr::Make();
   entry->epoch = *self->epoch;
   entry->made_at = entry->epoch->now();
   py::tuple values(intake.size());

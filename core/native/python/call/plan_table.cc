@@ -23,13 +23,13 @@ PlanSet::~PlanSet() {
   sets.erase(std::find(sets.begin(), sets.end(), this));
 }
 
-void PlanSet::SetLast(std::shared_ptr<PlanEntry> entry) {
+void PlanSet::SetLast(EntryPtr entry) {
   if (keeps_last_ && last_) last_->plan->KeepMemory(false);
   last_ = std::move(entry);
   if (keeps_last_ && last_) last_->plan->KeepMemory(true);
 }
 
-void PlanSet::Add(std::shared_ptr<PlanEntry> entry, const PlanEntry* replaced) {
+void PlanSet::Add(EntryPtr entry, const PlanEntry* replaced) {
   PlanTable::Dropped
       dropped;  // freed at the end, when the table is whole: that may run Python code
   PlanTable& table = PlanTable::Get();
@@ -56,7 +56,7 @@ void PlanSet::Add(std::shared_ptr<PlanEntry> entry, const PlanEntry* replaced) {
 void PlanSet::Clear() {
   Entries dropped;
   dropped.swap(entries_);
-  SetLast(nullptr);
+  SetLast({});
   for (const auto& [hash, entry] : dropped) PlanTable::Get().Count(*entry, -1);
 }
 
@@ -118,7 +118,7 @@ void PlanTable::Release(bool all) {
       dropped.push_back(std::move(place->second));
       place = set->entries_.erase(place);
     }
-    if (all) set->SetLast(nullptr);
+    if (all) set->SetLast({});
   }
 }
 
@@ -156,9 +156,9 @@ bool SameKey(const py::object& a, const py::handle& b) {
   return same == 1;
 }
 
-std::shared_ptr<const PlanEntry> FindByKey(PlanSet* set, const py::handle& key) {
+EntryPtr FindByKey(PlanSet* set, const py::handle& key) {
   const auto hash = static_cast<uint64_t>(py::hash(key));
-  std::vector<std::shared_ptr<PlanEntry>> candidates;  // a comparison may change the set
+  std::vector<EntryPtr> candidates;  // a comparison may change the set
   const auto range = set->entries().equal_range(hash);
   for (auto place = range.first; place != range.second; ++place) {
     candidates.push_back(place->second);
@@ -168,7 +168,7 @@ std::shared_ptr<const PlanEntry> FindByKey(PlanSet* set, const py::handle& key) 
     return set->Find([&](const PlanEntry& other) { return &other == entry.get(); },
                      [&] { return hash; });
   }
-  return nullptr;
+  return {};
 }
 
 PyObject* FindPlans(PyObject* object, PyObject* key) {
@@ -187,7 +187,7 @@ PyObject* AddPlans(PyObject* object, PyObject* const* args, Py_ssize_t n) {
     return nullptr;
   }
   try {
-    auto entry = std::make_shared<PlanEntry>();
+    auto entry = EntryPtr::Make();
     entry->key.rest = py::reinterpret_borrow<py::object>(args[0]);
     entry->hash = static_cast<uint64_t>(py::hash(entry->key.rest));
     entry->epoch = py::handle(args[1]).cast<std::shared_ptr<Epoch>>();
@@ -293,6 +293,7 @@ void BindPlanTable(py::module_& module) {
   module.add_object("Plans", py::reinterpret_borrow<py::object>(type));
   module.def("describe_plans", [] { return PlanTable::Get().Describe(); });
   module.def("release_plans", [](bool all) { PlanTable::Get().Release(all); }, py::arg("all"));
+  module.def("packed_bytes", [] { return PackStore::Get().bytes(); });
   module.def("kept_host_bytes", &KeptHostBytes);
   module.def("free_kept_host", &FreeKeptHost);
 }

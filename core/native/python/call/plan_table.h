@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "python/call/intake.h"
@@ -33,14 +34,44 @@ struct PlanEntry {
   uint64_t made_at = 0;  // the epoch when its making began
   uint64_t last_used = 0;
   int64_t bytes = 0;
+  int64_t n_references = 0;  // guarded by the GIL: an atomic count takes a tenth of a small call
 
   bool IsCurrent() const { return epoch->now() == made_at; }
+};
+
+// A counted reference to an entry.
+class EntryPtr {
+ public:
+  EntryPtr() = default;
+  explicit EntryPtr(PlanEntry* entry) : entry_(entry) { ++entry_->n_references; }
+  EntryPtr(const EntryPtr& other) : entry_(other.entry_) {
+    if (entry_ != nullptr) ++entry_->n_references;
+  }
+  EntryPtr(EntryPtr&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
+  EntryPtr& operator=(EntryPtr other) noexcept {
+    std::swap(entry_, other.entry_);
+    return *this;
+  }
+  ~EntryPtr() {
+    if (entry_ != nullptr && --entry_->n_references == 0) delete entry_;
+  }
+  static EntryPtr Make() { return EntryPtr(new PlanEntry); }
+
+  PlanEntry* get() const { return entry_; }
+  PlanEntry* operator->() const { return entry_; }
+  PlanEntry& operator*() const { return *entry_; }
+  explicit operator bool() const { return entry_ != nullptr; }
+  bool operator==(const EntryPtr& other) const { return entry_ == other.entry_; }
+  bool operator!=(const EntryPtr& other) const { return entry_ != other.entry_; }
+
+ private:
+  PlanEntry* entry_ = nullptr;
 };
 
 // The plans of one owner.
 class PlanSet {
  public:
-  using Entries = std::unordered_multimap<uint64_t, std::shared_ptr<PlanEntry>>;
+  using Entries = std::unordered_multimap<uint64_t, EntryPtr>;
 
   // `label` names the owner in `memory`. The memory of the plan that ran last is kept whatever its
   // size where `keeps_last` is set.
@@ -51,41 +82,46 @@ class PlanSet {
 
   // The current entry that `matches`, or null. `hash` is asked for only if the last one does not.
   template <typename Matches, typename Hash>
-  std::shared_ptr<const PlanEntry> Find(const Matches& matches, const Hash& hash) {
+  EntryPtr Find(const Matches& matches, const Hash& hash) {
     if (last_ && last_->IsCurrent() && matches(*last_)) return Use(last_);
     const auto range = entries_.equal_range(hash());
     for (auto place = range.first; place != range.second; ++place) {
-      const std::shared_ptr<PlanEntry>& entry = place->second;
+      const EntryPtr& entry = place->second;
       if (entry->IsCurrent() && matches(*entry)) return Use(entry);
     }
-    return nullptr;
+    return {};
+  }
+  // The last entry, which must be there, as used now.
+  EntryPtr UseLast() {
+    last_->last_used = ++clock;
+    return last_;
   }
   // Adds an entry as the last used one; drops `replaced`, what is no longer current, and beyond the
   // bounds of the table what was used longest ago.
-  void Add(std::shared_ptr<PlanEntry> entry, const PlanEntry* replaced);
+  void Add(EntryPtr entry, const PlanEntry* replaced);
   void Clear();
 
   size_t size() const { return entries_.size(); }
   const std::string& label() const { return label_; }
-  const std::shared_ptr<PlanEntry>& last() const { return last_; }
+  const EntryPtr& last() const { return last_; }
   int64_t bytes() const;
   int64_t idle_bytes() const;
   const Entries& entries() const { return entries_; }
 
  private:
   friend class PlanTable;
-  std::shared_ptr<const PlanEntry> Use(const std::shared_ptr<PlanEntry>& entry) {
+  EntryPtr Use(const EntryPtr& entry) {
     entry->last_used = ++clock;
     if (__builtin_expect(entry != last_, 0)) SetLast(entry);
     return entry;
   }
-  void SetLast(std::shared_ptr<PlanEntry> entry);
+  void SetLast(EntryPtr entry);
 
   static uint64_t clock;
   std::string label_;
   bool keeps_last_;
   Entries entries_;  // by hash
-  std::shared_ptr<PlanEntry> last_;
+  EntryPtr last_;
   uint64_t newest_made_at_ = 0;
 };
 
@@ -103,7 +139,7 @@ class PlanTable {
 
  private:
   friend class PlanSet;
-  using Dropped = std::vector<std::shared_ptr<PlanEntry>>;
+  using Dropped = std::vector<EntryPtr>;
 
   void Count(const PlanEntry& entry, int sign) {
     n_plans_ += static_cast<size_t>(sign);

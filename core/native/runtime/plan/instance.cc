@@ -220,17 +220,18 @@ int32_t Instance::Pack(bool constants) noexcept {
     const uint64_t version =
         constants ? n_times_made_ : externals_[slot.external].variable->version();
     if (slot.is_packed && slot.version == version) continue;
-    const ow_kernel& kernel = slot.prepared->kernel();
-    const int32_t status = CallAtBorder(message_, sizeof(message_), [&] {
-      return kernel.pack(&slot.step->call, slot.arg, slot.source, slot.packed.data);
-    });
-    if (status != OW_OK) {
-      const auto* handle = static_cast<const StepHandle*>(slot.step->call.run_handle);
-      slot.is_packed = false;
-      return Fail(handle->step, status);
+    int32_t status = OW_OK;
+    if (!slot.is_shared) {
+      status = PackInto(&slot, slot.packed.data);
+      slot.version = version;
+    } else {
+      try {
+        status = PackShared();
+      } catch (...) {
+        status = Fail(nullptr, CatchAtBorder(message_, sizeof(message_)));
+      }
     }
-    slot.is_packed = true;
-    slot.version = version;
+    if (status != OW_OK) return status;
   }
   return OW_OK;
 }

@@ -135,19 +135,16 @@ class Instance {
   struct PackSlot {
     const Step* step;
     const Prepared* prepared;
+    ow_pack wish;
     uint32_t arg;
     uint32_t external;  // kConstant: what a step makes of persistables
     const DLTensor* source;
-    std::shared_ptr<Storage> storage;  // null where it lies in packed_memory_
+    bool is_shared;   // with other instances and plans: native code packs a variable
+    PackedCopy copy;  // if it is shared
+    std::shared_ptr<Storage> storage;  // else
     DLTensor packed;
     uint64_t version;
     bool is_packed;
-  };
-
-  // Of all packs of a device.
-  struct PackedMemory {
-    std::shared_ptr<Storage> storage;
-    uint64_t used = 0;
   };
 
   const DynamicSlot& dynamic(uint32_t value) const {
@@ -156,14 +153,17 @@ class Instance {
   void AllocateMemory();
   void LayOutTensors();
   void LayOutSteps();
-  void AllocatePacks();
+  void ReservePacks();
   void LayOutPacks(const PlanStep& step, Step* frame);
-  void* PackAddress(uint32_t device, const ow_pack& wish, std::shared_ptr<Storage>* own);
   void BindKernels();
   bool BindExternal(uint32_t external, const std::shared_ptr<Scope>& scope, BindProblem* problem);
   void* Address(uint32_t device, int64_t index) const;
   // What lies in the scope, or what was made of it.
   int32_t Pack(bool constants) noexcept;
+  int32_t PackShared();
+  int32_t PackTogether(const std::vector<size_t>& outdated);
+  std::shared_ptr<Storage> TakePackBlock(const std::vector<size_t>& outdated, uint64_t bytes);
+  int32_t PackInto(PackSlot* slot, void* destination) noexcept;
   int32_t MakeConstants() noexcept;
   int32_t RunSteps(const StepRange& range) noexcept;
   int32_t RunGraph(const StepRange& range) noexcept;
@@ -186,7 +186,6 @@ class Instance {
   std::vector<ExternalSlot> externals_;
   std::vector<DynamicSlot> dynamic_;
   std::vector<PackSlot> packs_;
-  std::vector<PackedMemory> packed_memory_;  // of each device
   std::vector<uint64_t> constant_versions_;  // of the plan's constant_sources, when last read
   uint64_t n_times_made_ = 0;                // constants; the version of what is packed of them
   bool are_constants_made_ = false;

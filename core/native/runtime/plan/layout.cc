@@ -9,21 +9,6 @@
 #include "runtime/plan/instance.h"
 
 namespace opwright {
-namespace {
-
-constexpr uint64_t kStorageAlignment = 64;  // at least, of all memory of a device
-
-uint64_t PackAlignment(const ow_pack& wish) {
-  return std::max<uint64_t>(wish.alignment, kStorageAlignment);
-}
-
-// What a packed copy takes up with what may be lost to its alignment.
-uint64_t PackRoom(const ow_pack& wish) {
-  const uint64_t lines = (wish.bytes + kStorageAlignment - 1) / kStorageAlignment;
-  return lines * kStorageAlignment + PackAlignment(wish) - kStorageAlignment;
-}
-
-}  // namespace
 
 void Instance::Build() {
   AllocateMemory();
@@ -93,31 +78,17 @@ void Instance::LayOutTensors() {
   }
 }
 
-// Side by side in the order of use where a device can: a large block has large pages, and fewer of
-// those are looked up.
-void Instance::AllocatePacks() {
+void Instance::ReservePacks() {
   size_t n_packs = 0;
-  std::vector<uint64_t> bytes(plan_.devices.size());
-  for (const PlanStep& step : plan_.steps) {
-    if (!step.prepared) continue;
-    n_packs += step.prepared->packs.size();
-    for (const ow_pack& wish : step.prepared->packs) {
-      bytes[plan_.values[ValueOf(step, wish.arg)].device] += PackRoom(wish);
-    }
-  }
+  for (const PlanStep& step : plan_.steps)
+    n_packs += step.prepared ? step.prepared->packs.size() : 0;
   packs_.reserve(n_packs);  // frames point into it
-  packed_memory_.resize(plan_.devices.size());
-  for (size_t i = 0; i < plan_.devices.size(); ++i) {
-    const std::shared_ptr<Device>& device = plan_.devices[i].device;
-    if (bytes[i] == 0 || !device->has_arena()) continue;
-    packed_memory_[i].storage = MakeRetirable<Storage>(device, bytes[i], plan_.name);
-  }
 }
 
 void Instance::LayOutSteps() {
   args_.reserve(plan_.args.size());
   for (const uint32_t value : plan_.args) args_.push_back(&tensors_[value]);
-  AllocatePacks();
+  ReservePacks();
   steps_.resize(plan_.steps.size());
   handles_.resize(plan_.steps.size());
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
@@ -146,20 +117,6 @@ void Instance::LayOutSteps() {
   }
 }
 
-void* Instance::PackAddress(uint32_t device, const ow_pack& wish, std::shared_ptr<Storage>* own) {
-  PackedMemory& memory = packed_memory_[device];
-  uintptr_t address = 0;
-  if (memory.storage) {
-    address = reinterpret_cast<uintptr_t>(memory.storage->handle()) + memory.used;
-    memory.used += PackRoom(wish);
-  } else {
-    *own = MakeRetirable<Storage>(plan_.devices[device].device, PackRoom(wish), plan_.name);
-    address = reinterpret_cast<uintptr_t>((*own)->handle());
-  }
-  const uint64_t alignment = PackAlignment(wish);
-  return reinterpret_cast<void*>((address + alignment - 1) & ~(alignment - 1));
-}
-
 void Instance::LayOutPacks(const PlanStep& step, Step* frame) {
   for (const ow_pack& wish : step.prepared->packs) {
     const uint32_t value = ValueOf(step, wish.arg);
@@ -167,12 +124,21 @@ void Instance::LayOutPacks(const PlanStep& step, Step* frame) {
     PackSlot slot{};
     slot.step = frame;
     slot.prepared = step.prepared.get();
+    slot.wish = wish;
     slot.arg = wish.arg;
     const bool is_constant = info.kind != ValueKind::kExternal;
     slot.external = is_constant ? kConstant : static_cast<uint32_t>(info.index);
     slot.source = &tensors_[value];
     slot.packed = tensors_[value];
-    slot.packed.data = PackAddress(info.device, wish, &slot.storage);
+    slot.packed.data = nullptr;
+    const std::shared_ptr<Device>& device = plan_.devices[info.device].device;
+    slot.is_shared = !is_constant && device->is_host() && !step.prepared->needs_gil();
+    if (!slot.is_shared) {
+      slot.storage = MakeRetirable<Storage>(device, PackRoom(wish), plan_.name);
+      const uint64_t alignment = PackAlignment(wish);
+      const auto address = reinterpret_cast<uintptr_t>(slot.storage->handle()) + alignment - 1;
+      slot.packed.data = reinterpret_cast<void*>(address & ~(alignment - 1));
+    }
     packs_.push_back(std::move(slot));
     args_[step.args_begin + wish.arg] = &packs_.back().packed;
   }

@@ -12,6 +12,7 @@
 
 #include "runtime/plan/capture.h"
 #include "runtime/plan/idle_memory.h"
+#include "runtime/plan/packs.h"
 #include "runtime/plan/prepared.h"
 #include "runtime/values/scope.h"
 
@@ -196,6 +197,7 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   // Whether it has run since the last call of this function.
   bool ForgetUse() const { return was_used_.exchange(false, std::memory_order_relaxed); }
   void DropIdle() const noexcept;
+  PlanPacks& packs() const { return packs_; }
   // The external of this role and name, or -1.
   int64_t FindExternal(Role role, const std::string& external) const;
   bool IsDynamic(uint32_t value) const { return values[value].kind == ValueKind::kDynamic; }
@@ -262,6 +264,7 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   mutable std::atomic<bool> was_used_{false};
   mutable std::atomic<bool> keeps_memory_{false};
   mutable IdleMemory::Plans::iterator place_;
+  mutable PlanPacks packs_;
 };
 
 // Holds an instance until it goes out of scope; the plan too, unless it is only borrowed from

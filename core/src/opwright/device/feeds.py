@@ -59,10 +59,11 @@ def check_feed_names(given: Iterable[str], expected: Sequence[str], n_positional
                 f"feed: unknown feed, got {name!r}{hint(name, expected)}; "
                 f"this network is fed {_quote_names(expected)}"
             )
+    given_names = [*expected[:n_positional], *names]
     for name in expected[n_positional:]:
         if name not in names:
             raise FeedError(
-                f"feed: {name!r} is missing, got {_quote_names(names)}; pass {name}=array"
+                f"feed: {name!r} is missing, got {_quote_names(given_names)}; pass {name}=array"
             )
 
 

@@ -22,9 +22,6 @@ _NO_METAS: Final[Mapping[str, Meta]] = MappingProxyType({})
 class Target:
     """Where and how a plan runs, which decides its kernels.
 
-    Two are equal if the choices of the user are. Context and number of threads do not count: they
-    are in `Context.plan_key`.
-
     Attributes
     ----------
     context : Context
@@ -87,16 +84,6 @@ class Target:
     def note_kernel(self, entry: KernelEntry) -> None:
         """Add a kernel that was chosen with the pins of the Context."""
         self.chosen_kernels[entry] = self.context.pins.get(ANY) not in {None, entry.library}
-
-    def _key(self) -> tuple[Any, ...]:
-        how = (self.fallback, self.takes_fallback, self.passes, self.options, self.deterministic)
-        return (self.device, *how, self.lock)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Target) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
 
     def candidates(self, op_type: str, device: str, dtype: str) -> tuple[KernelEntry, ...]:
         """Return the kernels that fit and that the lock allows, best first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from opwright._runtime import Epoch
 from opwright.describe.names import find_nearest
 from opwright.errors import KernelNotFoundError, RegistrationError
 from opwright.registry.advice import advise_device
@@ -52,6 +53,11 @@ class KernelRegistry:
             )
         self.enter([registration], package)
 
+    @property
+    def epoch(self) -> Epoch:
+        """What every addition advances."""
+        return self._report.epoch
+
     def enter(self, registrations: Sequence[KernelRegistration], package: Package) -> None:
         """Add registrations that have been checked already."""
         for registration in registrations:
@@ -60,7 +66,7 @@ class KernelRegistry:
             if op_type in self._entries:
                 self._entries[op_type] += self._make_entries(registration, package)
         self._candidates.clear()
-        self._report.epoch.advance()
+        self.epoch.advance()
 
     def find_clash(self, registration: KernelRegistration) -> tuple[str, Package] | None:
         """Return a key that is taken already, as text, and the package that has it; or None."""
@@ -97,14 +103,14 @@ class KernelRegistry:
         return _apply_pins(entries, op_type, pins) if pins else entries
 
     def _find_candidates(self, op_type: str, device: str, dtype: str) -> tuple[KernelEntry, ...]:
-        before = self._report.epoch.now
+        before = self.epoch.now
         fitting = (
             entry
             for entry in self.entries(op_type)
             if entry.device in (device, ANY) and entry.dtype in (dtype, ANY)
         )
         candidates = tuple(self.sort(fitting))
-        if before == self._report.epoch.now:  # nothing was added by another thread meanwhile
+        if before == self.epoch.now:  # nothing was added by another thread meanwhile
             self._candidates[op_type, device, dtype] = candidates
         return candidates
 

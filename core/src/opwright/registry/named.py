@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from opwright._runtime import Epoch
 from opwright.errors import RegistrationError
 from opwright.registry.package import Package, PluginReport
 
@@ -32,10 +33,15 @@ class NamedRegistry(Generic[_Entry]):
         self._report = report or PluginReport()
         self._entries: dict[str, _Entry] = {}
 
+    @property
+    def epoch(self) -> Epoch:
+        """What every addition advances."""
+        return self._report.epoch
+
     def enter(self, registration: Any, package: Package) -> None:
         """Add a registration that has been checked already."""
         self._entries[registration.name] = self._make_entry(registration, package)
-        self._report.epoch.advance()
+        self.epoch.advance()
 
     def _make_entry(self, registration: Any, package: Package) -> _Entry:
         raise NotImplementedError

@@ -196,7 +196,7 @@ class LoadedProgram:
             self.device,
         )
         called = self._called
-        if called is None or called.compiled is None or not called.compiled.n_plans:
+        if called is None or called.compiled is None or not called.compiled.plans:
             return report
         network = called.network
         return report._replace(kernels=network.lock().kernels, placement=network.placement())

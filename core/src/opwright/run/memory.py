@@ -35,23 +35,28 @@ class Memory(NamedTuple):
     ----------
     plans : tuple of PlanMemory
         By owner, the largest first.
+    packed_bytes : int
+        Bytes of the parameters in the order in which kernels read them, shared by plans.
     block_bytes : int
         Bytes of large blocks on the host that were freed and are kept for the next request.
     """
 
     plans: tuple[PlanMemory, ...]
+    packed_bytes: int
     block_bytes: int
 
     @property
     def total_bytes(self) -> int:
-        """The bytes of all plans and blocks."""
-        return self.block_bytes + sum(row.plan_bytes + row.idle_bytes for row in self.plans)
+        """The bytes of all that is kept."""
+        kept = self.packed_bytes + self.block_bytes
+        return kept + sum(row.plan_bytes + row.idle_bytes for row in self.plans)
 
     def __str__(self) -> str:
         lines = [f"{'MB':>9}  {'plans':>6}  kept by"]
         for row in self.plans:
             size = (row.plan_bytes + row.idle_bytes) / 1e6
             lines.append(f"{size:9.2f}  {row.n_plans:6}  {row.owner}")
+        lines.append(f"{self.packed_bytes / 1e6:9.2f}  {'':6}  packed parameters")
         lines.append(f"{self.block_bytes / 1e6:9.2f}  {'':6}  freed blocks")
         lines.append(f"{self.total_bytes / 1e6:9.2f}  {'':6}  in all")
         return "\n".join(lines)
@@ -69,7 +74,8 @@ def memory() -> Memory:
     Memory
     """
     rows = sorted(_runtime.describe_plans(), key=lambda row: -row[2] - row[3])
-    return Memory(tuple(PlanMemory(*row) for row in rows), _runtime.kept_host_bytes())
+    plans = tuple(PlanMemory(*row) for row in rows)
+    return Memory(plans, _runtime.packed_bytes(), _runtime.kept_host_bytes())
 
 
 def release_memory() -> None:

@@ -1,0 +1,64 @@
+// Packed copies of variables: made once for each version, and shared by instances and plans.
+#ifndef OPWRIGHT_RUNTIME_PACKS_H_
+#define OPWRIGHT_RUNTIME_PACKS_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "opwright/abi.h"
+#include "runtime/device/device.h"
+#include "runtime/values/scope.h"
+
+namespace opwright {
+
+// The packed form on the host of a variable at a version; not written again while others hold it.
+struct PackedCopy {
+  std::shared_ptr<Storage> block;  // keeps the memory, of several copies
+  void* data = nullptr;
+  uint64_t bytes = 0;
+  std::shared_ptr<ScopeVariable> variable;
+  uint64_t version = 0;
+
+  bool IsOf(const std::shared_ptr<ScopeVariable>& other, uint64_t other_version) const {
+    return block && variable == other && version == other_version;
+  }
+};
+
+// What the instances of one plan share, by the number of the wish in the plan.
+struct PlanPacks {
+  std::mutex mutex;
+  std::vector<PackedCopy> copies;  // guarded
+};
+
+// Copies of every plan: kernels that are prepared for other shapes often pack alike.
+class PackStore {
+ public:
+  static PackStore& Get();
+  // A copy of the same variable and version with the same bytes, at an address of this alignment;
+  // else `copy` itself, which is found from now on.
+  PackedCopy Share(PackedCopy copy, uint64_t alignment);
+  // Of the blocks in which all of them lie.
+  uint64_t bytes();
+
+ private:
+  struct Known {
+    std::weak_ptr<Storage> block;
+    void* data;
+    uint64_t bytes;
+    uint64_t version;
+  };
+
+  std::mutex mutex_;
+  std::unordered_multimap<const ScopeVariable*, Known> known_;  // guarded
+};
+
+// What a packed copy is aligned to, and takes up with what may be lost to that.
+uint64_t PackAlignment(const ow_pack& wish);
+uint64_t PackRoom(const ow_pack& wish);
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_PACKS_H_
