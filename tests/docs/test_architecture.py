@@ -58,13 +58,16 @@ def test_every_native_folder_and_every_package_is_named() -> None:
 @pytest.mark.parametrize(
     ("file", "fact"),
     [
-        ("compiled_network.cc", "kMaxPlans = 8"),
-        ("eager_table.h", "kMaxEntries = 256"),
-        ("plan_cache.py", "MAX_PLANS = 64"),
-        ("finish.py", "MAX_PREPARED = 4096"),
+        ("plan_table.h", "kMostPlans = 4096"),
+        ("plan_table.h", "kMostBytes = int64_t{48}"),
+        ("idle_memory.h", "kMostBytes = int64_t{64}"),
+        ("host_memory.h", "kMostKeptBytes = uint64_t{128}"),
+        ("finish.py", "MAX_REFUSALS = 4096"),
+        ("differentiating.py", "MAX_TRACES: Final = 64"),
     ],
 )
 def test_the_sizes_of_the_caches_are_those_of_the_code(file: str, fact: str) -> None:
     (source,) = [*NATIVE.rglob(file), *CORE.rglob(file)]
     assert fact in source.read_text(encoding="utf-8")
-    assert f"{int(fact.rsplit(maxsplit=1)[-1]):,}" in PAGE
+    (number,) = re.findall(r"= \D*(?:\d+_t\{)?(\d+)", fact)
+    assert f"{int(number):,}" in PAGE
