@@ -1,7 +1,5 @@
 #include "sequence/seen.h"
 
-#include <limits>
-
 #include "common/clones.h"
 
 namespace opwright_cpu {
@@ -20,18 +18,29 @@ void MultiplySeen(const GemmCall<T>& call) {
   }
 }
 
+// x - x is 0, or NaN where x is not finite: a third of the time of comparisons. Four rows at a
+// time, as one sum would wait for itself.
 template <typename T>
 OPWRIGHT_CPU_CLONES bool AllFinite(const T* x, int64_t stride, int64_t rows, int64_t columns) {
-  constexpr T kMost = std::numeric_limits<T>::max();
-  int finite = 1;
-  for (int64_t row = 0; row < rows; ++row) {
-    const T* from = x + row * stride;
-#pragma omp simd reduction(& : finite)
+  T sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
+  int64_t row = 0;
+  for (; row + 4 <= rows; row += 4) {
+    const T *row0 = x + row * stride, *row1 = row0 + stride;
+    const T *row2 = row1 + stride, *row3 = row2 + stride;
+#pragma omp simd reduction(+ : sum0, sum1, sum2, sum3)
     for (int64_t j = 0; j < columns; ++j) {
-      finite &= static_cast<int>(from[j] >= -kMost && from[j] <= kMost);
+      sum0 += row0[j] - row0[j];
+      sum1 += row1[j] - row1[j];
+      sum2 += row2[j] - row2[j];
+      sum3 += row3[j] - row3[j];
     }
   }
-  return finite != 0;
+  for (; row < rows; ++row) {
+    const T* from = x + row * stride;
+#pragma omp simd reduction(+ : sum0)
+    for (int64_t j = 0; j < columns; ++j) sum0 += from[j] - from[j];
+  }
+  return sum0 + sum1 + sum2 + sum3 == T(0);
 }
 
 #define OPWRIGHT_CPU_INSTANTIATE(T)               \
