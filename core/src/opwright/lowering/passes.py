@@ -29,10 +29,11 @@ def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
     if not chosen:
         return
     graph.target.chosen_passes.update(dict.fromkeys(chosen))
-    lasting = last_writes(graph)
+    lasting: dict[Buffer, Value] | None = None
     changed = False
     for entry in chosen:
         if not entry.operators or graph.has_any(entry.operators):
+            lasting = last_writes(graph) if lasting is None else lasting
             changed |= _run_pass(entry, graph, lasting)
     if changed:
         remove_dead_ops(graph)

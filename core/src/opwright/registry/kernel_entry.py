@@ -66,6 +66,8 @@ class KernelEntry:
     prefers : mapping of str to value
         Attribute values with which the kernel is fastest, ``{"data_format": "NHWC"}``; lists are
         tuples. A hint for passes: it does not influence which kernel is chosen.
+    is_native : bool
+        Whether the kernel is compiled: what its target names is a library.
     find_refusal : str
         ``"module:attribute"`` of a function that returns why the kernel would refuse on this
         machine, empty for none. Commands ask it, see `opwright.registry.refusals`; plans do not.
@@ -79,6 +81,7 @@ class KernelEntry:
         self.dtype = dtype
         self.library = registration.library
         self.target: object = registration.target
+        self.is_native = is_library(self.target)
         self.package = package
         self.priority = registration.priority
         self.may_reuse = registration.may_reuse
@@ -130,11 +133,6 @@ class KernelEntry:
             self._check_names()
             self._loaded = loaded
         return self._loaded
-
-    @property
-    def is_native(self) -> bool:
-        """Whether the kernel is compiled: what its target names is a library."""
-        return is_library(self.target)
 
     def _load_native(self, target: str) -> NativeKernel:
         ops = self._need_ops()

@@ -9,7 +9,7 @@ from opwright.describe.names import hint
 from opwright.errors import RegistrationError
 from opwright.registry.import_notes import ImportNotes
 from opwright.registry.named import NamedRegistry
-from opwright.registry.package import Package
+from opwright.registry.package import Package, PluginReport
 from opwright.registry.registrations import PassRegistration, make_pass
 from opwright.registry.rules import ANY, PHASES
 from opwright.registry.target import load_target
@@ -54,6 +54,10 @@ class PassRegistry(NamedRegistry[PassEntry]):
     """Passes by name, phase and device."""
 
     noun = "pass"
+
+    def __init__(self, report: PluginReport | None = None) -> None:
+        super().__init__(report)
+        self._of_phases: dict[tuple[tuple[str, ...], str], tuple[PassEntry, ...]] = {}
 
     def add(
         self,
@@ -102,8 +106,18 @@ class PassRegistry(NamedRegistry[PassEntry]):
         the order of the plugins counts, opwright's own first and others by distribution, and within
         a plugin the order of its registrations.
         """
-        entries = (entry for phase in phases for entry in self._in_phase(phase))
-        return tuple(entry for entry in entries if entry.device in (device, ANY))
+        key = (tuple(phases), device)
+        chosen = self._of_phases.get(key)
+        if chosen is None:
+            entries = (entry for phase in key[0] for entry in self._in_phase(phase))
+            chosen = tuple(entry for entry in entries if entry.device in (device, ANY))
+            self._of_phases[key] = chosen
+        return chosen
+
+    def enter(self, registration: Any, package: Package) -> None:
+        """Add a registration that has been checked already."""
+        super().enter(registration, package)
+        self._of_phases.clear()
 
     def _in_phase(self, phase: str) -> list[PassEntry]:
         entries = [entry for entry in self._entries.values() if entry.phase == phase]

@@ -109,6 +109,7 @@ class Graph:
         self.continuation: Continuation | None = None
         self._uses: Uses | None = None
         self._by_type: dict[str, list[LoweredOp]] | None = None
+        self._type_names: set[str] | None = None
 
     def definition(self, op_type: str) -> OpDefinition | None:
         """Return the definition of an operator, or None where no plugin provides it."""
@@ -130,11 +131,14 @@ class Graph:
         """Whether an operator is of one of these types; ``"*.name"`` is that of any plugin."""
         if self._by_type is None:
             self.of_type()
-        present = self._by_type or {}
-        return any(
-            op_type in types or f"{ANY}.{op_type.rpartition('.')[2]}" in types
-            for op_type in present
-        )
+        if self._type_names is None:
+            present = self._by_type or {}
+            self._type_names = {
+                name
+                for op_type in present
+                for name in (op_type, f"{ANY}.{op_type.rpartition('.')[2]}")
+            }
+        return not self._type_names.isdisjoint(types)
 
     def value(self, name: str, meta: Meta) -> Value:
         """Return a new value in its own memory; ``name`` is for messages."""
@@ -219,3 +223,4 @@ class Graph:
         """Clear the caches of `uses` and `of_type`, after ``ops`` was changed manually."""
         self._uses = None
         self._by_type = None
+        self._type_names = None
