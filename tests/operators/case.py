@@ -167,9 +167,11 @@ class Case:
         """Tell whether the slot takes a list."""
         return isinstance(self.inputs.get(slot), Sequence)
 
-    def compute_expected(self, inputs: Mapping[str, list[Array]]) -> tuple[Result, ...]:
-        """Return what the reference says of these inputs, slot by slot."""
-        return self._call(self.expected, inputs)
+    def compute_expected(
+        self, inputs: Mapping[str, list[Array]], wide: type[np.floating[Any]] = np.float64
+    ) -> tuple[Result, ...]:
+        """Return what the reference says of these inputs, slot by slot, from floats in `wide`."""
+        return self._call(self.expected, inputs, wide)
 
     def compute_slopes(
         self, inputs: Mapping[str, list[Array]], out_grad: Array
@@ -178,16 +180,17 @@ class Case:
         return self._call(self.slopes, {**inputs, "out_grad": [out_grad]})
 
     def _call(
-        self, reference: Callable[..., Result] | None, given: Mapping[str, list[Array]]
+        self,
+        reference: Callable[..., Result] | None,
+        given: Mapping[str, list[Array]],
+        wide: type[np.floating[Any]] = np.float64,
     ) -> tuple[Result, ...]:
         if reference is None:
             return ()
-        wide = {
-            slot: [_widen(array) for array in arrays] if self.is_list(slot) else _widen(arrays[0])
-            for slot, arrays in given.items()
-        }
+        listed = {slot: [_widen(array, wide) for array in arrays] for slot, arrays in given.items()}
+        inputs = {slot: these if self.is_list(slot) else these[0] for slot, these in listed.items()}
         with np.errstate(all="ignore"):
-            result = reference(**wide, **self.attrs)
+            result = reference(**inputs, **self.attrs)
         return result if isinstance(result, tuple) else (result,)
 
     def tolerance(self, dtype: np.dtype[Any]) -> tuple[float, float]:
@@ -198,8 +201,8 @@ class Case:
         return relative, relative * self.magnitude + 2 * float(info.smallest_subnormal)
 
 
-def _widen(array: Array) -> Array:
-    return array.astype(np.float64) if is_float(array.dtype) else array
+def _widen(array: Array, wide: type[np.floating[Any]]) -> Array:
+    return array.astype(wide) if is_float(array.dtype) else array
 
 
 def lengths(make: Callable[[int], Case], skip: Iterable[int] = ()) -> tuple[Case, ...]:

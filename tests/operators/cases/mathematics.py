@@ -213,6 +213,16 @@ CASES = (
             [0.0, 0.0, -0.0, -0.0, INF, INF, -INF, -INF, 1.0, NAN, 1e-30, NAN],
         ),
     ),
+    *pairs(
+        "atan2_slope",
+        lambda x, y: y / (x**2 + y**2),
+        first={"avoid": (0.0,)},
+        second={"avoid": (0.0,)},
+        special=(
+            [0.0, 1.0, INF, -INF, 1.0, INF, NAN, 1.0],
+            [0.0, -0.0, 1.0, 1.0, INF, INF, 1.0, NAN],
+        ),
+    ),
     *rounded("ceil", math.ceil),
     *rounded("floor", math.floor),
     *rounded("round", round),

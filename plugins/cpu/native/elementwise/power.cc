@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "common/parallel.h"
 #include "common/widened.h"
@@ -13,8 +14,9 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// C's powf, computed as e**(y ln|x|) in double, whose error is far below float's.
-OPWRIGHT_CPU_INLINE float PowerOf(float base, float exponent) {
+// C's powf before it is rounded, computed as e**(y ln|x|) in double, whose error is far below
+// float's.
+OPWRIGHT_CPU_INLINE double WidePowerOf(float base, float exponent) {
   constexpr double kInfinity = __builtin_inf();
   constexpr double kRound = 6755399441055744.0;  // adding it rounds to whole numbers
   const double x = static_cast<double>(base);
@@ -33,7 +35,10 @@ OPWRIGHT_CPU_INLINE float PowerOf(float base, float exponent) {
   // 1 for an exponent of 0 and a base of 1, also beside NaN; and (-1)**inf, which the logarithm
   // leaves undefined.
   const bool one = (x == 1) | (y == 0) | ((size == 1) & (y_size == kInfinity));
-  return static_cast<float>(one ? 1.0 : defined);
+  return one ? 1.0 : defined;
+}
+OPWRIGHT_CPU_INLINE float PowerOf(float base, float exponent) {
+  return static_cast<float>(WidePowerOf(base, exponent));
 }
 
 // In double the logarithm would be needed to more digits than the type has: the C library's.
@@ -125,18 +130,33 @@ class PowerKernel : public MapKernel {
   int64_t n_exponents_ = 0;
 };
 
+// factor * x**y, also where the power alone over- or underflows.
+OPWRIGHT_CPU_INLINE float TimesPower(double factor, float x, float y) {
+  return static_cast<float>(factor * WidePowerOf(x, y));
+}
+inline double TimesPower(double factor, double x, double y) {
+  const double power = std::pow(x, y);
+  const double size = std::fabs(power);
+  using Limits = std::numeric_limits<double>;
+  if (size >= Limits::min() && size <= Limits::max()) return factor * power;
+  if (std::isnan(power) || x == 0 || std::isinf(x)) return factor * power;
+  const double root = std::pow(std::fabs(x), y / 2);
+  return (std::signbit(power) ? -factor : factor) * root * root;
+}
+
 // y x**(y - 1), and 0 for the constant x**0 even where x is 0 or out_grad infinite. Where x**y is
 // no number it has no slope, though y - 1 may round to a whole number.
 template <typename T>
 OPWRIGHT_CPU_INLINE T GradOfBase(T x, T y, T out, T out_grad) {
-  const T slope = y * PowerOf(x, y - T(1)) * out_grad;
+  const double factor = static_cast<double>(y) * static_cast<double>(out_grad);
+  const T slope = TimesPower(factor, x, y - T(1));
   const T defined = out == out ? slope : out;
   return y == T(0) ? T(0) : defined;
 }
 // x**y ln(x), and 0 where x is 0, its limit for every y above 0.
 template <typename T>
 OPWRIGHT_CPU_INLINE T GradOfExponent(T x, T y, T out, T out_grad) {
-  const T slope = functors::Log(x) * out * out_grad;
+  const T slope = out * out_grad * functors::Log(x);
   return (x == T(0)) & (y >= T(0)) ? T(0) : slope;
 }
 

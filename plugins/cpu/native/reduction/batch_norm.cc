@@ -41,6 +41,21 @@ OPWRIGHT_CPU_CLONES void RunStatistics(const E* x, const Lines& lines, int64_t c
   variance[channel] = squares / count;
 }
 
+// 1 / sqrt(variance + epsilon) of one channel whose squares over- or underflow: seldom.
+template <typename E>
+__attribute__((noinline, cold)) NumberOf<E> InverseOfExtremeChannel(const E* x, const Lines& lines,
+                                                                    int64_t channel,
+                                                                    NumberOf<E> mean,
+                                                                    NumberOf<E> epsilon) {
+  using T = NumberOf<E>;
+  opwright::functors::SquareSum<T> sum{};
+  for (int64_t row = 0; row < lines.outer; ++row) {
+    const E* run = x + (row * lines.length + channel) * lines.inner;
+    for (int64_t i = 0; i < lines.inner; ++i) sum.Add(ReadElement(run[i]) - mean);
+  }
+  return opwright::functors::InverseDeviation(sum.Root(), static_cast<T>(lines.count()), epsilon);
+}
+
 // Statistics of some rows of channels side by side: the mean, and the sum of squared deviations.
 // Of one piece both are followed by two arrays for intermediate results.
 template <typename T>
@@ -207,7 +222,11 @@ struct BatchNormKernel {
     T* saved_inv_std = ctx.output(4).data<T>();
     for (int64_t c = channels.begin; c < channels.end; ++c) {
       saved_mean[c] = mean[c];
-      saved_inv_std[c] = T(1) / opwright::functors::Sqrt(variance[c] + epsilon);
+      const T square = variance[c] + epsilon;
+      const bool is_extreme = uses_batch_ && !opwright::functors::IsOrdinary(square);
+      saved_inv_std[c] =
+          is_extreme ? InverseOfExtremeChannel(ctx.input(0).data<E>(), lines_, c, mean[c], epsilon)
+                     : T(1) / opwright::functors::Sqrt(square);
       factor[c] = saved_inv_std[c] * scale[c];
     }
   }

@@ -81,13 +81,31 @@ OPWRIGHT_CPU_INLINE T SumOfSquares(const T* x, int64_t n, int64_t stride) {
   return SumOver<T>(n, [=](int64_t i) OPWRIGHT_CPU_TERM { return x[i * stride] * x[i * stride]; });
 }
 
+// Returns how many squares over- or underflow.
 template <typename T>
-OPWRIGHT_CPU_CLONES void FindNorms(const T* x, const Lines& lines, int64_t begin, int64_t end,
-                                   T epsilon, T* norms) {
+OPWRIGHT_CPU_CLONES int64_t FindNorms(const T* x, const Lines& lines, int64_t begin, int64_t end,
+                                      T epsilon, T* norms) {
+  int64_t n_extreme = 0;
   for (int64_t line = begin; line < end; ++line) {
     const T* from = x + Pairs::OffsetOf(lines, line);
-    const T norm = opwright::functors::Sqrt(SumOfSquares(from, lines.length, lines.inner));
+    const T square = SumOfSquares(from, lines.length, lines.inner);
+    const T norm = opwright::functors::Sqrt(square);
+    n_extreme += opwright::functors::IsOrdinary(square) ? 0 : 1;
     norms[line] = norm < epsilon ? epsilon : norm;
+  }
+  return n_extreme;
+}
+
+// Norms whose squares have over- or underflowed: one that is held at an ordinary epsilon is right.
+template <typename T>
+void FindExtremeNorms(const T* x, const Lines& lines, int64_t begin, int64_t end, T epsilon,
+                      T* norms) {
+  for (int64_t line = begin; line < end; ++line) {
+    if (opwright::functors::IsOrdinary(norms[line] * norms[line])) continue;
+    const T* from = x + Pairs::OffsetOf(lines, line);
+    opwright::functors::SquareSum<T> sum{};
+    for (int64_t i = 0; i < lines.length; ++i) sum.Add(from[i * lines.inner]);
+    norms[line] = sum.Root() < epsilon ? epsilon : sum.Root();
   }
 }
 
@@ -129,9 +147,11 @@ struct CosSimKernel {
     const int64_t n = pairs_.length();
     const T epsilon = static_cast<T>(attrs.epsilon), scale = static_cast<T>(attrs.scale);
     const auto find_norms = [&](const T* from, const Lines& lines, T* norms) {
-      ParallelFor(
-          ctx.n_threads(), lines.count(), PairGrain(n), 16,
-          [&](int64_t begin, int64_t end) { FindNorms(from, lines, begin, end, epsilon, norms); });
+      ParallelFor(ctx.n_threads(), lines.count(), PairGrain(n), 16,
+                  [&](int64_t begin, int64_t end) {
+                    const int64_t n_extreme = FindNorms(from, lines, begin, end, epsilon, norms);
+                    if (n_extreme > 0) FindExtremeNorms(from, lines, begin, end, epsilon, norms);
+                  });
     };
     find_norms(x, pairs_.x(), x_norm);
     find_norms(y, pairs_.y(), y_norm);

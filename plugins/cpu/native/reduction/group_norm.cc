@@ -22,7 +22,9 @@ OPWRIGHT_CPU_CLONES void NormalizeGroups(const Groups& groups, int64_t begin, in
     T* to = out + row * n;
     const int64_t channel = groups.FirstChannel(row);
     const RowStatistics<T> found = StatisticsOf<true>(from, n, epsilon);
-    const T mean = found.mean, inv_std = found.inv_std;
+    const T mean = found.mean;
+    const T inv_std =
+        found.is_ordinary ? found.inv_std : InverseOfExtremeRow(from, n, mean, epsilon);
     if (scale == nullptr && bias == nullptr) {
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) to[i] = (from[i] - mean) * inv_std;

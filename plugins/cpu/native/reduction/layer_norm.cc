@@ -18,26 +18,53 @@
 namespace opwright_cpu {
 namespace {
 
-// scale, bias and means may be NULL.
+// scale and bias may be NULL.
+template <typename T>
+OPWRIGHT_CPU_INLINE void NormalizeRow(const T* x, const T* scale, const T* bias, int64_t n, T mean,
+                                      T inv_std, T* out) {
+  if (scale != nullptr && bias != nullptr) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * inv_std * scale[i] + bias[i];
+  } else if (scale != nullptr) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * inv_std * scale[i];
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * inv_std;
+    for (int64_t i = 0; bias != nullptr && i < n; ++i) out[i] += bias[i];
+  }
+}
+
+// Returns how many rows it has normalised: those up to the first one whose squares over- or
+// underflow.
 template <typename T, bool kCentered>
-OPWRIGHT_CPU_CLONES void NormalizeRows(const T* x, const T* scale, const T* bias, int64_t n_rows,
-                                       int64_t n, T epsilon, T* out, T* means, T* inv_stds) {
+OPWRIGHT_CPU_CLONES int64_t NormalizeOrdinaryRows(const T* x, const T* scale, const T* bias,
+                                                  int64_t n_rows, int64_t n, T epsilon, T* out,
+                                                  T* means, T* inv_stds) {
   for (int64_t row = 0; row < n_rows; ++row, x += n, out += n) {
     const RowStatistics<T> found = StatisticsOf<kCentered>(x, n, epsilon);
-    const T mean = found.mean, inv_std = found.inv_std;
-    if (scale != nullptr && bias != nullptr) {
-#pragma omp simd
-      for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * inv_std * scale[i] + bias[i];
-    } else if (scale != nullptr) {
-#pragma omp simd
-      for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * inv_std * scale[i];
-    } else {
-#pragma omp simd
-      for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * inv_std;
-      for (int64_t i = 0; bias != nullptr && i < n; ++i) out[i] += bias[i];
-    }
+    if (!found.is_ordinary) return row;
+    NormalizeRow(x, scale, bias, n, found.mean, found.inv_std, out);
+    if (kCentered) means[row] = found.mean;
+    inv_stds[row] = found.inv_std;
+  }
+  return n_rows;
+}
+
+// scale, bias and means may be NULL.
+template <typename T, bool kCentered>
+void NormalizeRows(const T* x, const T* scale, const T* bias, int64_t n_rows, int64_t n, T epsilon,
+                   T* out, T* means, T* inv_stds) {
+  for (int64_t row = 0; row < n_rows; ++row) {
+    row += NormalizeOrdinaryRows<T, kCentered>(x + row * n, scale, bias, n_rows - row, n, epsilon,
+                                               out + row * n, kCentered ? means + row : nullptr,
+                                               inv_stds + row);
+    if (row == n_rows) return;
+    const T* extreme = x + row * n;
+    const T mean = StatisticsOf<kCentered>(extreme, n, epsilon).mean;
+    inv_stds[row] = InverseOfExtremeRow(extreme, n, mean, epsilon);
     if (kCentered) means[row] = mean;
-    inv_stds[row] = inv_std;
+    NormalizeRow(extreme, scale, bias, n, mean, inv_stds[row], out + row * n);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "common/clones.h"
 #include "reduction/blocks.h"
+#include "reduction/normalized_rows.h"
 #include "reduction/streamed_row.h"
 
 namespace opwright_cpu {
@@ -71,7 +72,10 @@ OPWRIGHT_CPU_INLINE void StreamRows(const T* x, const T* scale, const T* bias, i
     const T variance = SumRow<T>(n, square, next + n / 2, &waiting) / count;
     waiting.Finish();
     means[row] = mean;
-    inv_stds[row] = T(1) / opwright::functors::Sqrt(variance + epsilon);
+    const T raised = variance + epsilon;
+    inv_stds[row] = opwright::functors::IsOrdinary(raised)
+                        ? T(1) / opwright::functors::Sqrt(raised)
+                        : InverseOfExtremeRow(x, n, mean, epsilon);
     waiting = Row(out, n, Result{x, scale, bias, mean, inv_stds[row]});
   }
   waiting.Finish();

@@ -37,10 +37,61 @@ struct SumOfSizes {
   }
 };
 
+// Whether all roots have the digits that they should have.
 template <typename T>
-OPWRIGHT_CPU_CLONES void TakeRoots(T* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) x[i] = opwright::functors::Sqrt(x[i]);
+OPWRIGHT_CPU_CLONES bool TakeRoots(T* x, int64_t n) {
+  int64_t n_extreme = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    n_extreme += opwright::functors::IsOrdinary(x[i]) ? 0 : 1;
+    x[i] = opwright::functors::Sqrt(x[i]);
+  }
+  return n_extreme == 0;
 }
+
+// Finds the elements of each result, for those whose squares over- or underflow.
+class Elements {
+ public:
+  Elements() = default;
+  Elements(const std::vector<int64_t>& dims, const std::vector<bool>& reduced) {
+    int64_t stride = 1;
+    for (size_t i = dims.size(); i-- > 0; stride *= dims[i]) {
+      (reduced[i] ? reduced_ : kept_).push_back({dims[i], stride});
+      if (reduced[i]) count_ *= dims[i];
+    }
+    if (reduced_.empty()) reduced_.push_back({1, 1});
+  }
+
+  template <typename T>
+  T NormOf(const T* x, int64_t result) const {
+    const T* first = x + OffsetOf(kept_, result);
+    const Loop& inner = reduced_[0];
+    opwright::functors::SquareSum<T> sum{};
+    for (int64_t done = 0; done < count_; done += inner.size) {
+      const T* line = first + OffsetOf(reduced_, done);
+      for (int64_t i = 0; i < inner.size; ++i) sum.Add(line[i * inner.stride]);
+    }
+    return sum.Root();
+  }
+
+ private:
+  struct Loop {
+    int64_t size;
+    int64_t stride;
+  };
+
+  static int64_t OffsetOf(const std::vector<Loop>& loops, int64_t number) {
+    int64_t offset = 0;
+    for (const Loop& loop : loops) {
+      offset += number % loop.size * loop.stride;
+      number /= loop.size;
+    }
+    return offset;
+  }
+
+  std::vector<Loop> kept_;  // innermost first
+  std::vector<Loop> reduced_;
+  int64_t count_ = 1;
+};
 
 template <typename T>
 struct NormKernel {
@@ -58,6 +109,7 @@ struct NormKernel {
     squares_ = attrs.p == 2;
     of_sizes_ = Reducer<T, SumOfSizes<T, false>, Element<T>>(shape.dims(), reduced);
     of_squares_ = Reducer<T, SumOfSizes<T, true>, Element<T>>(shape.dims(), reduced);
+    elements_ = Elements(shape.dims(), reduced);
     ctx.SetWorkspace(of_squares_.workspace_bytes());
     const auto item = static_cast<int64_t>(sizeof(T));
     ctx.SetEstimate(StreamNs(item * (shape.numel() + n_), ctx.n_threads()));
@@ -76,12 +128,20 @@ struct NormKernel {
       return opwright::Status::Ok();
     }
     of_squares_.Run(x, out, ctx.workspace(), ctx.n_threads());
-    TakeRoots(out, n_);
+    if (!TakeRoots(out, n_)) FindExtremeNorms(ctx.input(0).data<T>(), out);
     return opwright::Status::Ok();
+  }
+
+  // Ordinary squares are those of roots in this range, which are right already.
+  void FindExtremeNorms(const T* x, T* out) const {
+    for (int64_t i = 0; i < n_; ++i) {
+      if (!opwright::functors::IsOrdinary(out[i] * out[i])) out[i] = elements_.NormOf(x, i);
+    }
   }
 
   Reducer<T, SumOfSizes<T, false>, Element<T>> of_sizes_;
   Reducer<T, SumOfSizes<T, true>, Element<T>> of_squares_;
+  Elements elements_;
   int64_t n_ = 0;
   bool empty_ = false;
   bool squares_ = true;

@@ -24,12 +24,23 @@ inline Lines NormalizedRows(const opwright::Shape& shape, int64_t begin_norm_axi
 
 inline int64_t RowGrain(int64_t length) { return std::max<int64_t>(1, kElementGrain / length); }
 
-// What a row is normalised by: (x - mean) * inv_std.
+// What a row is normalised by: (x - mean) * inv_std. Where its squares over- or underflow, so does
+// inv_std, and is_ordinary is false.
 template <typename T>
 struct RowStatistics {
   T mean;
   T inv_std;
+  bool is_ordinary = true;
 };
+
+// 1 / sqrt(mean((x - mean)**2) + epsilon) where these squares over- or underflow: seldom. A loop
+// that calls it is slower, though it be for no row.
+template <typename T>
+__attribute__((noinline, cold)) T InverseOfExtremeRow(const T* x, int64_t n, T mean, T epsilon) {
+  opwright::functors::SquareSum<T> sum{};
+  for (int64_t i = 0; i < n; ++i) sum.Add(x[i] - mean);
+  return opwright::functors::InverseDeviation(sum.Root(), static_cast<T>(n), epsilon);
+}
 
 // To be inlined into functions with clones. Not kCentered: the mean counts as 0.
 template <bool kCentered, typename T>
@@ -45,7 +56,8 @@ OPWRIGHT_CPU_INLINE RowStatistics<T> StatisticsOf(const T* x, int64_t n, T epsil
   // The second pass over the deviations, which are in the cache: E[x^2] - E[x]^2 would cancel.
   const auto square = [=](int64_t i) OPWRIGHT_CPU_TERM { return (x[i] - mean) * (x[i] - mean); };
   const T variance = SumOver<T>(n, square) / count;
-  return {mean, T(1) / opwright::functors::Sqrt(variance + epsilon)};
+  const T raised = variance + epsilon;
+  return {mean, T(1) / opwright::functors::Sqrt(raised), opwright::functors::IsOrdinary(raised)};
 }
 
 // x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), g being out_grad times the scale,

@@ -127,7 +127,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "x_grad=out x_grad=out_grad",
     ),
     Row(_ELEMENTWISE, "squared_difference mod floor_divide", NUMBER, "out=x out=y"),
-    Row(_ELEMENTWISE, "atan2", FLOAT, "out=x out=y"),
+    Row(_ELEMENTWISE, "atan2 atan2_slope", FLOAT, "out=x out=y"),
     Row(_ELEMENTWISE, "lerp"),
     Row(_ELEMENTWISE, "add subtract multiply maximum minimum", NUMBER, "out=x out=y"),
     Row(_ELEMENTWISE, "divide", FLOAT, "out=x out=y"),
@@ -139,7 +139,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("power:POWER_GRAD", "power_grad"),
     # Reductions
     Row("reduction:REDUCE", "sum prod max min any all", NUMBER_OR_BOOL),
-    Row("reduction:REDUCE", "mean"),
+    Row("reduction:REDUCE", "mean norm"),
     Row("reduction:SUM_LIKE", "sum_like", NUMBER),
     Row("reduction:EXPAND", "sum_grad mean_grad"),
     Row("reduction:EXTREMUM_GRAD", "max_grad min_grad"),

@@ -115,20 +115,29 @@ OW_INLINE P Moved(Compute<P> running, Compute<P> share, Compute<P> batch) {
   return Store<P>(running * share + (Compute<P>(1) - share) * batch);
 }
 
-// The statistics of each channel, from those of its parts: one block a channel. The first elements
-// of two channels are `size` apart.
+// The statistics of each channel, from those of its parts: one block a channel, which has `n` runs
+// of `size` elements. Squares that over- or underflow are added up again.
 template <typename T, typename P>
 __global__ void batch_statistics(RunningStatistics<P> s, const Moments<Compute<T>>* moments,
-                                 Parts parts, const T* x, int64_t size, Compute<T> momentum,
-                                 Compute<T> epsilon) {
+                                 Parts parts, const T* x, int64_t n, int64_t size,
+                                 Compute<T> momentum, Compute<T> epsilon) {
   using C = Compute<T>;
   const int64_t channel = blockIdx.x;
   const Moments<C> all = PutTogether(moments, parts, channel, MomentsOf<C>());
-  if (threadIdx.x != 0) return;
   const C mean = OriginOf<T>(Load(x[channel * size])) + all.mean;
   const C variance = all.squares / all.count;
+  C inverse = C(1) / functors::Sqrt(variance + epsilon);
+  if (!functors::IsOrdinary(variance + epsilon)) {
+    functors::SquareSum<C> sum = SquareSumOf<C>::Identity();
+    for (int64_t i = threadIdx.x; i < n * size; i += blockDim.x) {
+      sum.Add(Load(x[(i / size * gridDim.x + channel) * size + i % size]) - mean);
+    }
+    sum = BlockReduce(sum, SquareSumOf<C>());
+    inverse = functors::InverseDeviation(sum.Root(), all.count, epsilon);
+  }
+  if (threadIdx.x != 0) return;
   s.saved_mean[channel] = Store<P>(mean);
-  s.saved_inv_std[channel] = Store<P>(C(1) / functors::Sqrt(variance + epsilon));
+  s.saved_inv_std[channel] = Store<P>(inverse);
   s.mean_out[channel] = Moved<P>(Load(s.mean[channel]), momentum, mean);
   s.variance_out[channel] = Moved<P>(Load(s.variance[channel]), momentum, variance);
 }

@@ -8,8 +8,6 @@
 
 namespace opwright_cuda {
 
-namespace functors = opwright::functors;
-
 // Whole numbers wrap around: as unsigned ones, where that is defined, and no narrower than 32 bits.
 template <typename T>
 struct WrappingTraits {

@@ -39,6 +39,8 @@ using uint64_t = unsigned long long;
 
 namespace opwright_cuda {
 
+namespace functors = opwright::functors;
+
 // ---- Types of 16 bits: stored so, computed in float, rounded once when they are stored ----------
 
 struct Half {

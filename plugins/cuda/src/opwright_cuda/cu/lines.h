@@ -65,6 +65,8 @@ struct LaneTeam : Share {
     }
     return value;
   }
+  // Whether it is true of a line whose team arrives at every Reduce with this one.
+  OW_INLINE bool IsAny(bool is_true) const { return __any_sync(0xffffffffu, is_true); }
   OW_INLINE bool IsFirst() const { return is_there && thread == 0; }
 };
 
@@ -87,6 +89,7 @@ struct BlockTeam : Share {
   OW_INLINE T Reduce(T value, Function function) const {
     return BlockReduce(value, function);
   }
+  OW_INLINE bool IsAny(bool is_true) const { return is_true; }
   OW_INLINE bool IsFirst() const { return is_there && thread == 0; }
 };
 
@@ -129,6 +132,9 @@ struct TileTeam : Share {
     value = values[column];
     __syncthreads();
     return value;
+  }
+  OW_INLINE bool IsAny(bool is_true) const {
+    return BlockReduce(is_true ? 1 : 0, MaxOf<int>()) != 0;
   }
   OW_INLINE bool IsFirst() const { return is_there && thread == 0; }
 };

@@ -69,7 +69,15 @@ __global__ void __launch_bounds__(kMostLineThreads)
   };
   ForEach(line, add_square, Again<T>{x});
   const C variance = line.Reduce(squares, SumOf<C>()) / n;
-  const C spread = C(1) / functors::Sqrt(variance + epsilon);
+  C spread = C(1) / functors::Sqrt(variance + epsilon);
+  const bool is_extreme = line.is_there && !functors::IsOrdinary(variance + epsilon);
+  if (line.IsAny(is_extreme)) {
+    functors::SquareSum<C> sum = SquareSumOf<C>::Identity();
+    const auto add = [&](int64_t, C kept, C again) { sum.Add(deviation(kept, again)); };
+    ForEach(line, add, Again<T>{x});
+    sum = line.Reduce(sum, SquareSumOf<C>());
+    if (is_extreme) spread = functors::InverseDeviation(sum.Root(), n, epsilon);
+  }
   const auto normalize = [&](int64_t, C kept, C again, C factor, C shift) {
     return deviation(kept, again) * spread * factor + shift;
   };
@@ -185,8 +193,8 @@ __global__ void __launch_bounds__(kTileThreads)
 // ---- cos_sim ------------------------------------------------------------------------------------
 
 template <typename C>
-OW_INLINE C NormOf(C squares, C epsilon) {
-  return functors::Maximum(functors::Sqrt(squares), epsilon);
+OW_INLINE C NormOf(const functors::SquareSum<C>& squares, C epsilon) {
+  return functors::Maximum(squares.Root(), epsilon);
 }
 
 template <typename Line, typename T>
@@ -194,9 +202,9 @@ __global__ void __launch_bounds__(kMostLineThreads)
     norm_lines(T* norm, const T* x, Compute<T> epsilon, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
-  C squares = C(0);
-  ForEach(line, [&](int64_t, C&, C value) { squares += value * value; }, x);
-  squares = line.Reduce(squares, SumOf<C>());
+  functors::SquareSum<C> squares = SquareSumOf<C>::Identity();
+  ForEach(line, [&](int64_t, C&, C value) { squares.Add(value); }, x);
+  squares = line.Reduce(squares, SquareSumOf<C>());
   if (line.IsFirst()) norm[line.line] = Store<T>(NormOf(squares, epsilon));
 }
 
@@ -208,15 +216,18 @@ __global__ void __launch_bounds__(kMostLineThreads)
                   Compute<T> epsilon, Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
-  Pair<C> squares = PairSumOf<C>::Identity();
+  functors::SquareSum<C> x_squares = SquareSumOf<C>::Identity();
+  functors::SquareSum<C> y_squares = x_squares;
   const auto add_squares = [&](int64_t, Pair<C>& kept, C first, C second) {
     kept = {first, second};
-    squares = PairSumOf<C>()(squares, {first * first, second * second});
+    x_squares.Add(first);
+    y_squares.Add(second);
   };
   ForEach(line, add_squares, x, y);
-  squares = line.Reduce(squares, PairSumOf<C>());
-  const T x_rounded = Store<T>(NormOf(squares.first, epsilon));
-  const T y_rounded = Store<T>(NormOf(squares.second, epsilon));
+  x_squares = line.Reduce(x_squares, SquareSumOf<C>());
+  y_squares = line.Reduce(y_squares, SquareSumOf<C>());
+  const T x_rounded = Store<T>(NormOf(x_squares, epsilon));
+  const T y_rounded = Store<T>(NormOf(y_squares, epsilon));
   C cosine = C(0);
   const auto add_term = [&](int64_t, Pair<C> kept, C first, C second) {
     const Pair<C> pair = Line::kKeeps ? kept : Pair<C>{first, second};

@@ -34,12 +34,24 @@ struct WholePower {
   }
 };
 
+// factor * x**y, also where the power alone over- or underflows.
+template <typename T>
+OW_INLINE T TimesPower(T factor, T x, T y) {
+  constexpr T kLeastNormal = sizeof(T) == 4 ? T(0x1p-126f) : T(0x1p-1022);
+  const T power = PowerOf(x, y);
+  const bool is_extreme = fabs(power) < kLeastNormal || functors::IsInf(power);
+  if (!is_extreme || x == T(0) || functors::IsInf(x)) return factor * power;
+  const T root = PowerOf(static_cast<T>(fabs(x)), y / T(2));
+  const bool is_negative = ::copysign(1.0, static_cast<double>(power)) < 0;
+  return (is_negative ? -factor : factor) * root * root;
+}
+
 // y x**(y - 1), and 0 for the constant x**0 even where x is 0. Where x**y is no number it has no
 // slope, though y - 1 may round to a whole number.
 template <typename T>
 struct PowerGradOfBase {
   OW_INLINE T operator()(T x, T y, T out, T out_grad) const {
-    const T grad = out == out ? y * PowerOf(x, y - T(1)) * out_grad : out;
+    const T grad = out == out ? TimesPower(y * out_grad, x, y - T(1)) : out;
     return y == T(0) ? T(0) : grad;
   }
 };
@@ -47,7 +59,7 @@ struct PowerGradOfBase {
 template <typename T>
 struct PowerGradOfExponent {
   OW_INLINE T operator()(T x, T y, T out, T out_grad) const {
-    return x == T(0) && y >= T(0) ? T(0) : opwright::functors::Log(x) * out * out_grad;
+    return x == T(0) && y >= T(0) ? T(0) : out * out_grad * functors::Log(x);
   }
 };
 

@@ -75,6 +75,17 @@ struct MinOf {
   OW_INLINE T operator()(T x, T y) const { return opwright::functors::Minimum(x, y); }
 };
 
+// Sums of squares that may over- or underflow.
+template <typename T>
+struct SquareSumOf {
+  static OW_INLINE functors::SquareSum<T> Identity() { return {T(0), T(0), T(0)}; }
+  OW_INLINE functors::SquareSum<T> operator()(functors::SquareSum<T> x,
+                                              const functors::SquareSum<T>& y) const {
+    x.Join(y);
+    return x;
+  }
+};
+
 // A value and where it was found; of equal ones the first. The first NaN wins over all numbers.
 // An index of -1 is no place at all.
 template <typename T>

@@ -36,6 +36,26 @@ struct Product {
   }
 };
 
+// The root of the sum of squares.
+template <typename Acc>
+struct Norm : SquareSumOf<Acc> {
+  using Value = functors::SquareSum<Acc>;
+  OW_INLINE Value Of(Acc x, int64_t) const {
+    Value sum = SquareSumOf<Acc>::Identity();
+    sum.Add(x);
+    return sum;
+  }
+  OW_INLINE Value Of(const Value& sum, int64_t) const { return sum; }
+  template <typename Out>
+  OW_INLINE Out Finish(const Value& sum) const {
+    if constexpr (IsSame<Out, Value>::value) {
+      return sum;
+    } else {
+      return Store<Out>(sum.Root());
+    }
+  }
+};
+
 // Whether all elements are other than 0, or any is.
 template <bool is_all>
 struct Truth {

@@ -6,8 +6,6 @@
 
 namespace opwright_cuda {
 
-namespace functors = opwright::functors;
-
 // A tensor of one element, float or double.
 struct Number {
   const void* at;

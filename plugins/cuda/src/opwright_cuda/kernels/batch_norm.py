@@ -125,7 +125,7 @@ def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Write the statistics that every channel is normalised by: its own, or the running ones."""
     meta = ctx.inputs["x"][0]
     types, source = _types_of(ctx), own_source(SOURCE)
-    _, n_channels, size = _shape_of(meta)
+    n, n_channels, size = _shape_of(meta)
     made = ("mean_out", "variance_out", "saved_mean", "saved_inv_std")
     running = (plan.input(slot) for slot in ("mean", "variance"))
     statistics = Struct(*running, *(plan.output(slot) for slot in made))
@@ -140,7 +140,8 @@ def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
     expression = f"moments_{kernels}<{team.ctype}, {types.images}>"
     x, momentum = plan.input("x"), scalar(types.computed, ctx.attrs["momentum"])
     team.launch(plan, source, expression, [moments, x, np.int64(n_channels)])
-    arguments = [statistics, moments, parts, x, np.int64(size), momentum, epsilon]
+    runs = (np.int64(n), np.int64(size))
+    arguments = [statistics, moments, parts, x, *runs, momentum, epsilon]
     expression = f"batch_statistics<{types.images}, {types.parameters}>"
     plan.launch(source, expression, n_channels, threads, arguments)
 

@@ -262,6 +262,7 @@ FUNCTIONS: Final = {
             *("logical_and", "logical_or", "logical_xor", "logical_not"),
             *("expm1", "log1p", "log2", "rsqrt", "ceil", "floor", "round"),
             *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "atan2"),
+            "atan2_slope",
             *("relu6", "hard_swish", "prelu", "log_sigmoid", "softsign", "mish", "tanh_shrink"),
             *("selu", "squared_difference", "mod", "floor_divide", "lerp"),
         )

@@ -41,7 +41,7 @@ _MEMBERS: Final = {
 """How many numbers a functor has, in the order in which a chain gives them."""
 _BINARY: Final = (
     *("add", "subtract", "multiply", "divide", "maximum", "minimum"),
-    *("squared_difference", "atan2", "mod", "floor_divide", "prelu"),
+    *("squared_difference", "atan2", "atan2_slope", "mod", "floor_divide", "prelu"),
 )
 
 

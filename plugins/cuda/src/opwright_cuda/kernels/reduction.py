@@ -93,6 +93,13 @@ def extremum_of(dtype: str, name: str) -> Reducer:
     return Reducer(f"{name}<{value}>", value, 8)
 
 
+def norm_of(dtype: str) -> Reducer:
+    """Return the root of the sum of squares."""
+    value = compute_type(dtype)
+    n_bytes = 3 * (8 if value == "double" else 4)
+    return Reducer(f"Norm<{value}>", f"functors::SquareSum<{value}>", n_bytes)
+
+
 def launch_lines(
     plan: LaunchPlan, reducer: Reducer, x: Operand, lines: Lines, out: Operand, is_last: bool = True
 ) -> None:
@@ -167,9 +174,13 @@ def _axes(ctx: PrepareContext, rank: int) -> list[int]:
 
 
 def _fill_in_reduce(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Reduce over axes: sum, prod, mean, max, min, any, all."""
+    """Reduce over axes: sum, prod, mean, max, min, any, all, norm."""
     x, out = ctx.inputs["x"][0], ctx.outputs["out"][0]
-    if ctx.op_type in {"any", "all"}:
+    if ctx.op_type == "norm":
+        if ctx.attrs["p"] != 2:
+            ctx.refuse(f"p must be 2, got {ctx.attrs['p']}")
+        reducer = norm_of(x.dtype)
+    elif ctx.op_type in {"any", "all"}:
         reducer = truth_of(ctx.op_type == "all")
     elif x.dtype == "bool" and ctx.op_type in {"max", "min"}:
         reducer = truth_of(ctx.op_type == "min")

@@ -93,12 +93,11 @@ def _softmax_with_cross_entropy(b: BodyContext) -> str:
 
 
 def _cos_sim(b: BodyContext) -> str:
-    axis, least = b.attr("axis"), b.attr("epsilon") ** 2
+    axis, least = b.attr("axis"), b.attr("epsilon")
     units = []
     for slot in ("x", "y"):
         vector = read(b, slot)
-        size = vector.then("square").reduce("sum", [axis])
-        units.append(vector / size.then("clip", min=least).then("sqrt"))
+        units.append(vector / vector.reduce("norm", [axis]).then("clip", min=least))
     return ((units[0] * units[1]).reduce("sum", [axis]) * float(b.attr("scale"))).name
 
 

@@ -16,7 +16,7 @@ def _write(b: BodyContext) -> None:
         # x**y * ln(x), and 0 where x is 0, its limit for every y above 0.
         zero = x.compare("equal", 0.0).with_("logical_and", y.compare("greater_equal", 0.0))
         logs = zero.choose(x.filled(1.0), x).then("log")
-        _set(b, "y", logs * x.with_("power", y) * grad)
+        _set(b, "y", x.with_("power", y) * grad * logs)
 
 
 def _set(b: BodyContext, slot: str, grad: Expression) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from opwright.op import InferContext, OpMaker, format_shape, grad_op, merge_dims
 from opwright_std.compositions import normalisations as normalisations_gradients
+from opwright_std.numerics import squares
 from opwright_std.numerics.dtypes import FLOATS, Array
 
 _STATISTICS = ("mean", "variance")
@@ -40,8 +41,11 @@ def batch_norm(
     np.copyto(saved_mean, _mean(x, axes, out) if use_batch else mean)
     np.subtract(x, saved_mean.reshape(lined_up), out=out)
     # The second pass over the deviations: E[x^2] - E[x]^2 would cancel.
-    spread = np.mean(np.square(out), axis=axes) if use_batch else variance
-    np.reciprocal(np.sqrt(spread + epsilon), out=saved_inv_std)
+    spread = squares.mean_square(out, axes).reshape(-1) if use_batch else variance
+    size = np.sqrt(spread + epsilon)
+    if use_batch:
+        size = squares.deviation(out, axes, epsilon, spread.reshape(lined_up)).reshape(-1)
+    np.reciprocal(size, out=saved_inv_std)
     out *= (saved_inv_std * scale).reshape(lined_up)
     out += bias.reshape(lined_up)
     if use_batch:

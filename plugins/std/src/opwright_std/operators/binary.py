@@ -84,10 +84,11 @@ def _divide_gradient(g: GradientContext) -> None:
     if g.wants("x"):
         set_broadcast_grad(g, "x", g.emit("divide", {"x": grad, "y": g.input("y")}), ["y"])
     if g.wants("y"):
-        # The slope first: x / y**2 in this order overflows, or underflows, only if the slope does.
-        slope = g.emit("divide", {"x": g.output("out"), "y": g.input("y")})
-        product = g.emit("multiply", {"x": grad, "y": slope})
-        set_broadcast_grad(g, "y", g.emit("negative", {"x": product}), ["x"])
+        # The slope, x / y**2, may over- or underflow where grad times it does not. grad * out is
+        # this element's part in the loss.
+        part = g.emit("multiply", {"x": grad, "y": g.output("out")})
+        quotient = g.emit("divide", {"x": part, "y": g.input("y")})
+        set_broadcast_grad(g, "y", g.emit("negative", {"x": quotient}), ["x"])
 
 
 DIVIDE = binary(
@@ -130,7 +131,7 @@ def power_grad(
     if x_grad is not None:
         # y * x**(y - 1), and 0 for the constant x**0 even where x is 0.
         constant = y == 0
-        slope = np.asarray(y * np.power(x, np.where(constant, 1, y - 1)) * out_grad)
+        slope = np.asarray(_times_power(y * out_grad, x, np.where(constant, 1, y - 1)))
         # Where x**y is no number it has no slope, though y - 1 may round to a whole number.
         np.copyto(slope, np.nan, where=np.isnan(out))
         np.copyto(slope, 0, where=constant)
@@ -138,9 +139,22 @@ def power_grad(
     if y_grad is not None:
         # x**y * ln(x), and 0 where x is 0, its limit for every y above 0.
         flat = (x == 0) & (y >= 0)
-        slope = np.asarray(np.log(np.where(flat, 1, x)) * out_grad * out)
+        slope = np.asarray(out_grad * out * np.log(np.where(flat, 1, x)))
         np.copyto(slope, 0, where=flat)
         sum_to(slope, y_grad)
+
+
+def _times_power(factor: Array, x: Array, exponent: Array) -> Array:
+    """Return factor * x**exponent, also where the power alone over- or underflows."""
+    power = np.asarray(np.power(x, exponent))
+    info = np.finfo(power.dtype)
+    size = np.abs(power)
+    extreme = ((size < info.tiny) | (size > info.max)) & (x != 0) & np.isfinite(x)
+    if not extreme.any():
+        return np.asarray(factor * power)
+    root = np.power(np.abs(x), exponent / 2)
+    with_sign = np.where(np.signbit(power), -factor, factor)
+    return np.asarray(np.where(extreme, with_sign * root * root, factor * power))
 
 
 POWER = binary(

@@ -6,6 +6,7 @@ import numpy as np
 
 from opwright.op import InferContext, OpMaker, broadcast_shapes, grad_op, normalize_axis
 from opwright_std.compositions import losses as losses_gradients
+from opwright_std.numerics import squares
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.sum_like import sum_to
 
@@ -22,9 +23,7 @@ def cos_sim(
     epsilon: float,
 ) -> None:
     for vector, norm in ((x, x_norm), (y, y_norm)):
-        np.sum(np.square(vector), axis=axis, keepdims=True, out=norm)
-        np.sqrt(norm, out=norm)
-        np.maximum(norm, epsilon, out=norm)
+        np.maximum(squares.norm(vector, axis), epsilon, out=norm)
     # Each factor is divided by its own norm: the product of the norms might underflow.
     np.sum((x / x_norm) * (y / y_norm), axis=axis, keepdims=True, out=out)
     out *= scale

@@ -6,6 +6,7 @@ import numpy as np
 
 from opwright.op import InferContext, OpMaker, format_shape, grad_op, normalize_axis, shapes_match
 from opwright_std.compositions import normalisations as normalisations_gradients
+from opwright_std.numerics import squares
 from opwright_std.numerics.dtypes import FLOATS, Array
 
 
@@ -38,10 +39,8 @@ def layer_norm(
     center += source[:, :1]
     # The second pass over the deviations: E[x^2] - E[x]^2 would cancel.
     np.subtract(source, center, out=result)
-    np.mean(np.square(result), axis=1, keepdims=True, out=spread)
-    spread += epsilon
-    np.sqrt(spread, out=spread)
-    np.reciprocal(spread, out=spread)
+    size = squares.deviation(result, 1, epsilon, squares.mean_square(result, 1))
+    np.reciprocal(size, out=spread)
     result *= spread
     if scale is not None:
         result *= scale.reshape(-1)

@@ -6,6 +6,7 @@ import numpy as np
 
 from opwright.op import InferContext, OpMaker, format_shape, grad_op, normalize_axis, shapes_match
 from opwright_std.compositions import normalisations as normalisations_gradients
+from opwright_std.numerics import squares
 from opwright_std.numerics.dtypes import FLOATS, Array
 
 
@@ -30,10 +31,8 @@ def rms_norm(
     rows = _rows(x, begin_norm_axis)
     source, result = x.reshape(rows), out.reshape(rows)
     factor = inv_rms.reshape(-1, 1)
-    np.mean(np.square(source), axis=1, keepdims=True, out=factor)
-    factor += epsilon
-    np.sqrt(factor, out=factor)
-    np.reciprocal(factor, out=factor)
+    size = squares.deviation(source, 1, epsilon, squares.mean_square(source, 1))
+    np.reciprocal(size, out=factor)
     np.multiply(source, factor, out=result)
     if scale is not None:
         result *= scale.reshape(-1)

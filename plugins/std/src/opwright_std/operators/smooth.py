@@ -99,8 +99,9 @@ def tanh_shrink(x: Array, out: Array) -> None:
 
 
 def tanh_shrink_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
-    np.square(np.tanh(x), out=x_grad)
-    np.multiply(x_grad, out_grad, out=x_grad)
+    slope = np.tanh(x)
+    np.multiply(slope, out_grad, out=x_grad)  # the square alone might underflow
+    np.multiply(x_grad, slope, out=x_grad)
 
 
 TANH_SHRINK = unary("tanh_shrink", "What tanh takes away, out = x - tanh(x).").build(

@@ -27,6 +27,13 @@ LARGEST: Mapping[str, float] = {
     "float64": 1.7976931348623157e308,
 }
 
+SMALLEST: Mapping[str, float] = {
+    "float16": 2.0**-14,
+    "bfloat16": 2.0**-126,
+    "float32": 2.0**-126,
+    "float64": 2.0**-1022,
+}
+
 _SHARED = {"min": 1e-30, "max": LARGEST["float32"]}
 """Sums of shares: about 1, far from 1 where rounding is coarse, and 0 where all of x is -inf."""
 
@@ -149,16 +156,11 @@ def _power(w: Writer, x: str, exponent: float) -> str:
 
 
 def _norm_body(b: BodyContext) -> None:
-    x, p = b.input("x"), b.attr("p")
-    out = {"out": b.output("out")}
+    p, out = b.attr("p"), {"out": b.output("out")}
     if _is_half(b) and p not in (0, 1, math.inf, -math.inf):
         _compute_wide(b, "norm", _axes(b, p=p))
         return
-    if p == 2:
-        total = b.emit("sum", {"x": b.emit("square", {"x": x})}, attrs=_axes(b))
-        b.emit("sqrt", {"x": total}, out)
-        return
-    sizes = b.emit("abs", {"x": x})
+    sizes = b.emit("abs", {"x": b.input("x")})
     if math.isinf(p):
         b.emit("max" if p > 0 else "min", {"x": sizes}, out, _axes(b))
     elif p == 1:
@@ -166,9 +168,27 @@ def _norm_body(b: BodyContext) -> None:
     elif p == 0:
         other = b.emit("not_equal", {"x": sizes, "y": _number(b, 0.0)})
         b.emit("sum", {"x": b.emit("cast_like", {"x": other, "like": sizes})}, out, _axes(b))
-    else:
-        total = b.emit("sum", {"x": _power(b, sizes, p)}, attrs=_axes(b))
+    elif 0 in _lengths(b):
+        total = b.emit("sum", {"x": sizes}, attrs=_axes(b))
         b.emit("power", {"x": total, "y": _number(b, 1 / p)}, out)
+    else:
+        _norm_of_shares(b, sizes, p)
+
+
+def _norm_of_shares(b: BodyContext, sizes: str, p: float) -> None:
+    """Write the norm of some sizes, in shares of the one that counts most: none overflows."""
+    dtype = known_meta(b).dtype
+    most = b.emit("max" if p > 0 else "min", {"x": sizes}, attrs=_axes(b, keepdims=True))
+    most = b.emit("clip", {"x": most}, attrs={"min": SMALLEST[dtype], "max": LARGEST[dtype]})
+    shares = b.emit("divide", {"x": sizes, "y": most})
+    if p == 2:
+        total = b.emit("sum", {"x": b.emit("square", {"x": shares})}, attrs=_axes(b))
+        root = b.emit("sqrt", {"x": total})
+    else:
+        total = b.emit("sum", {"x": _power(b, shares, p)}, attrs=_axes(b))
+        root = b.emit("power", {"x": total, "y": _number(b, 1 / p)})
+    most = b.emit("reshape_like", {"x": most, "like": root})
+    b.emit("multiply", {"x": root, "y": most}, {"out": b.output("out")})
 
 
 def _norm_gradient(g: GradientContext) -> None:
@@ -225,17 +245,20 @@ NORM = (
 
 def _divided(w: Writer, x: str, name: str, like: str | None, correction: float) -> str:
     """Write name / max(n - correction, 0), where n elements of x are reduced to one."""
+    return w.emit("divide", {"x": name, "y": _count(w, x, correction)}, {"out": like or 1})
+
+
+def _count(w: Writer, x: str, correction: float) -> str:
+    """Write max(n - correction, 0), where n elements of x are reduced to one."""
     lengths = _lengths(w)
     if -1 not in lengths:
         value = max(math.prod(lengths) - correction, 0.0)
         attrs = {"shape": [], "value": value, "dtype": _computed_dtype(w)}
-        divisor = w.emit("fill", {}, attrs=attrs)
-    else:
-        ones = w.emit("fill_like", {"x": x}, attrs={"value": 1.0})
-        count = w.emit("sum", {"x": ones}, attrs=_axes(w))
-        count = w.emit("scale", {"x": count}, attrs={"bias": -correction})
-        divisor = w.emit("clip", {"x": count}, attrs={"min": 0.0})
-    return w.emit("divide", {"x": name, "y": divisor}, {"out": like or 1})
+        return w.emit("fill", {}, attrs=attrs)
+    ones = w.emit("fill_like", {"x": x}, attrs={"value": 1.0})
+    count = w.emit("sum", {"x": ones}, attrs=_axes(w))
+    count = w.emit("scale", {"x": count}, attrs={"bias": -correction})
+    return w.emit("clip", {"x": count}, attrs={"min": 0.0})
 
 
 def _computed_dtype(w: Writer) -> str:
@@ -278,11 +301,14 @@ VARIANCE = (
 
 
 def _std_body(b: BodyContext) -> None:
-    attrs = _axes(b, correction=b.attr("correction"))
+    correction = b.attr("correction")
     if _is_half(b):
-        _compute_wide(b, "std", attrs)
+        _compute_wide(b, "std", _axes(b, correction=correction))
         return
-    b.emit("sqrt", {"x": b.emit("variance", {"x": b.input("x")}, attrs=attrs)}, _out(b))
+    # Not the root of variance, whose squares may over- or underflow.
+    x = b.input("x") or ""
+    size = b.emit("norm", {"x": _centered(b, x)}, attrs=_axes(b))
+    b.emit("divide", {"x": size, "y": b.emit("sqrt", {"x": _count(b, x, correction)})}, _out(b))
 
 
 def _std_gradient(g: GradientContext) -> None:

@@ -67,8 +67,10 @@ def acos_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 
 
 def atan_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
-    with np.errstate(over="ignore"):  # the slope is 0 there
-        np.divide(out_grad, np.square(x) + 1, out=x_grad)
+    size = np.minimum(np.maximum(np.abs(x), 1), np.finfo(x.dtype).max)
+    # 1 + x**2 = size * (size + (1 or x**2) / size), which does not overflow where x does not.
+    bend = np.where(size > 1, 1, np.square(x)) / size
+    np.divide(out_grad / size, size + bend, out=x_grad)
 
 
 def _by_function(name: str, negated: bool = False) -> Callable[[GradientContext], None]:
@@ -116,15 +118,43 @@ SINH = _define("sinh", "Hyperbolic sine, out = sinh(x).", _by_function("cosh"))
 COSH = _define("cosh", "Hyperbolic cosine, out = cosh(x).", _by_function("sinh"))
 
 
+def atan2_slope(x: Array, y: Array, out: Array) -> None:
+    size = np.minimum(np.maximum(np.abs(x), np.abs(y)), np.finfo(out.dtype).max)
+    height, width = x / size, y / size
+    np.divide(width / (np.square(height) + np.square(width)), size, out=out)
+
+
+def _atan2_slope_gradient(g: GradientContext) -> None:
+    """With the slopes u by the height and v by the width, the gradients are -2 u v and v² - u²."""
+    grad, x, y = g.output_grad("out"), g.input("x"), g.input("y")
+    by_height = g.output("out")
+    by_width = g.emit("atan2_slope", {"x": y, "y": x})
+    if g.wants("x"):
+        product = g.emit("multiply", {"x": by_height, "y": by_width})
+        twice = g.emit("scale", {"x": product}, attrs={"scale": -2.0})
+        set_broadcast_grad(g, "x", g.emit("multiply", {"x": grad, "y": twice}), ["y"])
+    if g.wants("y"):
+        squares = [g.emit("square", {"x": slope}) for slope in (by_width, by_height)]
+        difference = g.emit("subtract", {"x": squares[0], "y": squares[1]})
+        set_broadcast_grad(g, "y", g.emit("multiply", {"x": grad, "y": difference}), ["x"])
+
+
+ATAN2_SLOPE = binary(
+    "atan2_slope",
+    "What the gradients of atan2 multiply by, out = y / (x**2 + y**2): squares that over- or "
+    "underflow do not matter.",
+    FLOATS,
+).build(infer_shape=elementwise_shape("x", "y"), gradient=_atan2_slope_gradient)
+
+
 def _atan2_gradient(g: GradientContext) -> None:
     grad, x, y = g.output_grad("out"), g.input("x"), g.input("y")
-    squares = [g.emit("square", {"x": side}) for side in (x, y)]
-    total = g.emit("add", {"x": squares[0], "y": squares[1]})
-    share = g.emit("divide", {"x": grad, "y": total})
     if g.wants("x"):
-        set_broadcast_grad(g, "x", g.emit("multiply", {"x": share, "y": y}), ["y"])
+        slope = g.emit("atan2_slope", {"x": x, "y": y})
+        set_broadcast_grad(g, "x", g.emit("multiply", {"x": grad, "y": slope}), ["y"])
     if g.wants("y"):
-        product = g.emit("multiply", {"x": share, "y": x})
+        slope = g.emit("atan2_slope", {"x": y, "y": x})
+        product = g.emit("multiply", {"x": grad, "y": slope})
         set_broadcast_grad(g, "y", g.emit("negative", {"x": product}), ["x"])
 
 

@@ -178,6 +178,12 @@ def _pow_scalar_gradient(g: GradientContext) -> None:
     if exponent == 0:  # out is 1 everywhere
         g.set_input_grad("x", g.emit("fill_like", {"x": grad}))
         return
+    if exponent < 0:
+        # x**(exponent - 1) may over- or underflow where grad times it does not.
+        part = g.emit("multiply", {"x": grad, "y": g.output("out")})
+        quotient = g.emit("divide", {"x": part, "y": g.input("x")})
+        g.set_input_grad("x", g.emit("scale", {"x": quotient}, attrs={"scale": exponent}))
+        return
     less = g.emit("pow_scalar", {"x": g.input("x")}, attrs={"exponent": exponent - 1})
     slope = g.emit("scale", {"x": less}, attrs={"scale": exponent, "bias": 0.0})
     g.set_input_grad("x", g.emit("multiply", {"x": grad, "y": slope}))

@@ -59,7 +59,8 @@ def _kinds() -> dict[str, Kind]:
         "relu6 hard_swish log_sigmoid softsign mish tanh_shrink selu"
     )
     binary = (
-        "add subtract multiply divide maximum minimum squared_difference atan2 mod floor_divide"
+        "add subtract multiply divide maximum minimum squared_difference atan2 atan2_slope mod "
+        "floor_divide"
     )
     of_x = (
         "abs_grad square_grad erf_grad silu_grad asin_grad acos_grad atan_grad "

@@ -189,10 +189,6 @@ template <typename T>
 OPWRIGHT_FUNCTOR T AcosGrad(T x, T out_grad) {
   return -AsinGrad(x, out_grad);
 }
-template <typename T>
-OPWRIGHT_FUNCTOR T AtanGrad(T x, T out_grad) {
-  return out_grad / (x * x + T(1));
-}
 
 // ---- of division, as NumPy's: the remainder has the sign of y
 
@@ -244,5 +240,6 @@ OPWRIGHT_FUNCTOR T NanToNumGrad(T x, T out_grad) {
 }  // namespace opwright
 
 #include "opwright/functors/activations.h"
+#include "opwright/functors/squares.h"
 
 #endif  // OPWRIGHT_FUNCTORS_H_

@@ -1,0 +1,68 @@
+"""Roots of sums of squares, also of numbers whose squares over- or underflow."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright_std.numerics.dtypes import Array
+
+Axes = int | tuple[int, ...]
+
+
+def norm(x: Array, axis: Axes) -> Array:
+    """Return sqrt(sum(x**2)) over axes, which are kept with length 1."""
+    with np.errstate(over="ignore"):
+        total = np.sum(np.square(x), axis=axis, keepdims=True)
+    root = np.asarray(np.sqrt(total))
+    extreme = ~_is_ordinary(total)
+    if not extreme.any():
+        return root
+    scale = _scale_of(np.max(np.abs(x), axis=axis, keepdims=True, initial=0))
+    scaled = np.sqrt(np.sum(np.square(x * scale), axis=axis, keepdims=True)) / scale
+    return np.asarray(np.where(extreme, scaled, root))
+
+
+def deviation(x: Array, axis: Axes, epsilon: float, mean_square: Array) -> Array:
+    """Return sqrt(mean(x**2) + epsilon) over axes, which are kept with length 1.
+
+    Parameters
+    ----------
+    x : Array
+        What is squared.
+    axis : int or tuple of int
+        The axes.
+    epsilon : float
+        Added to the mean.
+    mean_square : Array
+        The mean as it is: infinite or 0 where squares over- or underflow.
+    """
+    total = mean_square + x.dtype.type(epsilon)
+    root = np.asarray(np.sqrt(total))
+    extreme = ~_is_ordinary(total)
+    if not extreme.any():
+        return root
+    count = x.dtype.type(x.size // max(root.size, 1))
+    least = np.sqrt(x.dtype.type(epsilon))
+    size = norm(x, axis) / np.sqrt(count)
+    scale = _scale_of(np.maximum(size, least))
+    scaled = np.sqrt(np.square(size * scale) + np.square(least * scale)) / scale
+    return np.asarray(np.where(extreme, scaled, root))
+
+
+def mean_square(x: Array, axis: Axes) -> Array:
+    """Return mean(x**2) over axes, which are kept with length 1; infinite where it overflows."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.mean(np.square(x), axis=axis, keepdims=True))
+
+
+def _is_ordinary(total: Array) -> Array:
+    """Return where a sum of squares has its digits: what counts in it has not underflowed."""
+    info = np.finfo(total.dtype)
+    return np.asarray((total >= info.tiny / info.eps) & (total <= info.max))
+
+
+def _scale_of(size: Array) -> Array:
+    """Return powers of 2 that bring sizes near 1; 1 for 0 and what is not finite."""
+    exponent = np.frexp(np.where(np.isfinite(size), size, size.dtype.type(0)))[1]
+    least = np.finfo(size.dtype).minexp
+    return np.asarray(np.ldexp(np.ones_like(size), -np.maximum(exponent, least + 1)))
