@@ -1,4 +1,8 @@
 // opwright._runtime: the C++ runtime for Python.
+#include <exception>
+#include <functional>
+#include <thread>
+
 #include "python/arrays/host_arrays.h"
 #include "python/bind/errors.h"
 #include "python/bind/handles.h"
@@ -9,8 +13,29 @@
 #include "runtime/plan/checked_steps.h"
 #include "runtime/plan/plan.h"
 
-PYBIND11_MODULE(_runtime, module) {
-  namespace py = pybind11;
+namespace {
+
+namespace py = pybind11;
+
+// Runs work in a thread of its own. Python calls the handlers of signals in the main thread alone,
+// so none can raise in the middle of it: what has been registered cannot be registered again.
+void RunWithoutSignals(const std::function<void()>& work) {
+  std::exception_ptr failure;
+  {
+    const py::gil_scoped_release released;
+    std::thread([&work, &failure] {
+      const py::gil_scoped_acquire gil;
+      try {
+        work();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    }).join();
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+void Register(py::module_& module) {
   using opwright::Role;
   using opwright::ValueKind;
   opwright::ImportNumpy();
@@ -50,4 +75,21 @@ PYBIND11_MODULE(_runtime, module) {
   opwright::BindEagerNamespace(module);
   opwright::BindReadMessage(module);
   opwright::GuardInstances(module);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_registered, module) {
+  RunWithoutSignals([&module] { Register(module); });
+}
+
+// What Python calls to import the module. pybind11 takes the GIL even before it runs anything of
+// the module, and that of the main interpreter: a subinterpreter would wait for it for ever.
+extern "C" PYBIND11_EXPORT PyObject* PyInit__runtime() {
+  if (PyInterpreterState_Get() == PyInterpreterState_Main()) return PyInit__registered();
+  PyErr_SetString(PyExc_ImportError,
+                  "opwright: must be used in the main interpreter of a process, got a "
+                  "subinterpreter; use a process instead (mod_wsgi: WSGIApplicationGroup "
+                  "%{GLOBAL})");
+  return nullptr;
 }

@@ -14,6 +14,7 @@ from opwright.describe.gradient_rules import find_forward
 from opwright.describe.meta import shapes_match
 from opwright.describe.rule_context import GradientContext
 from opwright.errors import GradientError, OpwrightError
+from opwright.foreign import describe_error
 from opwright.program.building import infer_outputs
 from opwright.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
 
@@ -116,9 +117,10 @@ class Walk:
             error.add_note(f"in the gradient rule of {forward}")
             raise
         except Exception as error:
+            reason = describe_error(error)
             self.check_forward(forward)
             raise GradientError(
-                f"{forward}: its gradient rule must not raise, got {type(error).__name__}: {error}"
+                f"{forward}: its gradient rule must not raise, got {reason}"
             ) from error
         return context.input_grads
 

@@ -13,6 +13,7 @@ from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
 from opwright.describe.slot_dtypes import find_source, make_rules
 from opwright.errors import DtypeError, OpwrightError, ShapeError, SlotError
+from opwright.foreign import describe_error
 from opwright.vocabulary import STEP_SLOT
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ class OpDefinition:
         except Exception as error:
             raise ShapeError(
                 f"{self.op_type}: infer_shape must accept the inputs or say why not, "
-                f"got {type(error).__name__}: {error}, for "
+                f"got {describe_error(error)}, for "
                 + ", ".join(f"{s.name} {m}" for s, ms in zip(self.proto.inputs, inputs) for m in ms)
             ) from error
         outputs = ctx.outputs

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from opwright import _runtime
 from opwright.errors import DeviceNotFoundError, KernelError, OpwrightError, PluginError
+from opwright.foreign import describe_error
 from opwright.registry import HOST, DeviceEntry, DeviceName
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def _call_open(devices: PythonDevices, entry: DeviceEntry, number: int) -> Pytho
     except Exception as error:
         raise KernelError(
             f"{DeviceName(entry.name, number)}: could not be opened by {entry.package.label}, "
-            f"got {type(error).__name__}: {error}; see whether the device works without opwright"
+            f"got {describe_error(error)}; see whether the device works without opwright"
         ) from error
 
 

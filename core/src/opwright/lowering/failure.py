@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
+from opwright.foreign import describe_error
 from opwright.lowering.graph.values import LoweredOp, Role, Value
 
 
@@ -33,7 +34,7 @@ class StepErrors:
         self, op: LoweredOp, place: str, message: str, cause: BaseException | None, done: str
     ) -> OpwrightError:
         kernel = "" if op.entry is None else f" {op.entry.library!r} of {op.entry.package.label}"
-        reason = f"{type(cause).__name__}: {cause}" if cause is not None else message
+        reason = message if cause is None else describe_error(cause)
         text = (
             f"{op.type}[{op.device or self._device}]: operator {op.index} failed in "
             f"{place}{kernel}, got {reason}; {_values(op)}{done}"

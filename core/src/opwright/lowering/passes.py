@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opwright.describe.names import hint
 from opwright.errors import PluginError, ProgramError
+from opwright.foreign import describe_error
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import Buffer, LoweredOp, Role, Value
 from opwright.lowering.graph.verify import find_violation, last_writes
@@ -48,8 +49,8 @@ def _run_pass(entry: PassEntry, graph: Graph, lasting: dict[Buffer, Value]) -> b
         raise  # no fault of the pass: of the machine, or of the program, which the pass refuses
     except Exception as error:
         raise PluginError(
-            f"pass {entry.name!r} of {entry.package.label} failed: "
-            f"{type(error).__name__}: {error}; leave it out with passes=['-{entry.name}']"
+            f"pass {entry.name!r} of {entry.package.label} failed: {describe_error(error)}; "
+            f"leave it out with passes=['-{entry.name}']"
         ) from error
     if graph.ops == before and not graph.target.context.settings.strict:
         return False

@@ -16,6 +16,7 @@ from typing import Any
 
 from opwright.describe.names import hint
 from opwright.errors import PluginError, RegistrationError
+from opwright.foreign import show, text_of_error
 from opwright.plugins.record import PluginRecord, WatchedFile, package_of
 from opwright.plugins.scan import Source
 from opwright.registry import Package, PluginFailure
@@ -38,7 +39,7 @@ def load(source: Source) -> PluginRecord:
     began_ns = time.time_ns()
     began = time.perf_counter()
     before = set(sys.modules)
-    plugin = _import_plugin(source.target)
+    plugin = source.load()
     additions = _run_hooks(plugin, package_of(source))
     load_ms = (time.perf_counter() - began) * 1e3
     files = _watch(source.target.partition(":")[0], before, began_ns)
@@ -81,14 +82,14 @@ def _describe_interrupted(package: Package) -> str:
 
 def describe_failure(package: Package, error: BaseException) -> PluginFailure:
     """Return the failure of a plugin that raised `error`."""
-    text = str(error).strip().removeprefix(f"{package.plugin}: ")
+    text = text_of_error(error).removeprefix(f"{package.plugin}: ")
     is_rule = isinstance(error, RegistrationError | PluginError)
     name = "" if is_rule else type(error).__name__ + (": " if text else "")
     trace = _trace_plugin(error)
     if not trace and not is_rule:  # a SyntaxError, which shows the line by itself
         import traceback  # here and below: 1 ms, for plugins that fail
 
-        trace = "".join(traceback.format_exception_only(error))
+        trace = show("".join(traceback.format_exception_only(error)))
     return PluginFailure(package, name + text, trace, advise_command(error, package))
 
 
@@ -101,7 +102,7 @@ def _trace_plugin(error: BaseException) -> str:
         return ""
     import traceback
 
-    return "".join(traceback.format_exception(type(error), error, inner))
+    return show("".join(traceback.format_exception(type(error), error, inner)))
 
 
 def is_machinery(path: str) -> bool:
@@ -119,14 +120,6 @@ def strict_error(failure: PluginFailure) -> PluginError:
         f"plugin {package.plugin!r} of {package.label} failed to load: {failure.reason}; "
         f"{failure.advice}, or leave it out with OPWRIGHT_PLUGINS, or unset OPWRIGHT_STRICT"
     )
-
-
-def _import_plugin(target: str) -> object:
-    module, _, attribute = target.partition(":")
-    plugin: object = importlib.import_module(module)
-    for name in filter(None, attribute.split(".")):
-        plugin = getattr(plugin, name)
-    return plugin
 
 
 def _run_hooks(plugin: Any, package: Package) -> tuple[Any, ...]:

@@ -7,10 +7,15 @@ Python's own take the slow way, and only they.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from opwright.errors import FormatError
+from opwright.foreign import describe_error, show
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -18,13 +23,17 @@ if TYPE_CHECKING:
 GROUP: Final = "opwright.plugins"
 """The entry-point group of plugins."""
 
-_GROUP_BYTES: Final = GROUP.encode()
-
 _FIRST: Final = ("opwright-std", "opwright-cpu", "opwright-cuda", "opwright-nn")
+
+_MOST_BYTES: Final = 1 << 24
+"""Of one file of metadata."""
 
 
 class Source(NamedTuple):
-    """One entry point of the group: a plugin that is installed, and not imported."""
+    """One entry point: of the group of plugins, a plugin that is installed, and not imported.
+
+    Names, version and target are texts as `show` returns them.
+    """
 
     name: str  # of the entry point, which is the plugin's: "acme"
     target: str  # "module" or "module:attribute"
@@ -33,9 +42,22 @@ class Source(NamedTuple):
     location: str  # the folder of its metadata, or a text in its place
     stamp: int  # when entry_points.txt changed, in ns: a new install is noticed; 0 without the file
 
+    @property
+    def label(self) -> str:
+        """The distribution with its version: ``opwright-acme 1.0``."""
+        return f"{self.distribution} {self.version}"
+
+    def load(self) -> Any:
+        """Import the object; raises whatever the import raises."""
+        module, _, attribute = self.target.partition(":")
+        value: Any = importlib.import_module(module)
+        for name in filter(None, attribute.split(".")):
+            value = getattr(value, name)
+        return value
+
 
 class _Distribution(NamedTuple):
-    """A distribution on the path whose files have not been opened."""
+    """A distribution on the path, known by the name of its folder or file of metadata."""
 
     name: str
     version: str
@@ -43,11 +65,15 @@ class _Distribution(NamedTuple):
 
 
 def scan(
-    paths: Sequence[str] | None = None, finders: Iterable[object] | None = None
+    paths: Sequence[str] | None = None,
+    finders: Iterable[object] | None = None,
+    group: str = GROUP,
+    faults: list[str] | None = None,
 ) -> list[Source]:
-    """Return the plugins on a path, opwright's own first, then by distribution and name.
+    """Return the entry points of a group, opwright's own first, then by distribution and name.
 
-    Nothing is imported, and no module of a plugin is run.
+    Nothing is imported, and no module of a plugin is run. What cannot be read is skipped: metadata
+    is written by others, and most of it has nothing to do with opwright.
 
     Parameters
     ----------
@@ -56,23 +82,46 @@ def scan(
         on the path counts, as for imports.
     finders : iterable, optional
         Import finders that may know further distributions; by default ``sys.meta_path``.
+    group : str
+        The group of entry points, by default that of plugins.
+    faults : list of str, optional
+        Receives a line for everything that could not be read: where it is, and why.
     """
     seen: set[str] = set()
     sources: list[Source] = []
-    for path in sys.path if paths is None else paths:
-        folder = path or os.curdir
-        listed = _list_distributions(folder)
-        if listed is None:
-            sources += _scan_slowly(_zip_distributions(folder), seen)
+    faults = [] if faults is None else faults
+    entries: Iterable[object] = sys.path if paths is None else paths
+    for path in entries:
+        if not isinstance(path, str):  # the import system ignores it, too
             continue
-        for item in listed:
-            if item.name not in seen:
-                seen.add(item.name)
-                sources += _read_sources(item)
-    custom = sys.meta_path if finders is None else finders
-    for finder in custom:
-        sources += _scan_slowly(_custom_distributions(finder), seen)
+        folder = path or os.curdir
+        with _reporting(folder, faults):
+            listed = _list_distributions(folder, faults)
+            if listed is None:
+                slow = _zip_distributions(folder)
+                sources += _scan_slowly(slow, group, seen, folder, faults)
+                continue
+            for item in listed:
+                if item.name not in seen:
+                    seen.add(item.name)
+                    with _reporting(item.location, faults):
+                        sources += _read_sources(item, group)
+    for finder in sys.meta_path if finders is None else finders:
+        where = (finder if isinstance(finder, type) else type(finder)).__qualname__
+        with _reporting(where, faults):
+            sources += _scan_slowly(_custom_distributions(finder), group, seen, where, faults)
     return sorted(sources, key=sort_key)
+
+
+@contextlib.contextmanager
+def _reporting(where: str, faults: list[str]) -> Iterator[None]:
+    """Report whatever is raised within the block, which reads what others have written."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a finder may raise anything
+        faults.append(f"{show(where, '')}: {describe_error(error)}")
 
 
 def sort_key(source: Source) -> tuple[int, str, str]:
@@ -87,85 +136,115 @@ def normalize(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
 
 
-def _list_distributions(folder: str) -> list[_Distribution] | None:
+def _list_distributions(folder: str, faults: list[str]) -> list[_Distribution] | None:
     """Return the distributions whose metadata lies in a folder; None where it is no folder."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(e.name for e in entries if e.name.endswith((".dist-info", ".egg-info")))
     except NotADirectoryError:
         return None
-    except OSError:  # missing, or not ours to read: nothing can be imported from there either
+    except FileNotFoundError:
         return []
-    by_name: dict[str, _Distribution] = {}
+    by_name: dict[str, list[_Distribution]] = {}
     for name in names:
         if name.startswith("~"):  # what pip left of an uninstalled distribution
             continue
         item = _parse_name(folder, name)
-        other = by_name.get(item.name)
-        # Metadata of an older version that a broken uninstall left behind is older in time too.
-        if other is None or _mtime(item.location) > _mtime(other.location):
-            by_name[item.name] = item
-    return list(by_name.values())
+        by_name.setdefault(item.name, []).append(item)
+    listed: list[_Distribution] = []
+    for items in by_name.values():
+        # "acme-extra-1.0" is no version of acme, and only its metadata says so.
+        is_certain = len(items) == 1 and items[0].version
+        listed += items if is_certain else _select_newest(_read_name(i, faults) for i in items)
+    return listed
+
+
+def _select_newest(items: Iterable[_Distribution]) -> list[_Distribution]:
+    """Return one of each name: what a broken uninstall left behind is older in time too."""
+    newest: dict[str, _Distribution] = {}
+    for item in items:
+        other = newest.setdefault(item.name, item)
+        if _mtime(item.location) > _mtime(other.location):
+            newest[item.name] = item
+    return list(newest.values())
 
 
 def _parse_name(folder: str, file_name: str) -> _Distribution:
+    """Return what the name of a folder says; the version is empty where that is not certain."""
     stem = file_name.rpartition(".")[0]
     name, _, rest = stem.partition("-")
-    version = rest.partition("-")[0]  # an egg-info may go on with "-py3.11"
+    version, _, more = rest.partition("-")
+    if more and not more.startswith("py"):  # as an egg-info may go on: "-py3.11"
+        version = ""
     return _Distribution(normalize(name), version, os.path.join(folder, file_name))  # noqa: PTH118 - hot
+
+
+def _read_name(item: _Distribution, faults: list[str]) -> _Distribution:
+    """Return a distribution by the name and version in its metadata, where they are there."""
+    fields: dict[str, str] = {}
+    with _reporting(item.location, faults):
+        metadata = ("METADATA", "PKG-INFO") if os.path.isdir(item.location) else ("",)  # noqa: PTH112
+        for path in (os.path.join(item.location, name) for name in metadata):  # noqa: PTH118
+            content, _ = _read_file(path.rstrip("/")) or (b"", 0)
+            head = content.decode("utf-8", "replace").partition("\n\n")[0]
+            pairs = (line.partition(":") for line in head.splitlines())
+            fields = {name.lower(): value.strip() for name, _, value in pairs} | fields
+    name, version = fields.get("name"), fields.get("version")
+    return _Distribution(
+        normalize(name) if name else item.name, version or item.version or "unknown", item.location
+    )
 
 
 def _mtime(path: str) -> int:
     try:
         return os.stat(path).st_mtime_ns  # noqa: PTH116 - hot
-    except OSError:
+    except (FileNotFoundError, PermissionError):
         return 0
 
 
-def _read_sources(item: _Distribution) -> list[Source]:
+def _read_file(path: str) -> tuple[bytes, int] | None:
+    """Return a file's content and time of change in ns, None where there is none; never waits."""
     try:  # a file object would take three times as long, and there are hundreds of these
-        file = os.open(f"{item.location}/entry_points.txt", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # most distributions have no entry points
-        return []
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):  # most distributions have no entry points
+        return None
     try:
         status = os.fstat(file)
-        data = os.read(file, status.st_size)
+        if status.st_size > _MOST_BYTES:
+            raise FormatError(
+                f"{path}: metadata must have at most {_MOST_BYTES} bytes, got {status.st_size}"
+            )
+        return os.read(file, status.st_size), status.st_mtime_ns
     finally:
         os.close(file)
-    if _GROUP_BYTES not in data:
+
+
+def _read_sources(item: _Distribution, group: str) -> list[Source]:
+    content = _read_file(f"{item.location}/entry_points.txt")
+    if content is None or group.encode() not in content[0]:
         return []
-    version = item.version or _read_version(item.location)
-    stamp = status.st_mtime_ns
-    return [
-        Source(name, target, item.name, version, item.location, stamp)
-        for name, target in parse_entry_points(data.decode("utf-8", "replace"))
-    ]
+    points = parse_entry_points(content[0].decode("utf-8", "replace"), group)
+    return [_make_source(*point, item, content[1]) for point in points]
 
 
-def parse_entry_points(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (name, target) of opwright's group in the text of ``entry_points.txt``."""
-    group = None
+def _make_source(name: str, target: str, item: _Distribution, stamp: int) -> Source:
+    name, target, distribution, version = (
+        show(text, "") for text in (name, target, item.name, item.version)
+    )
+    return Source(name, target, distribution, version, item.location, stamp)
+
+
+def parse_entry_points(text: str, group: str = GROUP) -> Iterator[tuple[str, str]]:
+    """Yield (name, target) of a group in the text of ``entry_points.txt``."""
+    current = None
     for line in map(str.strip, text.splitlines()):
         if not line or line[0] in "#;":
             continue
         if line[0] == "[" and line[-1] == "]":
-            group = line[1:-1].strip()
-        elif group == GROUP:
+            current = line[1:-1].strip()
+        elif current == group:
             name, _, target = line.partition("=")
             yield name.strip(), target.partition("[")[0].strip()
-
-
-def _read_version(location: str) -> str:
-    """Return the version in the metadata, for folders without one in their name."""
-    for file_name in ("METADATA", "PKG-INFO"):
-        try:
-            with open(f"{location}/{file_name}", encoding="utf-8", errors="replace") as file:
-                for line in file:
-                    if line.lower().startswith("version:"):
-                        return line.partition(":")[2].strip()
-        except OSError:
-            continue
-    return "unknown"
 
 
 def _zip_distributions(path: str) -> Iterable[Distribution]:
@@ -188,14 +267,27 @@ def _custom_distributions(finder: object) -> Iterable[Distribution]:
     return find(DistributionFinder.Context())  # type: ignore[no-any-return]
 
 
-def _scan_slowly(distributions: Iterable[Distribution], seen: set[str]) -> Iterator[Source]:
+def _scan_slowly(
+    distributions: Iterable[Distribution],
+    group: str,
+    seen: set[str],
+    where: str,
+    faults: list[str],
+) -> list[Source]:
+    sources: list[Source] = []
     for distribution in distributions:
-        raw = distribution.metadata["Name"]
-        name = normalize(raw or "unknown")
-        if name in seen:
-            continue
-        seen.add(name)
-        location = str(getattr(distribution, "_path", "") or type(distribution).__qualname__)
-        text = distribution.read_text("entry_points.txt") or ""
-        for plugin, target in parse_entry_points(text):
-            yield Source(plugin, target, name, distribution.version, location, 0)
+        with _reporting(f"{where}, {_location(distribution)}", faults):
+            text = distribution.read_text("entry_points.txt") or ""
+            metadata = distribution.metadata
+            name = normalize(str(metadata["Name"] or "unknown"))
+            version = str(metadata["Version"] or "unknown")
+            if name not in seen:
+                seen.add(name)
+                item = _Distribution(name, version, _location(distribution))
+                points = parse_entry_points(text, group)
+                sources += [_make_source(*point, item, 0) for point in points]
+    return sources
+
+
+def _location(distribution: Distribution) -> str:
+    return str(getattr(distribution, "_path", "") or type(distribution).__qualname__)

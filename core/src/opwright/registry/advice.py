@@ -23,6 +23,7 @@ def advise_command(error: BaseException, package: Package) -> str:
     if isinstance(error, PluginError) and error.advice is not None:
         return error.advice
     module = error.name if isinstance(error, ImportError) else None
+    module = module if isinstance(module, str) else None  # a plugin may write anything there
     if module is not None and module.partition(".")[0] == _CORE:
         return f"pip install --upgrade {_CORE}"  # the plugin was written for a newer one
     if module is None or not isinstance(error, ModuleNotFoundError):
@@ -34,7 +35,7 @@ def _advise_module(module: str, package: Package) -> str:
     import shlex  # here and below: rarely needed
     from importlib.util import find_spec
 
-    from opwright.registry.requirements import find_missing_for, has_module
+    from opwright.registry.requirements import ask, find_missing_for, has_module
 
     top, dot, _ = module.partition(".")
     own_modules = {package.plugin, package.distribution.replace("-", "_")}
@@ -43,7 +44,7 @@ def _advise_module(module: str, package: Package) -> str:
             f"{package.label} is broken, its own module {module!r} is missing: "
             f"pip install --force-reinstall --no-deps {package.distribution}"
         )
-    if dot and find_spec(top) is not None:
+    if dot and ask(find_spec, top) is not None:
         return f"upgrade {top!r}: the plugin {package.plugin!r} needs {module!r}, which it lacks"
     needs = f"install {top!r}, which the plugin {package.plugin!r} needs"
     missing = find_missing_for(top, package.distribution)

@@ -290,12 +290,11 @@ def find_library_file(target: str, package: Package) -> str | None:
         path = os.path.join(folder, rest)  # noqa: PTH118 - without pathlib, which takes 5 ms
         if os.path.isfile(path):  # noqa: PTH113
             return path
-    from importlib.metadata import PackageNotFoundError, files  # 26 ms, rarely needed
+    from importlib.metadata import files  # 26 ms, rarely needed
 
-    try:
-        listed = files(package.distribution) or ()
-    except PackageNotFoundError:
-        return None
+    from opwright.registry.requirements import ask
+
+    listed = ask(files, package.distribution) or ()
     paths = (str(file.locate()) for file in listed if file.as_posix() == target)
     return next(filter(os.path.isfile, paths), None)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opwright.errors import PluginError
+from opwright.foreign import describe_error
 from opwright.registry.advice import advise_command
 from opwright.registry.package import Package
 from opwright.registry.target import load_target
@@ -31,7 +32,7 @@ def find_refusal(target: str, package: Package, options: Mapping[str, Any]) -> s
         has_options = "options" in signature(function).parameters
         reason = function(options=options) if has_options else function()
     except (Exception, SystemExit) as error:
-        raise _broken(target, package, f"{type(error).__name__}: {error}", error) from error
+        raise _broken(target, package, describe_error(error), error) from error
     if reason is None:
         return None
     if not isinstance(reason, str) or not reason.strip():

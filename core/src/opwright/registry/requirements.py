@@ -11,9 +11,13 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Mapping
-from importlib.metadata import PackageNotFoundError, files, requires, version
+from importlib.metadata import files, requires, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+from opwright.foreign import raise_if_of_signal
+
+_T = TypeVar("_T")
 
 # Name, extras, versions, address and marker of one line, as "Requires-Dist" has them.
 _LINE: Final = re.compile(r"\s*([\w][\w.-]*)\s*(?:\[[^\]]*\])?\s*([^;@]*?)\s*(?:@[^;]*)?(?:;(.*))?")
@@ -41,11 +45,23 @@ def find_missing(distribution: str) -> list[str]:
     return missing
 
 
-def _read_requirements(distribution: str) -> list[re.Match[str]]:
+def ask(function: Callable[[str], _T], name: str) -> _T | None:
+    """Return what a function of importlib knows of a distribution or module.
+
+    None where it is missing, or is described by files that cannot be read: what is asked for here
+    only helps to explain another failure.
+    """
     try:
-        lines = requires(distribution) or []
-    except PackageNotFoundError:
-        return []
+        return function(name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - files and finders of others
+        raise_if_of_signal(error)
+        return None
+
+
+def _read_requirements(distribution: str) -> list[re.Match[str]]:
+    lines = ask(requires, distribution) or []
     return [match for match in map(_LINE.fullmatch, lines) if match is not None]
 
 
@@ -61,29 +77,22 @@ def find_missing_for(module: str, distribution: str) -> list[str]:
 
 def has_module(distribution: str, module: str) -> bool:
     """Tell whether a top-level module is among the files of a distribution."""
-    try:
-        listed = files(distribution) or ()
-    except PackageNotFoundError:
-        return False
-    return any(file.parts[0] in {module, f"{module}.py"} for file in listed)
+    listed = ask(files, distribution) or ()
+    return any(file.parts[:1] in {(module,), (f"{module}.py",)} for file in listed)
 
 
 def find_required_file(distribution: str, name: str) -> Path | None:
     """Return the path of the file ``name`` in a distribution that this one requires, or None."""
     for match in _read_requirements(distribution):
         if _is_installed(match[1]):
-            for file in files(match[1]) or ():
+            for file in ask(files, match[1]) or ():
                 if file.name == name:
                     return Path(str(file.locate())).resolve()
     return None
 
 
 def _is_installed(name: str) -> bool:
-    try:
-        version(name)
-    except PackageNotFoundError:
-        return False
-    return True
+    return ask(version, name) is not None
 
 
 def _normal(requirement: str) -> str:

@@ -6,6 +6,7 @@ import importlib
 import sys
 
 from opwright.errors import OutOfMemoryError, PluginError
+from opwright.foreign import describe_error
 from opwright.registry.advice import advise_command
 from opwright.registry.import_notes import ImportNotes, noted
 from opwright.registry.package import Package
@@ -32,11 +33,12 @@ def load_target(
             f"{who}: {target!r} of {package.label} must be imported, got no memory for it; free "
             "some and try again"
         ) from error
-    except Exception as error:
-        advice = advise_command(error, package)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also what calls sys.exit
+        reason, advice = describe_error(error), advise_command(error, package)
         raise PluginError(
-            f"{who}: {target!r} of {package.label} failed to load, "
-            f"got {type(error).__name__}: {error}; {advice}",
+            f"{who}: {target!r} of {package.label} failed to load, got {reason}; {advice}",
             advice=advice,
         ) from error
     return value

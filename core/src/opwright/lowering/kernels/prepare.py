@@ -9,6 +9,7 @@ from opwright import _runtime
 from opwright.describe.kit import load_tool
 from opwright.device.opening import find_helper, find_lack_of_arrays, open_device
 from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
+from opwright.foreign import describe_error, text_of_error
 from opwright.lowering.graph.making import signature_of
 from opwright.lowering.graph.values import LoweredOp
 from opwright.registry import HOST_DEVICE, KernelEntry
@@ -204,10 +205,9 @@ def _failed(entry: KernelEntry, op: LoweredOp, error: Exception, way_out: str) -
     kind = type(error) if isinstance(error, OpwrightError) and ours else KernelError
     if isinstance(error, MemoryError):
         kind = OutOfMemoryError
-    name = "" if isinstance(error, OpwrightError) else f"{type(error).__name__}: "
-    return kind(
-        f"{entry.who}: prepare failed for operator {op.index}, got {name}{error}; {way_out}"
-    )
+    is_ours = isinstance(error, OpwrightError)
+    reason = text_of_error(error) if is_ours else describe_error(error)
+    return kind(f"{entry.who}: prepare failed for operator {op.index}, got {reason}; {way_out}")
 
 
 def _packs(op: LoweredOp, ctx: PrepareContext) -> dict[int, Callable[[Any], object]]:

@@ -1,0 +1,110 @@
+"""Describes what other people's code raises, and what their packages are called."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from types import CodeType, FrameType
+from typing import Final
+
+_VARARGS: Final = 0x04
+"""The flag of code with ``*arguments``."""
+
+
+def show(text: str, keep: str = "\n\t") -> str:
+    r"""Return text as a terminal may get it.
+
+    Characters that are not printable, such as those of escape sequences, and those that change the
+    direction of writing are escaped: ``\x1b``, ``\u202e``. Those of `keep` stay; a name keeps none.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+def describe_error(error: BaseException) -> str:
+    """Return class and text of an exception, for the message of an error about a plugin.
+
+    Whoever catches what a plugin raises calls this, or `text_of_error`. An exception of a signal
+    handler, which Python runs in the midst of any code, is no fault of the plugin: it is raised
+    again.
+    """
+    text = text_of_error(error)
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name
+
+
+def text_of_error(error: BaseException) -> str:
+    """Return the text alone, as `describe_error` does."""
+    raise_if_of_signal(error)
+    try:
+        return show(str(error).strip())
+    except KeyboardInterrupt:
+        raise
+    except BaseException as fault:  # noqa: BLE001 - any class, as of any other code of a plugin
+        raise_if_of_signal(fault)
+        return f"<its __str__ raises {type(fault).__name__}>"
+
+
+def raise_if_of_signal(error: BaseException) -> None:
+    """Raise the exception of a signal handler that `error` is, or that has led to it."""
+    codes = _handler_codes()
+    stack = set(_stack(sys._getframe()))
+    pending, known = [error], {id(error)}
+    while pending:
+        item = pending.pop()
+        if any(frame.f_code in codes or _is_handler(frame) for frame in _frames(item)):
+            raise item
+        for cause in (item.__context__, item.__cause__):
+            # What a caller of this function is handling came before, and led to nothing.
+            if cause is None or id(cause) in known or not stack.isdisjoint(_frames(cause)):
+                continue
+            known.add(id(cause))
+            pending.append(cause)
+
+
+def _stack(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _frames(error: BaseException) -> Iterator[FrameType]:
+    step = error.__traceback__
+    while step is not None:
+        yield step.tb_frame
+        step = step.tb_next
+
+
+def _handler_codes() -> set[CodeType]:
+    """Return the code of the handlers that are installed now."""
+    import signal  # 1 ms, for errors alone
+
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    functions = (
+        function
+        for handler in handlers
+        if callable(handler)
+        for function in (handler, getattr(handler, "func", None), type(handler).__call__)
+    )
+    codes = (getattr(function, "__code__", None) for function in functions)
+    return {code for code in codes if isinstance(code, CodeType)}
+
+
+def _is_handler(frame: FrameType) -> bool:
+    """Tell whether a frame was called with a number and the frame of its caller.
+
+    Python calls handlers so, also one that has removed itself.
+    """
+    code, given = frame.f_code, frame.f_locals
+    values = [given.get(name) for name in code.co_varnames[: code.co_argcount]]
+    if code.co_flags & _VARARGS:
+        rest = given.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount])
+        values += rest if isinstance(rest, tuple) else ()
+    return any(
+        isinstance(number, int) and caller is not None and caller is frame.f_back
+        for number, caller in pairwise(values)
+    )
