@@ -61,7 +61,7 @@ def test_minimize_averages_gradients_and_shares_the_startup() -> None:
 def test_without_a_package_that_connects_processes_the_error_names_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(parallel, "entry_points", lambda group: ())
+    monkeypatch.setattr(parallel, "scan", lambda group: [])
     with pytest.raises(MissingRequirementError, match="pip install opwright-dist opwright-mpi"):
         nn.Model(data_parallel=True)
     with pytest.raises(MissingRequirementError, match="^batches: .*pip install opwright-dist"):

@@ -18,16 +18,29 @@ entry point in the group ``opwright.doctor`` names returns an `Examination`.
 
 from __future__ import annotations
 
+from opwright.child import (
+    Channel,
+    Child,
+    ChildEnded,
+    ChildRaised,
+    describe_exit,
+    end_with_parent,
+    end_without_core,
+)
 from opwright.cli.command import GROUP, Command
 from opwright.cli.feeds import add_feed_argument, make_feeds, results_of
+from opwright.cli.output import print_json
 from opwright.cli.services import DOCTOR_GROUP, Examination
 from opwright.cli.usage import resolving
-from opwright.plugins.child import describe_exit, end_with_parent, end_without_core
 from opwright.plugins.tables import align, format_seconds
 
 __all__ = [
     "DOCTOR_GROUP",
     "GROUP",
+    "Channel",
+    "Child",
+    "ChildEnded",
+    "ChildRaised",
     "Command",
     "Examination",
     "add_feed_argument",
@@ -37,6 +50,7 @@ __all__ = [
     "end_without_core",
     "format_seconds",
     "make_feeds",
+    "print_json",
     "resolving",
     "results_of",
 ]

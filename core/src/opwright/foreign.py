@@ -1,12 +1,13 @@
-"""Describes what other people's code raises, and what their packages are called."""
+"""Imports what plugins name, and describes what their code raises and is called."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from types import CodeType, FrameType
-from typing import Final
+from typing import Any, Final
 
 _VARARGS: Final = 0x04
 """The flag of code with ``*arguments``."""
@@ -108,3 +109,12 @@ def _is_handler(frame: FrameType) -> bool:
         isinstance(number, int) and caller is not None and caller is frame.f_back
         for number, caller in pairwise(values)
     )
+
+
+def import_object(target: str) -> Any:
+    """Return the object that ``"module:attribute"`` names; raises whatever its import raises."""
+    module, _, attribute = target.partition(":")
+    value: Any = importlib.import_module(module)
+    for name in filter(None, attribute.split(".")):
+        value = getattr(value, name)
+    return value

@@ -20,6 +20,7 @@ from opwright.describe.arguments import check_arguments, suggest_arguments
 from opwright.describe.journal import record as record_undo
 from opwright.describe.kit import load_tool
 from opwright.describe.names import find_nearest, hint, hint_argument
+from opwright.foreign import describe_error, import_object
 from opwright.plugins.hooks import (
     HOOKS,
     DeviceRegistrar,
@@ -37,7 +38,7 @@ from opwright.plugins.hooks import (
 )
 from opwright.plugins.index import find_cache_folder
 from opwright.plugins.record import PluginRecord
-from opwright.plugins.scan import GROUP, scan
+from opwright.plugins.scan import GROUP, Source, scan
 from opwright.program.adapting import adapt_inputs
 from opwright.registry import Package, PluginFailure
 from opwright.registry.rules import is_library, is_name
@@ -61,11 +62,14 @@ __all__ = [
     "Package",
     "PluginFailure",
     "PluginRecord",
+    "Source",
     "check_arguments",
+    "describe_error",
     "find_cache_folder",
     "find_nearest",
     "hint",
     "hint_argument",
+    "import_object",
     "is_library",
     "is_name",
     "load_tool",

@@ -59,9 +59,9 @@ def test_services_are_plain_data(site: Site) -> None:
         ('return Examination({}, "it is torn\\\\nhere", "pip install acme")', "it is torn"),
         ("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)", "crashed with SIGSEGV"),
         ("import os\nos._exit(3)", "ended the process with exit code 3"),
-        ("return 1 / 0", "ended the process with exit code 1"),
+        ("return 1 / 0", "raised ZeroDivisionError: division by zero"),
         ("import time\ntime.sleep(1000)", "took more than 2 s"),
-        ("return 3", "ended the process with exit code 1"),
+        ("return 3", "must return an opwright.commands.Examination, got 3"),
     ],
 )
 def test_a_broken_service_is_reported_with_what_fixes_it(

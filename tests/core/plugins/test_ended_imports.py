@@ -79,7 +79,7 @@ def test_what_ends_two_processes_at_its_import_is_left_out_by_the_third(site, ho
     assert types == ["other.swish"]
     assert plugin == "acme"
     assert reason.startswith("the last 2 processes ended while importing 'opwright_acme.plugin' of")
-    assert reason.endswith(", as did a fork of this one; it is left out")
+    assert reason.endswith(", as did one that only tried it; it is left out")
     assert advice == "opwright doctor --retry acme"
 
 

@@ -157,3 +157,111 @@ def test_a_name_is_found_in_each_spelling(tmp_path):
 @pytest.mark.parametrize("text", ["", "[opwright.plugins]\n", "nonsense", "[opwright.plugins"])
 def test_empty_entry_points_give_nothing(text):
     assert list(parse_entry_points(text)) == []
+
+
+def zipped(path: Path, files: dict[str, bytes]) -> str:
+    """Write a zip file with the metadata of ``foo`` in it."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(f"foo-1.0.dist-info/{name}", content)
+    return str(path)
+
+
+LATIN_1 = "Name: foo\nAuthor: André\nVersion: 1.0\n".encode("latin-1")
+PLUGIN = b"[opwright.plugins]\nfoo = foo\n"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"METADATA": LATIN_1, "entry_points.txt": PLUGIN},
+        {"METADATA": b"Name: foo\nVersion: 1.0\n", "entry_points.txt": b"# \xe9\n" + PLUGIN},
+        {"entry_points.txt": PLUGIN},
+    ],
+    ids=["metadata", "entry points", "no metadata"],
+)
+def test_a_damaged_zip_is_skipped_and_reported(tmp_path, files):
+    install(tmp_path, "acme", entries="acme = acme")
+    faults = []
+    path = zipped(tmp_path / "foo.zip", files)
+    assert names(scan([path, str(tmp_path)], [], faults=faults)) == [("acme", "acme")]
+    [fault] = faults
+    assert fault.startswith(f"{path}, ")
+
+
+def make_folder(path):
+    path.mkdir()
+
+
+def make_pipe(path):
+    os.mkfifo(path)
+
+
+def make_large(path):
+    path.touch()
+    os.truncate(path, 1 << 30)
+
+
+@pytest.mark.parametrize(
+    ("make", "count"), [(make_folder, 1), (make_pipe, 0), (make_large, 1)], ids=str
+)
+def test_what_lies_in_place_of_entry_points_is_skipped_at_once(tmp_path, make, count):
+    install(tmp_path, "acme", entries="acme = acme")
+    info = tmp_path / "foo-1.0.dist-info"
+    info.mkdir()
+    make(info / "entry_points.txt")
+    faults = []
+    assert names(scan([str(tmp_path)], [], faults=faults)) == [("acme", "acme")]
+    assert len(faults) == count
+
+
+class RaisingFinder:
+    def __init__(self, error):
+        self.error = error
+
+    def find_distributions(self, context):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [RuntimeError("torn"), SystemExit(3), GeneratorExit()])
+def test_a_finder_that_raises_is_skipped_and_reported(tmp_path, error):
+    install(tmp_path, "acme", entries="acme = acme")
+    faults = []
+    found = scan([str(tmp_path)], [RaisingFinder(error)], faults=faults)
+    assert names(found) == [("acme", "acme")]
+    assert faults == [f"RaisingFinder: {type(error).__name__}{': ' if str(error) else ''}{error}"]
+
+
+@pytest.mark.parametrize("entry", [b"/nowhere", None, "a\0b"])
+def test_a_strange_entry_of_the_path_is_skipped(tmp_path, entry):
+    install(tmp_path, "acme", entries="acme = acme")
+    assert names(scan([entry, str(tmp_path)], [])) == [("acme", "acme")]
+
+
+def test_two_distributions_that_share_a_first_part_are_both_found(tmp_path):
+    install(tmp_path, "acme", entries="acme = acme")
+    for name, point in (("acme-extra", "extra"), ("acme-more", "more")):
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n\nx")
+        (info / "entry_points.txt").write_text(f"[opwright.plugins]\n{point} = acme\n")
+    found = {source.name: source.label for source in scan([str(tmp_path)], [])}
+    assert found == {
+        "acme": "acme 1.0",
+        "extra": "acme-extra 1.0",
+        "more": "acme-more 1.0",
+    }
+
+
+def test_names_that_a_terminal_would_obey_are_escaped(tmp_path):
+    install(tmp_path, "acme", entries="acme\x1b[2J\u202e = acme")
+    [source] = scan([str(tmp_path)], [])
+    assert source.name == "acme\\x1b[2J\\u202e"
+
+
+def test_other_groups_are_found_alike(tmp_path):
+    install(
+        tmp_path, "acme", entries="acme = acme\n\n[opwright.commands]\nsizes = acme.sizes:SIZES"
+    )
+    [source] = scan([str(tmp_path)], [], group="opwright.commands")
+    assert (source.name, source.target, source.label) == ("sizes", "acme.sizes:SIZES", "acme 1.0")

@@ -7,16 +7,17 @@ packages add commands, see `opwright.commands`.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from opwright.cli.command import Command, get_command, list_commands
+from opwright.cli.output import print_json, writing
 from opwright.cli.usage import Parser
 from opwright.describe.names import hint
 from opwright.errors import CommandError, OpwrightError, SettingError
+from opwright.foreign import show
 
 _DESCRIPTION = "Shows what is installed, why a kernel is chosen, and what is broken."
 
@@ -34,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     command = next((word for word in words if not word.startswith("-")), None)
     try:
-        code = _run(command, words)
+        with writing("--json" in words):
+            code = _run(command, words)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # `opwright kernels | head`
@@ -100,6 +102,6 @@ def _fail(error: BaseException, message: str, code: int, words: list[str]) -> in
         cause = error.__cause__
         is_wrapped = isinstance(error, CommandError) and isinstance(cause, OpwrightError)
         kind = type(cause if is_wrapped else error).__name__
-        print(json.dumps({"error": {"kind": kind, "message": message}}, indent=2))
-    print(f"opwright: {message}", file=sys.stderr)
+        print_json({"error": {"kind": kind, "message": message}})
+    print(show(f"opwright: {message}"), file=sys.stderr)
     return code

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, NamedTuple
 
 from opwright.describe.names import hint
 from opwright.errors import CommandError
+from opwright.foreign import describe_error, import_object
+from opwright.plugins.scan import Source, scan
 
 GROUP: Final = "opwright.commands"
 """The entry-point group of commands."""
@@ -56,7 +57,7 @@ def list_commands() -> dict[str, Command]:
     `get_command` reports one that cannot be loaded.
     """
     commands = dict(OWN)
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+    for point in sorted(scan(group=GROUP), key=lambda point: point.name):
         if "." in point.name or point.name in OWN:
             continue
         try:
@@ -74,7 +75,7 @@ def get_command(name: str) -> Command:
     """
     if name in OWN:
         return OWN[name]
-    points = list(entry_points(group=GROUP, name=name))
+    points = [point for point in scan(group=GROUP) if point.name == name]
     if not points:
         if name in _KIT:
             raise CommandError(
@@ -85,28 +86,26 @@ def get_command(name: str) -> Command:
             f"unknown command, got {name!r}{hint(name, [*list_commands(), *_KIT], 'commands')}"
         )
     if len(points) > 1:
-        owners = ", ".join(sorted(_owner(point) for point in points))
+        owners = ", ".join(sorted(point.distribution for point in points))
         raise CommandError(
             f"{name}: one package must provide a command, got {owners}; uninstall one of them"
         )
     return _load(points[0])
 
 
-def _load(point: EntryPoint) -> Command:
+def _load(point: Source) -> Command:
     try:
-        command = point.load()
-    except Exception as error:
+        command = import_object(point.target)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise CommandError(
-            f"{point.name}: its package must be importable, got {type(error).__name__}: {error} "
-            f"from {_owner(point)}; reinstall or uninstall it"
+            f"{point.name}: its package must be importable, got {describe_error(error)} from "
+            f"{point.distribution}; reinstall or uninstall it"
         ) from error
     if not isinstance(command, Command):
         raise CommandError(
             f"{point.name}: an entry point of {GROUP} must name an opwright.commands.Command, got "
-            f"{command!r} from {_owner(point)}"
+            f"{command!r} from {point.distribution}"
         )
     return command
-
-
-def _owner(point: EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else point.value

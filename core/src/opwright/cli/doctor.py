@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import marshal
 import platform
 import sys
@@ -15,6 +14,7 @@ import numpy as np
 
 import opwright
 from opwright.cli.examine import Diagnosis, examine
+from opwright.cli.output import print_json
 from opwright.cli.services import Service, examine_services, format_services
 from opwright.describe.names import hint
 from opwright.errors import CommandError
@@ -82,7 +82,8 @@ def run(args: argparse.Namespace) -> int:
             f"{args.timeout:g}; give what the slowest plugin may take"
         )
     settings = Settings.from_environment()
-    sources, scan_ms = _measure(scan)
+    faults: list[str] = []
+    sources, scan_ms = _measure(lambda: scan(faults=faults))
     folder = settings.cache_folder
     notes = None if folder is None else ImportNotes(folder)
     if args.retry is not None:
@@ -99,12 +100,14 @@ def run(args: argparse.Namespace) -> int:
     }
     allowed = select_allowed(sources, settings.allowed)
     diagnosis = examine(allowed, args.timeout)
-    diagnosis = diagnosis._replace(ended=group_ended(notes, map(package_of, sources)))
+    diagnosis = diagnosis._replace(
+        ended=group_ended(notes, map(package_of, sources)), faults=list(dict.fromkeys(faults))
+    )
     lack = find_lack(diagnosis, len(sources) - len(allowed))
     left_out = {source.name for source in sources} - {source.name for source in allowed}
     services = examine_services(left_out, args.timeout)
     if args.json:
-        print(json.dumps(to_json(diagnosis, environment, lack, services), indent=2))
+        print_json(to_json(diagnosis, environment, lack, services))
     else:
         print("\n".join(format_report(diagnosis, environment, lack, services)))
     is_good = lack is None and not any(service.examination.reason for service in services)
@@ -120,7 +123,7 @@ def _retry(plugin: str, sources: list[Source], notes: ImportNotes | None, as_jso
         )
     count = 0 if notes is None else notes.forget(plugin)
     if as_json:
-        print(json.dumps({"plugin": plugin, "removed_notes": count}))
+        print_json({"plugin": plugin, "removed_notes": count})
     else:
         removed = f"{_count(count, 'note')} about plugin {plugin!r} removed"
         print(f"{removed}: the next process imports it again")
@@ -171,6 +174,9 @@ def format_report(
         lines += ["", f"plugin {package.plugin!r}: {describe_ended(ended)}"]
         if is_left_out(ended):
             lines.append(f"  to try it again: {advise_retry(package.plugin)}")
+    if diagnosis.faults:
+        lines += ["", "skipped, for its metadata cannot be read:"]
+        lines += [f"  {line}" for fault in diagnosis.faults for line in fault.splitlines()]
     lines += format_services(services)
     states = _states(diagnosis)
     count = sum(state != "good" for state in states.values())
@@ -265,6 +271,7 @@ def to_json(
             {**package._asdict(), **ended_to_json(subject, ended)}
             for (package, subject), ended in diagnosis.ended.items()
         ],
+        "unreadable_metadata": list(diagnosis.faults),
         "services": [
             {
                 "name": service.name,

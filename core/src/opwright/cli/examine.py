@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import marshal
-import queue
 import re
-import signal
-import subprocess
-import tempfile
-import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import opwright
-from opwright.cli.probe import CHECK, END, TRY
+from opwright.child import START_S, Child, ChildEnded
+from opwright.cli.probe import CHECK, END, LOAD, TRY, Event
 from opwright.errors import PluginError
-from opwright.plugins.child import child_command, describe_exit
 from opwright.plugins.index import key_of
 from opwright.plugins.load import is_machinery
 from opwright.plugins.merge import merge
@@ -28,8 +22,7 @@ from opwright.registry import Package, PluginFailure
 from opwright.registry.import_notes import EndedImport
 
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
-_LAST_WORDS_S: Final = 5.0
-_START_S: Final = 60.0  # for the child itself, before the first plugin
+_FATAL: Final = "Fatal Python error: "
 
 
 class Crash(NamedTuple):
@@ -49,14 +42,7 @@ class Diagnosis(NamedTuple):
     refusals: dict[Package, dict[str, list[str]]]  # why kernels of which libraries would refuse
     # Modules and libraries that earlier processes were importing when they ended.
     ended: Mapping[tuple[Package, str], list[EndedImport]] = MappingProxyType({})
-
-
-class _Event(NamedTuple):
-    """A line of a child: it begins with a plugin (result None), or reports the result."""
-
-    phase: str
-    key: str
-    result: Any
+    faults: Sequence[str] = ()  # metadata of any distribution that cannot be read, and why
 
 
 def examine(sources: list[Source], timeout_s: float) -> Diagnosis:
@@ -69,7 +55,7 @@ def examine(sources: list[Source], timeout_s: float) -> Diagnosis:
     by_key = {key_of(source): source for source in sources}
     while True:
         events, reason, trace = _run_child(sources, skipped, timeout_s)
-        last = events[-1] if events else _Event("", "", None)
+        last = events[-1] if events else Event("", "")
         if last.phase == END:
             return _diagnose(events, tuple(crashes), by_key)
         is_try = last.phase == TRY
@@ -86,79 +72,48 @@ def examine(sources: list[Source], timeout_s: float) -> Diagnosis:
 
 
 def _diagnose(
-    events: list[_Event], crashes: tuple[Crash, ...], by_key: dict[str, Source]
+    events: list[Event], crashes: tuple[Crash, ...], by_key: dict[str, Source]
 ) -> Diagnosis:
     records: list[PluginRecord] = []
     failures: list[PluginFailure] = []
     problems: dict[Package, dict[str, str]] = {}
     refusals: dict[Package, dict[str, list[str]]] = {}
     for phase, key, result in events:
-        if not result or phase == TRY:
-            continue
-        if phase == CHECK:
-            package = package_of(by_key[key])
-            if result["problems"]:
-                problems[package] = result["problems"]
-            if result["refusals"]:
-                refusals[package] = result["refusals"]
-        elif result["record"] is not None:
-            records.append(PluginRecord.from_plain(result["record"]))
-        else:
-            whose, *rest = result["failure"]
-            failures.append(PluginFailure(Package(*whose), *rest))
+        if result and phase == LOAD:
+            records += result[0]
+            failures += result[1]
+        elif result and phase == CHECK:
+            for texts, found in ((problems, result[0]), (refusals, result[1])):
+                if found:
+                    texts[package_of(by_key[key])] = found
     kept_out = merge(records, failures).report.failures
     return Diagnosis(records, kept_out, crashes, problems, refusals)
 
 
 def _run_child(
     sources: list[Source], skipped: list[tuple[str, str]], timeout_s: float
-) -> tuple[list[_Event], str, str]:
+) -> tuple[list[Event], str, str]:
     """Return the events of a child, how it ended, and the traceback where a signal ended it."""
-    with tempfile.TemporaryDirectory(prefix="opwright-doctor-") as folder:
-        trace = Path(folder) / "trace"
-        order = {"sources": sources, "skipped": skipped, "trace_path": str(trace)}
-        command = child_command("opwright.cli.probe", **order)
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        ) as child:
-            events, reason = _follow(child, timeout_s)
-        return events, reason, _read_trace(trace)
-
-
-def _follow(child: subprocess.Popen[str], timeout_s: float) -> tuple[list[_Event], str]:
-    """Read the events of a child until it ends, or takes too long for one plugin."""
-    events: list[_Event] = []
-    lines = _read_lines(child)
-    deadline = time.monotonic() + max(timeout_s, _START_S)
-    while True:
+    events: list[Event] = []
+    limit_s, began = max(timeout_s, START_S), time.monotonic()
+    child = Child("opwright.cli.probe:examine_plugins", sources, skipped, capture=True)
+    with child:
         try:
-            line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
-            _stop(child)
-            return events, f"took more than {timeout_s:g} s"
-        if line is None:
-            return events, describe_exit(child.wait())
-        events.append(_Event(*marshal.loads(bytes.fromhex(line))))
-        if events[-1].phase != TRY:
-            deadline = time.monotonic() + timeout_s
+            while not events or events[-1].phase != END:
+                events.append(child.receive(limit_s, since=began))
+                if events[-1].phase != TRY:
+                    limit_s, began = timeout_s, time.monotonic()
+        except ChildEnded as end:
+            return events, str(end), _find_trace(child.printed)
+    return events, "", ""
 
 
-def _stop(child: subprocess.Popen[str]) -> None:
-    """End a child that hangs, first by a signal that makes it write its traceback."""
-    child.send_signal(signal.SIGABRT)
-    try:
-        child.wait(timeout=_LAST_WORDS_S)
-    except subprocess.TimeoutExpired:
-        child.kill()
-
-
-def _read_trace(path: Path) -> str:
+def _find_trace(printed: str) -> str:
     """Return the functions of plugins that were running, the outermost first, as a traceback."""
-    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     own = Path(opwright.__file__).resolve().parent
     frames = [
         f'  File "{file}", line {line}, in {function}'
-        for file, line, function in _FRAME.findall(text)
+        for file, line, function in _FRAME.findall(printed.rpartition(_FATAL)[2])
         if not file.startswith("<")
         and not Path(file).resolve().is_relative_to(own)
         and not is_machinery(file)
@@ -166,16 +121,3 @@ def _read_trace(path: Path) -> str:
     if not frames:
         return ""
     return "\n".join(["Traceback (most recent call last):", *reversed(frames)])
-
-
-def _read_lines(child: subprocess.Popen[str]) -> queue.Queue[str | None]:
-    """Return a queue that a thread fills with the child's lines, and with None at the end."""
-    lines: queue.Queue[str | None] = queue.Queue()
-
-    def read() -> None:
-        for line in child.stdout or ():
-            lines.put(line)
-        lines.put(None)
-
-    threading.Thread(target=read, daemon=True).start()
-    return lines

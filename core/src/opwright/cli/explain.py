@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 
+from opwright.cli.output import print_json
 from opwright.cli.usage import resolving
 from opwright.kernel import explain
 
@@ -20,5 +20,8 @@ def run(args: argparse.Namespace) -> int:
     """Print the table; return 1 where no kernel fits."""
     with resolving():
         explanation = explain(args.type, args.device, args.dtype)
-    print(json.dumps(explanation.to_json(), indent=2) if args.json else explanation)
+    if args.json:
+        print_json(explanation.to_json())
+    else:
+        print(explanation)
     return 0 if explanation.chosen is not None else 1

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import string
 import sys
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
+from opwright.cli.output import print_json
 from opwright.cli.usage import check_device, resolving
 from opwright.describe.dtypes import DTYPES, canonical_dtype, short_dtype
 from opwright.describe.names import hint
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         for kernel in selected
     ]
     if args.json:
-        print(json.dumps([_to_json(kernel) for kernel in kernels], indent=2))
+        print_json([_to_json(kernel) for kernel in kernels])
         for fault in answers.faults:
             print(fault, file=sys.stderr)
         return 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from opwright.cli.command import get_command
+from opwright.cli.output import print_json
 from opwright.cli.usage import resolving
 from opwright.plugins.context import Context, current_context
 from opwright.plugins.tables import align
@@ -43,7 +43,7 @@ def _print_list(context: Context, args: argparse.Namespace) -> None:
             }
             for type in types
         ]
-        print(json.dumps(items, indent=2))
+        print_json(items)
         return
     rows = [(t, packages[t].label, ", ".join(devices[t]) or "-") for t in types]
     print("\n".join(align([("operator", "distribution", "kernels on"), *rows], indent="")))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 
+from opwright.cli.output import print_json
 from opwright.cli.usage import check_device
 from opwright.plugins.context import current_context
 from opwright.plugins.tables import align
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
             {"name": e.name, "phase": e.phase, "device": e.device, "package": e.package._asdict()}
             for e in entries
         ]
-        print(json.dumps(fields, indent=2))
+        print_json(fields)
         return 0
     rows = [(entry.name, entry.phase, entry.device, entry.package.label) for entry in entries]
     print("\n".join(align([("pass", "phase", "device", "distribution"), *rows], indent="")))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from typing import Any
 
+from opwright.cli.output import print_json
 from opwright.plugins.context import Context, current_context
 from opwright.plugins.record import PluginRecord
 from opwright.plugins.tables import align
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     context = current_context()
     items = list_plugins(context)
     if args.json:
-        print(json.dumps(items, indent=2))
+        print_json(items)
         return 0
     if not items:
         print("no plugin is installed; to get the standard operators: pip install opwright-std")

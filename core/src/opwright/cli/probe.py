@@ -1,21 +1,20 @@
 """The child process of ``opwright doctor``: runs what plugins provide, where a crash does no harm.
 
-Writes a line before and after each plugin, and before each object that a plugin names, so
-that the parent knows which of them crashed or hung.
+Sends an event before and after each plugin, and before each object that a plugin names, so that the
+parent knows which of them crashed or hung.
 """
 
 from __future__ import annotations
 
 import faulthandler
-import marshal
-import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
+from opwright.child import Channel
 from opwright.errors import OpwrightError
-from opwright.plugins.child import end_without_core
+from opwright.foreign import describe_error, text_of_error
 from opwright.plugins.index import key_of
 from opwright.plugins.load import load_all
 from opwright.plugins.merge import Registries, merge
@@ -29,79 +28,65 @@ LOAD, CHECK, TRY, END = "load", "check", "try", "end"
 """The phases: hooks run, objects that they name imported, one object, and the end of the child."""
 
 
-def main(sources: list[list[Any]], skipped: list[list[str]], trace_path: str) -> None:
-    """Examine plugins, write the results to the standard output, and end the process.
+class Event(NamedTuple):
+    """What the child does to a plugin: it begins (result None), or has a result."""
 
-    `sources` are `Source` tuples as lists, `skipped` pairs [phase, key] that ended an earlier
-    child. Where a signal ends the process, the stack of Python functions is written to
-    `trace_path`.
+    phase: str
+    key: str
+    result: Any = None
+
+
+def examine_plugins(
+    channel: Channel, sources: list[Source], skipped: list[tuple[str, str]]
+) -> Event:
+    """Examine plugins, and send the events.
+
+    `skipped` are pairs (phase, key) that ended an earlier child. Where a signal ends the process,
+    the stack of Python functions is printed.
     """
-    report = _take_stdout()
-    end_without_core()
-    faulthandler.enable(open(trace_path, "w", encoding="utf-8"), all_threads=False)  # noqa: SIM115
-    without = {(phase, key) for phase, key in skipped}
+    faulthandler.enable(all_threads=False)
     records = []
-    for source in (Source(*item) for item in sources):
-        if (LOAD, key_of(source)) not in without:
-            records += _load(source, report)
+    for source in sources:
+        key = key_of(source)
+        if (LOAD, key) not in skipped:
+            channel.send(Event(LOAD, key))
+            loaded, failures = load_all([source])
+            channel.send(Event(LOAD, key, (loaded, failures)))
+            records += loaded
     registries = merge(records)
     for record in records:
-        if record.package in registries.report.loaded and (
-            (CHECK, key_of(record.source)) not in without
-        ):
-            _check(record, registries, report)
-    _write(report, END, "")
-    os._exit(0)  # without the exit handlers of plugins
+        key = key_of(record.source)
+        if record.package in registries.report.loaded and (CHECK, key) not in skipped:
+            channel.send(Event(CHECK, key))
+            channel.send(Event(CHECK, key, _check(record, registries, channel)))
+    return Event(END, "")
 
 
-def _take_stdout() -> TextIO:
-    """Return the standard output for results: what plugins print goes to the error output."""
-    report = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    return report
-
-
-def _write(report: TextIO, phase: str, key: str, result: Any = None) -> None:
-    report.write(marshal.dumps((phase, key, result)).hex() + "\n")  # which keeps tuples
-    report.flush()
-
-
-def _load(source: Source, report: TextIO) -> list[PluginRecord]:
-    _write(report, LOAD, key_of(source))
-    records, failures = load_all([source])
-    result = {
-        "record": records[0].to_plain() if records else None,
-        "failure": (tuple(failures[0].package), *failures[0][1:]) if failures else None,
-    }
-    _write(report, LOAD, key_of(source), result)
-    return records
-
-
-def _check(record: PluginRecord, registries: Registries, report: TextIO) -> None:
-    """Import every definition, kernel, device and pass of one plugin, and write which of them fail.
+def _check(
+    record: PluginRecord, registries: Registries, channel: Channel
+) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Import every definition, kernel, device and pass of a plugin; return problems and refusals.
 
     Refusals of its kernels on this machine are not failures.
     """
-    _write(report, CHECK, key_of(record.source))
     problems: dict[str, _Problem] = {}
     refusals: dict[str, list[str]] = {}
     options = registries.options.fill({})
     things = chain(_named_things(record, registries), _refusals(record, refusals, options))
     for who, action in things:
-        _write(report, TRY, key_of(record.source), who)
+        channel.send(Event(TRY, key_of(record.source), who))
         try:
             action()
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - doctor reports all
             is_ours = isinstance(error, OpwrightError)
-            reason = str(error) if is_ours else f"{type(error).__name__}: {error}"
+            reason = text_of_error(error) if is_ours else describe_error(error)
             for begin in (f"{who}: ", f"{who} of {record.package.label}: ", "find_refusal: "):
                 reason = reason.removeprefix(begin)
             advice = advise_command(error, record.package)
             problems.setdefault(reason, _Problem([], advice)).subjects.append(who)
-    texts = {problem.text(reason): problem.advice for reason, problem in problems.items()}
-    _write(report, CHECK, key_of(record.source), {"problems": texts, "refusals": refusals})
+    return {item.text(reason): item.advice for reason, item in problems.items()}, refusals
 
 
 def _refusals(

@@ -16,7 +16,7 @@ from typing import Any
 
 from opwright.describe.names import hint
 from opwright.errors import PluginError, RegistrationError
-from opwright.foreign import show, text_of_error
+from opwright.foreign import import_object, show, text_of_error
 from opwright.plugins.record import PluginRecord, WatchedFile, package_of
 from opwright.plugins.scan import Source
 from opwright.registry import Package, PluginFailure
@@ -39,7 +39,7 @@ def load(source: Source) -> PluginRecord:
     began_ns = time.time_ns()
     began = time.perf_counter()
     before = set(sys.modules)
-    plugin = source.load()
+    plugin = import_object(source.target)
     additions = _run_hooks(plugin, package_of(source))
     load_ms = (time.perf_counter() - began) * 1e3
     files = _watch(source.target.partition(":")[0], before, began_ns)
@@ -59,7 +59,8 @@ def load_all(
     for source in sources:
         package = package_of(source)
         try:
-            with noted(notes, source.target.partition(":")[0], package):
+            subject = source.target.partition(":")[0]
+            with noted(notes, subject, package, "opwright.plugins.load:load", source):
                 records.append(load(source))
         except KeyboardInterrupt as error:
             error.add_note(_describe_interrupted(package))
@@ -107,9 +108,11 @@ def _trace_plugin(error: BaseException) -> str:
 
 def is_machinery(path: str) -> bool:
     """Tell whether a file belongs to the code that loads plugins: ours, importlib or pluggy."""
-    folder = path.replace("\\", "/").rpartition("/")[0]
-    return path.startswith("<frozen importlib") or folder.endswith(
-        ("/opwright/plugins", "/importlib", "/pluggy")
+    file = path.replace("\\", "/")
+    return (
+        path.startswith("<frozen importlib")
+        or file.rpartition("/")[0].endswith(("/opwright/plugins", "/importlib", "/pluggy"))
+        or file.endswith("/opwright/foreign.py")
     )
 
 

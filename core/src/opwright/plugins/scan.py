@@ -8,11 +8,10 @@ Python's own take the slow way, and only they.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from opwright.errors import FormatError
 from opwright.foreign import describe_error, show
@@ -46,14 +45,6 @@ class Source(NamedTuple):
     def label(self) -> str:
         """The distribution with its version: ``opwright-acme 1.0``."""
         return f"{self.distribution} {self.version}"
-
-    def load(self) -> Any:
-        """Import the object; raises whatever the import raises."""
-        module, _, attribute = self.target.partition(":")
-        value: Any = importlib.import_module(module)
-        for name in filter(None, attribute.split(".")):
-            value = getattr(value, name)
-        return value
 
 
 class _Distribution(NamedTuple):
@@ -279,7 +270,9 @@ def _scan_slowly(
         with _reporting(f"{where}, {_location(distribution)}", faults):
             text = distribution.read_text("entry_points.txt") or ""
             metadata = distribution.metadata
-            name = normalize(str(metadata["Name"] or "unknown"))
+            if not metadata["Name"]:
+                raise FormatError("metadata must name the distribution, got no Name")
+            name = normalize(str(metadata["Name"]))
             version = str(metadata["Version"] or "unknown")
             if name not in seen:
                 seen.add(name)

@@ -3,9 +3,9 @@
 ``os._exit``, a crash, or a kill while an import hangs leave no chance to report anything. So a note
 is written before a plugin's module is imported or its library opened, and removed after it. A note
 whose process is gone names what that process was importing. The next process warns. What two
-processes were importing is tried in a fork of the third: both may have been killed for a reason of
-their own. Where it ends the fork as well, it is skipped until its files change or the user asks to
-retry.
+processes were importing the third tries in a process of its own: both may have been killed for a
+reason of their own. Where that ends as well, it is skipped until its files change or the user asks
+to retry.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
-from opwright.errors import PluginError
+from opwright.errors import OpwrightError, PluginError
 from opwright.registry.package import Package
 
 MOST_ENDED: Final = 3
-"""The number of ended processes after which an import is skipped; the last one is a fork."""
+"""The number of ended processes after which an import is skipped; the last one only tried it."""
 
-TRIAL_S: Final = 10.0
-"""The time that a fork has for an import, in seconds."""
+TRIAL_S: Final = 20.0
+"""The time that a process has to try an import, its start included, in seconds."""
 
 _PREFIX: Final = "importing-"
 _MOST_BYTES: Final = 4096
@@ -64,28 +64,26 @@ class ImportNotes:
         self._ended: list[EndedImport] | None = None
 
     @contextlib.contextmanager
-    def noting(self, subject: str, package: Package) -> Iterator[None]:
+    def noting(
+        self, subject: str, package: Package, function: str, *arguments: Any
+    ) -> Iterator[None]:
         """Keep a note for the length of a block, which imports a module or opens a library.
 
         Warns (RuntimeWarning) where one process has ended in the middle of this import. Where two
-        have, the block runs in a fork first. Raises PluginError where that ends, too, or has
-        before, so that it is not tried again.
+        have, a process of its own tries it first, which calls ``function(*arguments)``. Raises
+        PluginError where that ends, too, or has before, so that it is not tried again.
         """
         about = (package, subject)
         ended = [item for item in self.find_ended() if (item.package, item.subject) == about]
-        trial = _fork() if len(ended) == MOST_ENDED - 1 else None
-        if trial == 0:
-            note = _Note.write(self._folder, subject, package)
-            try:
-                yield
-            finally:  # an import that raises does not end a process
-                if note is not None:
-                    note.remove()
-                os._exit(0)
-        if trial is None:
+        is_tried = len(ended) == MOST_ENDED - 1
+        if not is_tried:
             _judge(ended)
-        elif not _survives(trial):
-            _refuse(f"{describe_ended(ended)}, as did a fork of this one; it is left out", package)
+        elif not _survives(function, arguments):
+            note = _Note.write(self._folder, subject, package)
+            if note is not None:
+                note.leave()
+            reason = f"{describe_ended(ended)}, as did one that only tried it; it is left out"
+            _refuse(reason, package)
         note = _Note.write(self._folder, subject, package)
         try:
             yield
@@ -116,38 +114,29 @@ class ImportNotes:
 
 
 def noted(
-    notes: ImportNotes | None, subject: str, package: Package
+    notes: ImportNotes | None, subject: str, package: Package, function: str, *arguments: Any
 ) -> contextlib.AbstractContextManager[None]:
     """Return `ImportNotes.noting` for an import, or a context that does nothing without notes.
 
     Registries that are filled manually have no notes, and neither have children that are watched.
     """
-    return contextlib.nullcontext() if notes is None else notes.noting(subject, package)
+    if notes is None:
+        return contextlib.nullcontext()
+    return notes.noting(subject, package, function, *arguments)
 
 
-def _fork() -> int:
-    """Return what `os.fork` does; beside other threads the fork may hang, and is killed then."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12, beside threads
-        return os.fork()
+def _survives(function: str, arguments: tuple[Any, ...]) -> bool:
+    """Tell whether a process of its own comes to the end of this call."""
+    from opwright.child import Child, ChildEnded, ChildRaised  # 6 ms, rarely needed
 
-
-def _survives(fork: int) -> bool:
-    """Tell whether a fork comes to its end in `TRIAL_S`; one that does not is killed."""
-    deadline = time.monotonic() + TRIAL_S
     try:
-        while time.monotonic() < deadline:
-            pid, status = os.waitpid(fork, os.WNOHANG)
-            if pid:
-                return status == 0
-            time.sleep(0.005)
-        import signal
-
-        os.kill(fork, signal.SIGKILL)
-        os.waitpid(fork, 0)
-    except OSError:  # the process has children collected by other means
+        with Child("opwright.child:run_trial", function, *arguments, capture=True) as child:
+            child.receive(TRIAL_S)
+    except (ChildRaised, OpwrightError):
+        return True  # what raises ends no process
+    except ChildEnded:
         return False
-    return False
+    return True
 
 
 def is_left_out(ended: list[EndedImport]) -> bool:
@@ -255,6 +244,10 @@ class _Note:
         """Remove the note, then unlock it: an unlocked note belongs to a process that has ended."""
         with contextlib.suppress(OSError):
             os.unlink(self._path)
+        self.leave()
+
+    def leave(self) -> None:
+        """Unlock the note."""
         os.close(self._file)
 
 
@@ -269,7 +262,7 @@ def _list_files(folder: str) -> list[str]:
 def _read(path: str) -> EndedImport | None:
     """Return the content of a note; None where its process lives, or has just removed it."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
     try:

@@ -220,7 +220,7 @@ class LibraryTable:
                 f"pip install --force-reinstall --no-deps {package.distribution}"
             )
         try:
-            with noted(self.notes, target, package):
+            with noted(self.notes, target, package, "opwright._runtime:Library", path):
                 opened = _open(path, package)
         except MemoryError as error:
             raise OutOfMemoryError(f"{who}: {label} cannot be opened now: {error}") from error

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 
 from opwright.errors import OutOfMemoryError, PluginError
-from opwright.foreign import describe_error
+from opwright.foreign import describe_error, import_object
 from opwright.registry.advice import advise_command
 from opwright.registry.import_notes import ImportNotes, noted
 from opwright.registry.package import Package
@@ -22,12 +21,11 @@ def load_target(
     memory for it now; PluginError where it fails, has ended processes before, or lacks the
     attribute.
     """
-    module, _, attribute = target.partition(":")
+    module = target.partition(":")[0]
+    notes = None if module in sys.modules else notes
     try:
-        with noted(None if module in sys.modules else notes, module, package):
-            value: object = importlib.import_module(module)
-        for name in attribute.split("."):
-            value = getattr(value, name)
+        with noted(notes, module, package, "importlib:import_module", module):
+            value: object = import_object(target)
     except MemoryError as error:  # a PluginError would quarantine the plugin for good
         raise OutOfMemoryError(
             f"{who}: {target!r} of {package.label} must be imported, got no memory for it; free "

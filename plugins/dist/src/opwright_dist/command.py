@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import opwright as ow
-from opwright.commands import add_feed_argument, format_seconds, make_feeds, results_of
+from opwright.commands import add_feed_argument, format_seconds, make_feeds, print_json, results_of
 from opwright.errors import OpwrightError
 from opwright_dist.simulation import (
     NETWORKS,
@@ -40,7 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OpwrightError, OSError) as error:
         print(f"opwright-dist: {error}", file=sys.stderr)  # noqa: T201
         return 1
-    print(json.dumps(_plain(report), indent=2) if args.json else _text(report))  # noqa: T201
+    if args.json:
+        print_json(_plain(report))
+    else:
+        print(_text(report))  # noqa: T201
     return 0
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 import opwright as ow
 from opwright.errors import MissingRequirementError, ProgramError
+from opwright.plugin import import_object, scan
 from opwright_nn import arguments, checks
 
 PROVIDERS: Final = "opwright_nn.processes"
@@ -162,13 +162,13 @@ def find_team(who: str, group: str) -> Team:
     MissingRequirementError
         No installed package connects processes.
     """
-    found = sorted(entry_points(group=PROVIDERS), key=lambda point: point.name)
+    found = sorted(scan(group=PROVIDERS), key=lambda point: point.name)
     if not found:
         raise MissingRequirementError(
             f"{who}: a package that connects processes must be installed, got none; run: "
             "pip install opwright-dist opwright-mpi"
         )
-    team = Team(cast(Processes, found[0].load()), group)
+    team = Team(cast(Processes, import_object(found[0].target)), group)
     if team.rank < 0:
         raise ProgramError(
             f"{who}: this process must belong to the group, got {group!r}, which it is no member "

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from opwright.plugin import hint, suggest_arguments
+from opwright.plugin import hint, import_object, scan, suggest_arguments
 from opwright_dist.errors import DistError
 from opwright_dist.groups.engine import ENGINES, Engine, SingleProcess
 
@@ -231,15 +231,13 @@ def get_engine(name: str, who: str = ENGINE_VARIABLE) -> type[Engine]:
     """
     if name == SingleProcess.name:
         return SingleProcess
-    from importlib.metadata import entry_points  # 10 ms, which a process alone does not need
-
-    points = {point.name: point for point in entry_points(group=ENGINES)}
+    points = {point.name: point for point in scan(group=ENGINES)}
     if name not in points:
         raise DistError(
             f"{who}: no installed package provides the engine, got {name!r}"
             f"{hint(name, [*points, SingleProcess.name], 'engines')}; pip install opwright-{name}"
         )
-    engine: type[Engine] = points[name].load()
+    engine: type[Engine] = import_object(points[name].target)
     return engine
 
 
@@ -248,10 +246,8 @@ def _open_engine() -> Engine:
     wanted = os.environ.get(ENGINE_VARIABLE)
     if wanted is not None:
         return get_engine(wanted)()
-    from importlib.metadata import entry_points
-
-    for point in entry_points(group=ENGINES):
-        engine: type[Engine] = point.load()
+    for point in scan(group=ENGINES):
+        engine: type[Engine] = import_object(point.target)
         if engine.was_launched():
             return engine()
     return SingleProcess()

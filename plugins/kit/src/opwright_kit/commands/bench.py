@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import textwrap
 from collections.abc import Sequence
 from statistics import median, quantiles
 from typing import Any, NamedTuple
 
 from opwright import Context, current_context, get_num_threads
-from opwright.commands import align, resolving
+from opwright.commands import align, print_json, resolving
 from opwright.device import HOST_DEVICE, DeviceName, get_device
 from opwright.errors import CommandError, OpwrightError
 from opwright.kernel import ANY, MAX_THREADS, KernelEntry, Refuse
@@ -135,7 +134,10 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(
             f"bench: inputs must fit into memory several times, got {args.shape}; give shorter ones"
         ) from error
-    print(json.dumps(report.to_json(), indent=2) if args.json else "\n".join(report.lines()))
+    if args.json:
+        print_json(report.to_json())
+    else:
+        print("\n".join(report.lines()))
     ran = [timing for timing in report.timings if timing.times_s]
     return 0 if ran and not any(t.result.startswith(_BAD) for t in report.timings) else 1
 

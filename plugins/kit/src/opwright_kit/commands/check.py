@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from contextlib import ExitStack
 from typing import Any, Final
 
-from opwright.commands import resolving
+from opwright.commands import print_json, resolving
 from opwright.errors import CommandError
 from opwright_kit.testing import (
     TIME_LIMIT_S,
@@ -57,7 +56,10 @@ def run(args: argparse.Namespace) -> int:
         card = run_check(check, _show if shows else None)
     if shows:
         print(_CLEAR, end="", file=sys.stderr, flush=True)
-    print(json.dumps(card.to_json(), indent=2) if args.json else format_scorecard(card))
+    if args.json:
+        print_json(card.to_json())
+    else:
+        print(format_scorecard(card))
     return 0 if card.ok else 1
 
 

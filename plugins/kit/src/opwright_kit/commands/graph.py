@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from opwright import (
     load,
     load_program,
 )
-from opwright.commands import add_feed_argument, make_feeds, resolving, results_of
+from opwright.commands import add_feed_argument, make_feeds, print_json, resolving, results_of
 from opwright.device import HOST_DEVICE, DeviceName
 from opwright.errors import CommandError, FileTakenError
 from opwright_kit.drawing import check_target
@@ -60,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(_explain(error)) from error
     if args.json:
         plain = {**page._asdict(), "path": str(page.path)}
-        print(json.dumps({**plain, "profile": profile and profile.to_json()}, indent=2))
+        print_json({**plain, "profile": profile and profile.to_json()})
         return 0
     if profile is not None:
         print(profile)

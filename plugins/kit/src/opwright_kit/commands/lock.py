@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from opwright import (
@@ -15,7 +14,7 @@ from opwright import (
     load,
     load_program,
 )
-from opwright.commands import add_feed_argument, make_feeds, resolving, results_of
+from opwright.commands import add_feed_argument, make_feeds, print_json, resolving, results_of
 from opwright.device import HOST_DEVICE, DeviceName
 from opwright.errors import CommandError, FileTakenError
 
@@ -64,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         text = str(error) if error.errno is None else f"{error.strerror}: {error.filename}"
         raise CommandError(f"lock: {text}") from error
     if args.json:
-        print(json.dumps({"path": str(path), **_to_json(lock)}, indent=2))
+        print_json({"path": str(path), **_to_json(lock)})
         return 0
     size = f"{len(lock.kernels)} kernels and {len(lock.passes)} passes for {lock.device}"
     print(f"{path}: {size}, as locked" if args.check else f"wrote {path}: {size}")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 from pathlib import Path
 
 from opwright import current_context
-from opwright.commands import resolving
+from opwright.commands import print_json, resolving
 from opwright_kit.scaffold import (
     CHOICES,
     LICENSES,
@@ -63,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     ]
     if args.json:
         content = {"folder": str(folder), "files": list(package.files), "next": commands}
-        print(json.dumps(content, indent=2))
+        print_json(content)
         return 0
     print(f"{folder}: {package.summary} ({len(package.files)} files)")
     print("next:")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import textwrap
 from collections.abc import Iterable
 from types import FunctionType
 from typing import Any, Final
 
 from opwright import Context, current_context
-from opwright.commands import align
+from opwright.commands import align, print_json
 from opwright.errors import KernelError
 from opwright.op import OpDefinition, OpProto, VarProto, describe_attribute
 from opwright_kit.commands.example import Example, example_to_json, find_example
@@ -26,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     context = current_context()
     page = Page(args.type, context)
     if args.json:  # a crash of the example is in it
-        print(json.dumps(page.to_json(), indent=2))
+        print_json(page.to_json())
         return 1 if page.crash else 0
     print(page.text())
     if page.crash:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
-import json
 import os
 import tempfile
 from importlib import metadata
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from opwright import Context, current_context
+from opwright.commands import print_json
 from opwright.errors import CommandError, OpwrightError
 from opwright.op import OpDefinition
 from opwright_kit.stubs import make_stub
@@ -55,7 +55,10 @@ def run(args: argparse.Namespace) -> int:
         _write(files)
     stale = bool(changes) and args.check
     report = _Report(str(root), len(definitions), stale, changes, left_out)
-    print(json.dumps(report._asdict(), indent=2) if args.json else "\n".join(report.lines(args)))
+    if args.json:
+        print_json(report._asdict())
+    else:
+        print("\n".join(report.lines(args)))
     return 1 if stale else 0
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from opwright.errors import AttributeTypeError, AttributeValueError
+from opwright.plugin import describe_error
 from opwright_nn import arguments, checks
 from opwright_nn.datasets.batches import (
     WHOLE,
@@ -69,8 +70,8 @@ class Decoder:
             return self.function(item)
         except Exception as error:
             raise LoadError(
-                f"{_WHO}: map must return a sample for each item, got {type(error).__name__}: "
-                f"{error} for item {row}, {repr(item)[:SHOWN]}; repair the item, or leave it out"
+                f"{_WHO}: map must return a sample for each item, got {describe_error(error)} for "
+                f"item {row}, {repr(item)[:SHOWN]}; repair the item, or leave it out"
             ) from error
 
 

@@ -15,11 +15,11 @@ every device creates them; an exact type takes precedence.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from opwright.errors import PluginError
 from opwright.op import OpDefinition
+from opwright.plugin import Source, describe_error, import_object, scan
 from opwright_kit.testing.samples.draw import Sampler
 
 GROUP: Final = "opwright.samples"
@@ -35,7 +35,7 @@ def load_samplers() -> dict[str, Sampler]:
         If an entry point cannot be loaded, or names something else.
     """
     samplers: dict[str, Sampler] = {}
-    for point in entry_points(group=GROUP):
+    for point in scan(group=GROUP):
         samplers.update(_load(point))
     return samplers
 
@@ -47,14 +47,13 @@ def find_sampler(samplers: Mapping[str, Sampler], definition: OpDefinition) -> S
     return samplers.get(definition.op_type, everywhere)
 
 
-def _load(point: EntryPoint) -> Mapping[str, Sampler]:
-    distribution = "an unknown distribution" if point.dist is None else point.dist.name
-    who = f"check: {GROUP} of {distribution}"
+def _load(point: Source) -> Mapping[str, Sampler]:
+    who = f"check: {GROUP} of {point.distribution}"
     try:
-        samplers = point.load()
+        samplers = import_object(point.target)
     except Exception as error:
         raise PluginError(
-            f"{who} must name a dict, got {type(error).__name__} at {point.value}: {error}"
+            f"{who} must name a dict, got at {point.target}: {describe_error(error)}"
         ) from error
     if not isinstance(samplers, Mapping) or not all(map(callable, samplers.values())):
         raise PluginError(

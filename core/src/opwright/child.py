@@ -1,0 +1,320 @@
+"""Runs functions in a process of their own, which may crash, hang, or write into any descriptor.
+
+Messages are pickled and framed. One that is damaged, too large or late ends the exchange, as a
+crash does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import pickle
+import resource
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import weakref
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, Self
+
+from opwright import errors
+from opwright.foreign import describe_error, import_object, show, text_of_error
+
+START_S: Final = 120.0
+"""How long a process may take to start on a busy machine, in seconds."""
+
+_MOST_BYTES: Final = 1 << 26
+"""Of one message: arrays go through memory that processes share."""
+
+_HEAD: Final = struct.Struct("<8sII")
+"""Of a message: mark, checksum and number of bytes."""
+
+_MARK: Final = b"opwright"
+
+_LOOK_S: Final = 0.1
+"""How often to check whether a process that does not answer still runs."""
+
+_LAST_WORDS_S: Final = 2.0
+"""How long a process may take to end by itself, once it has closed its socket or is aborted."""
+
+_PR_SET_PDEATHSIG: Final = 1
+
+# The path comes first: the child must import the same modules as this process.
+_BOOT: Final = (
+    "import pickle, sys; file = int(sys.argv[1]); "
+    "sys.path[:] = pickle.load(open(file, 'rb', 0, closefd=False)); "
+    "from opwright.child import main; main(file, int(sys.argv[2]))"
+)
+
+
+class ChildEnded(Exception):  # noqa: N818 - an observation, from which callers make their error
+    """Raised where a child ends instead of an answer; the text says how.
+
+    ``crashed with SIGSEGV``, ``ended the process with exit code 3``, ``took more than 3 s``, or
+    ``sent a damaged message``.
+    """
+
+
+class ChildRaised(Exception):  # noqa: N818 - likewise
+    """Raised where the function in a child raises; the text is that exception's, with its class."""
+
+
+class _Raised(NamedTuple):
+    """The message about an exception: the class of `opwright.errors`, or "", and the text."""
+
+    kind: str
+    text: str
+
+
+class Channel:
+    """One end of the connection between two processes."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+
+    def send(self, message: object, timeout_s: float = math.inf) -> None:
+        """Send anything that pickle takes, of at most 64 MiB."""
+        body = pickle.dumps(message)
+        if len(body) > _MOST_BYTES:
+            raise errors.FormatError(
+                f"child: a message must have at most {_MOST_BYTES} bytes, got {len(body)}"
+            )
+        deadline = time.monotonic() + timeout_s
+        rest = memoryview(_HEAD.pack(_MARK, zlib.crc32(body), len(body)) + body)
+        while rest:
+            self._await(select.POLLOUT, deadline)
+            with suppress(BlockingIOError):
+                rest = rest[self._socket.send(rest, socket.MSG_DONTWAIT) :]
+
+    def receive(self, timeout_s: float = math.inf, since: float | None = None) -> Any:
+        """Return the next message; EOFError where there is none, FormatError for a damaged one."""
+        deadline = (time.monotonic() if since is None else since) + timeout_s
+        mark, checksum, size = _HEAD.unpack(self._read(_HEAD.size, deadline))
+        if mark != _MARK or size > _MOST_BYTES:
+            raise errors.FormatError("child: foreign bytes are in a message")
+        body = self._read(size, deadline)
+        if zlib.crc32(body) != checksum:
+            raise errors.FormatError("child: foreign bytes are in a message")
+        return pickle.loads(body)
+
+    def _read(self, size: int, deadline: float) -> bytearray:
+        data = bytearray()
+        while len(data) < size:
+            self._await(select.POLLIN, deadline)
+            part = self._socket.recv(size - len(data))
+            if not part:
+                raise EOFError
+            data += part
+        return data
+
+    def _await(self, event: int, deadline: float) -> None:
+        """Wait until the socket can be used; here as long as it takes."""
+
+
+class Child(Channel):
+    """A process that runs ``function(channel, *arguments)``; close it, or use it in a ``with``.
+
+    Parameters
+    ----------
+    function : str
+        ``"module:name"``; the child imports it with the ``sys.path`` of this process.
+    *arguments
+        Anything that pickle takes.
+    files : sequence of int
+        Descriptors that the child inherits, under the same numbers.
+    capture : bool
+        Whether what it prints is kept, see `printed`; else both go to `output` and to the error
+        output of this process.
+    output : int, optional
+        The descriptor of its output, by default that of this process.
+    env : mapping, optional
+        Environment variables that differ.
+
+    Raises
+    ------
+    ChildEnded
+        Where it ends before it has read its arguments.
+    """
+
+    def __init__(
+        self,
+        function: str,
+        *arguments: Any,
+        files: Sequence[int] = (),
+        capture: bool = False,
+        output: int | None = None,
+        env: dict[str, str] | None = None,
+    ) -> None:
+        ours, theirs = socket.socketpair()
+        super().__init__(ours)
+        self._printed = tempfile.TemporaryFile() if capture else None  # noqa: SIM115 - see `close`
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _BOOT, str(theirs.fileno()), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=self._printed or output,
+                stderr=self._printed,
+                env={**os.environ, **(env or {})},
+                pass_fds=(theirs.fileno(), *files),
+                start_new_session=True,  # so that Ctrl-C reaches this process alone
+            )
+        self._end = weakref.finalize(self, _end_group, self._process, ours, os.getpid())
+        path = [entry or os.getcwd() for entry in sys.path]  # noqa: PTH109 - pathlib takes 4 ms
+        with suppress(OSError):  # the next exchange finds that it has ended
+            ours.sendall(pickle.dumps(path))
+        self.send((function, arguments), START_S)
+
+    def ask(self, message: object, timeout_s: float) -> Any:
+        """Send a message, and return the answer, see `receive`."""
+        self.send(message, timeout_s)
+        return self.receive(timeout_s)
+
+    def send(self, message: object, timeout_s: float = START_S) -> None:
+        """Send a message; ChildEnded where the child has ended or does not read it in time."""
+        self._exchange(super().send, message, timeout_s, timeout_s=timeout_s)
+
+    def receive(self, timeout_s: float = START_S, since: float | None = None) -> Any:
+        """Return the next message of the child.
+
+        Parameters
+        ----------
+        timeout_s : float
+            The time that it has for it, in seconds.
+        since : float, optional
+            From when on, by ``time.monotonic()``; by default from now.
+
+        Raises
+        ------
+        ChildEnded
+            Where it ends instead, does not answer in time, or something else writes into the
+            connection. It is killed then, with all that it has started.
+        ChildRaised, OpwrightError
+            Where its function raises.
+        """
+        message = self._exchange(super().receive, timeout_s, since, timeout_s=timeout_s)
+        if isinstance(message, _Raised):
+            raise getattr(errors, message.kind, ChildRaised)(message.text)
+        return message
+
+    def _exchange(self, function: Any, *arguments: Any, timeout_s: float) -> Any:
+        try:
+            return function(*arguments)
+        except (EOFError, ConnectionError):
+            how = self._describe_end()
+        except _Late:
+            how = f"took more than {timeout_s:g} s"
+            self._abort()
+        except (errors.FormatError, pickle.UnpicklingError, AttributeError, ImportError):
+            how = "sent a damaged message"
+        except BaseException:  # an interrupt: a late answer must not serve the next request
+            self.close()
+            raise
+        self._end()
+        raise ChildEnded(how)
+
+    def _await(self, event: int, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(self._socket, event)
+        while not poll.poll(1000 * min(_LOOK_S, max(0.0, deadline - time.monotonic()))):
+            # Something that the child has started may keep the connection open beyond its end.
+            if self._process.poll() is not None and not poll.poll(0):
+                raise EOFError
+            if time.monotonic() >= deadline:
+                raise _Late
+
+    def _describe_end(self) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            return describe_exit(self._process.wait(_LAST_WORDS_S))
+        return "closed its connection"
+
+    def _abort(self) -> None:
+        """End the child by a signal that may make it print where it is."""
+        self._process.send_signal(signal.SIGABRT)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LAST_WORDS_S)
+
+    @property
+    def printed(self) -> str:
+        """What the child has printed so far, for a terminal."""
+        if self._printed is None:
+            return ""
+        self._printed.seek(0)
+        return show(self._printed.read().decode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """Kill the child, and all that it has started."""
+        self._end()
+        if self._printed is not None:
+            self._printed.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class _Late(Exception):  # noqa: N818 - never leaves this module
+    """Raised at a deadline: a TimeoutError may be that of a signal handler of the user."""
+
+
+def _end_group(process: subprocess.Popen[bytes], end: socket.socket, owner: int) -> None:
+    if owner == os.getpid():  # after a fork the process belongs to the parent
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    end.close()
+
+
+def run_trial(_: Channel, function: str, *arguments: Any) -> None:
+    """Call any function by its name, and leave what it returns in the child."""
+    import_object(function)(*arguments)
+
+
+def main(file: int, parent: int) -> None:
+    """Run the function that the parent names, send what it returns, and end the process."""
+    end_with_parent(parent)
+    end_without_core()
+    channel = Channel(socket.socket(fileno=file))
+    function, arguments = channel.receive()
+    try:
+        answer = import_object(function)(channel, *arguments)
+    except BaseException as error:
+        if isinstance(error, SystemExit | EOFError):  # EOFError: the parent has closed its end
+            raise
+        traceback.print_exc()
+        is_ours = isinstance(error, errors.OpwrightError)
+        text = text_of_error(error) if is_ours else describe_error(error)
+        answer = _Raised(type(error).__name__ if is_ours else "", text)
+    channel.send(answer)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # without the exit handlers of plugins
+
+
+def end_with_parent(parent: int) -> None:
+    """Have the system kill this process when its parent ends, for whatever reason."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(1)
+
+
+def end_without_core() -> None:
+    """Let an expected crash leave no core file."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def describe_exit(code: int) -> str:
+    """Return how a process ended, by its exit code, or by the signal where that is negative."""
+    if code >= 0:
+        return f"ended the process with exit code {code}"
+    return f"crashed with {signal.Signals(-code).name}"
