@@ -22,12 +22,13 @@ import time
 import traceback
 import weakref
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, Self
+from io import BytesIO
+from typing import Any, Final, Self
 
 from opwright import errors
-from opwright.foreign import describe_error, import_object, show, text_of_error
+from opwright.foreign import describe_error, import_object, show
 
 START_S: Final = 120.0
 """How long a process may take to start on a busy machine, in seconds."""
@@ -68,11 +69,8 @@ class ChildRaised(Exception):  # noqa: N818 - likewise
     """Raised where the function in a child raises; the text is that exception's, with its class."""
 
 
-class _Raised(NamedTuple):
-    """The message about an exception: the class of `opwright.errors`, or "", and the text."""
-
-    kind: str
-    text: str
+class _Late(Exception):  # noqa: N818 - never leaves this module
+    """Raised at a deadline: a TimeoutError may be that of a signal handler of the user."""
 
 
 class Channel:
@@ -85,9 +83,7 @@ class Channel:
         """Send anything that pickle takes, of at most 64 MiB."""
         body = pickle.dumps(message)
         if len(body) > _MOST_BYTES:
-            raise errors.FormatError(
-                f"child: a message must have at most {_MOST_BYTES} bytes, got {len(body)}"
-            )
+            raise errors.FormatError(f"child: messages have at most {_MOST_BYTES} bytes")
         deadline = time.monotonic() + timeout_s
         rest = memoryview(_HEAD.pack(_MARK, zlib.crc32(body), len(body)) + body)
         while rest:
@@ -99,15 +95,13 @@ class Channel:
         """Return the next message; EOFError where there is none, FormatError for a damaged one."""
         deadline = (time.monotonic() if since is None else since) + timeout_s
         mark, checksum, size = _HEAD.unpack(self._read(_HEAD.size, deadline))
-        if mark != _MARK or size > _MOST_BYTES:
-            raise errors.FormatError("child: foreign bytes are in a message")
-        body = self._read(size, deadline)
-        if zlib.crc32(body) != checksum:
+        body = self._read(size if mark == _MARK and size <= _MOST_BYTES else 0, deadline)
+        if mark != _MARK or zlib.crc32(body) != checksum:
             raise errors.FormatError("child: foreign bytes are in a message")
         return pickle.loads(body)
 
-    def _read(self, size: int, deadline: float) -> bytearray:
-        data = bytearray()
+    def _read(self, size: int, deadline: float) -> bytes:
+        data = b""
         while len(data) < size:
             self._await(select.POLLIN, deadline)
             part = self._socket.recv(size - len(data))
@@ -123,6 +117,8 @@ class Channel:
 class Child(Channel):
     """A process that runs ``function(channel, *arguments)``; close it, or use it in a ``with``.
 
+    What the function returns is its last message.
+
     Parameters
     ----------
     function : str
@@ -132,27 +128,12 @@ class Child(Channel):
     files : sequence of int
         Descriptors that the child inherits, under the same numbers.
     capture : bool
-        Whether what it prints is kept, see `printed`; else both go to `output` and to the error
-        output of this process.
-    output : int, optional
-        The descriptor of its output, by default that of this process.
-    env : mapping, optional
-        Environment variables that differ.
-
-    Raises
-    ------
-    ChildEnded
-        Where it ends before it has read its arguments.
+        Whether to keep what it prints, see `printed`; else that goes to the error output of this
+        process.
     """
 
     def __init__(
-        self,
-        function: str,
-        *arguments: Any,
-        files: Sequence[int] = (),
-        capture: bool = False,
-        output: int | None = None,
-        env: dict[str, str] | None = None,
+        self, function: str, *arguments: Any, files: Sequence[int] = (), capture: bool = False
     ) -> None:
         ours, theirs = socket.socketpair()
         super().__init__(ours)
@@ -161,17 +142,15 @@ class Child(Channel):
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _BOOT, str(theirs.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
-                stdout=self._printed or output,
+                stdout=self._printed or 2,
                 stderr=self._printed,
-                env={**os.environ, **(env or {})},
                 pass_fds=(theirs.fileno(), *files),
                 start_new_session=True,  # so that Ctrl-C reaches this process alone
             )
         self._end = weakref.finalize(self, _end_group, self._process, ours, os.getpid())
         path = [entry or os.getcwd() for entry in sys.path]  # noqa: PTH109 - pathlib takes 4 ms
-        with suppress(OSError):  # the next exchange finds that it has ended
-            ours.sendall(pickle.dumps(path))
-        self.send((function, arguments), START_S)
+        self._exchange(START_S, ours.sendall, pickle.dumps(path))
+        self.send((function, arguments))
 
     def ask(self, message: object, timeout_s: float) -> Any:
         """Send a message, and return the answer, see `receive`."""
@@ -180,7 +159,7 @@ class Child(Channel):
 
     def send(self, message: object, timeout_s: float = START_S) -> None:
         """Send a message; ChildEnded where the child has ended or does not read it in time."""
-        self._exchange(super().send, message, timeout_s, timeout_s=timeout_s)
+        self._exchange(timeout_s, super().send, message, timeout_s)
 
     def receive(self, timeout_s: float = START_S, since: float | None = None) -> Any:
         """Return the next message of the child.
@@ -200,26 +179,30 @@ class Child(Channel):
         ChildRaised, OpwrightError
             Where its function raises.
         """
-        message = self._exchange(super().receive, timeout_s, since, timeout_s=timeout_s)
-        if isinstance(message, _Raised):
-            raise getattr(errors, message.kind, ChildRaised)(message.text)
+        message = self._exchange(timeout_s, super().receive, timeout_s, since)
+        if isinstance(message, Exception):
+            raise message
         return message
 
-    def _exchange(self, function: Any, *arguments: Any, timeout_s: float) -> Any:
+    def _exchange(self, timeout_s: float, function: Callable[..., Any], *arguments: Any) -> Any:
+        how = ""
         try:
             return function(*arguments)
-        except (EOFError, ConnectionError):
-            how = self._describe_end()
         except _Late:
             how = f"took more than {timeout_s:g} s"
-            self._abort()
+            self._process.send_signal(signal.SIGABRT)  # which may make it print where it is
         except (errors.FormatError, pickle.UnpicklingError, AttributeError, ImportError):
             how = "sent a damaged message"
+        except (EOFError, ConnectionError):
+            pass
         except BaseException:  # an interrupt: a late answer must not serve the next request
             self.close()
             raise
+        with suppress(subprocess.TimeoutExpired):
+            how = how or describe_exit(self._process.wait(_LAST_WORDS_S))
+            self._process.wait(_LAST_WORDS_S)
         self._end()
-        raise ChildEnded(how)
+        raise ChildEnded(how or "closed its connection")
 
     def _await(self, event: int, deadline: float) -> None:
         poll = select.poll()
@@ -231,24 +214,12 @@ class Child(Channel):
             if time.monotonic() >= deadline:
                 raise _Late
 
-    def _describe_end(self) -> str:
-        with suppress(subprocess.TimeoutExpired):
-            return describe_exit(self._process.wait(_LAST_WORDS_S))
-        return "closed its connection"
-
-    def _abort(self) -> None:
-        """End the child by a signal that may make it print where it is."""
-        self._process.send_signal(signal.SIGABRT)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_LAST_WORDS_S)
-
     @property
     def printed(self) -> str:
-        """What the child has printed so far, for a terminal."""
-        if self._printed is None:
-            return ""
-        self._printed.seek(0)
-        return show(self._printed.read().decode("utf-8", "replace"))
+        """What the child has printed so far, for a terminal; empty where that is not kept."""
+        file = self._printed or BytesIO()
+        file.seek(0)
+        return show(file.read().decode("utf-8", "replace"))
 
     def close(self) -> None:
         """Kill the child, and all that it has started."""
@@ -261,10 +232,6 @@ class Child(Channel):
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-class _Late(Exception):  # noqa: N818 - never leaves this module
-    """Raised at a deadline: a TimeoutError may be that of a signal handler of the user."""
 
 
 def _end_group(process: subprocess.Popen[bytes], end: socket.socket, owner: int) -> None:
@@ -288,13 +255,12 @@ def main(file: int, parent: int) -> None:
     function, arguments = channel.receive()
     try:
         answer = import_object(function)(channel, *arguments)
-    except BaseException as error:
-        if isinstance(error, SystemExit | EOFError):  # EOFError: the parent has closed its end
-            raise
+    except (EOFError, SystemExit):  # the parent has closed its end, or the function has ended
+        raise
+    except BaseException as error:  # noqa: BLE001 - sent to the parent
         traceback.print_exc()
-        is_ours = isinstance(error, errors.OpwrightError)
-        text = text_of_error(error) if is_ours else describe_error(error)
-        answer = _Raised(type(error).__name__ if is_ours else "", text)
+        is_ours = type(error).__module__ == errors.__name__
+        answer = type(error)(str(error)) if is_ours else ChildRaised(describe_error(error))
     channel.send(answer)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,14 +1,9 @@
-"""The process that runs the kernels of an isolated plugin; see `opwright_kit.isolation`.
-
-``python -m opwright_kit.isolation.server CONNECTION MEMORY PARENT``: descriptors of a connection
-and of the shared memory, and the id of the process that has started this one.
-"""
+"""What runs the kernels of an isolated plugin, in its process; see `opwright_kit.isolation`."""
 
 from __future__ import annotations
 
-import sys
+import os
 from collections import OrderedDict
-from multiprocessing.connection import Connection
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,7 +17,7 @@ from opwright import (
     current_context,
     set_num_threads,
 )
-from opwright.commands import end_with_parent
+from opwright.commands import Channel
 from opwright.device import HOST_DEVICE
 from opwright.errors import KernelError, OpwrightError
 from opwright.kernel import KernelEntry, Refuse, Unsupported, prepare_one
@@ -31,7 +26,6 @@ from opwright.plugin import Package
 from opwright.runtime import CompiledNetwork
 from opwright_kit.isolation.memory import SharedMemory
 from opwright_kit.isolation.process import KernelCall
-from opwright_kit.requests import serve_requests
 
 _MAX_NETWORKS: Final = 256
 """How many networks are cached, each with its plans: the operators of a large model."""
@@ -156,14 +150,13 @@ def _names(slot: str, count: int) -> tuple[str, ...]:
     return tuple(f"{slot}:{i}" for i in range(count))
 
 
-def main(connection: int, memory: int, parent: int) -> None:
-    """Report that the process runs, and answer requests with `Kernels.answer`."""
-    end_with_parent(parent)
+def serve_kernels(channel: Channel, memory: int) -> None:
+    """Report that the process runs, and answer requests with `Kernels.answer`.
+
+    `memory` is the descriptor of the shared memory.
+    """
+    os.environ["OPWRIGHT_ISOLATE"] = ""  # here the kernels run
     kernels = Kernels(SharedMemory(memory))
-    open_connection = Connection(connection)
-    open_connection.send(("started", None))
-    serve_requests(open_connection, kernels.answer)
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:4]))
+    channel.send(None)
+    while True:
+        channel.send(kernels.answer(*channel.receive()))

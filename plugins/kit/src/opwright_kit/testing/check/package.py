@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from opwright import Context, context_guard, current_context
 from opwright.op import check_dtype
 from opwright_kit.testing.observation.context import CheckContext
-from opwright_kit.testing.results.notes import NoteFile
+from opwright_kit.testing.results.notes import Note
 from opwright_kit.testing.results.scorecard import (
     FAILED,
     PASSED,
@@ -46,7 +46,7 @@ class PackageCheck:
         The only dispatch dtype.
     context : Context, optional
         Where the distribution is registered; default: the current one.
-    notes : NoteFile, optional
+    notes : callable, optional
         Receives a note of what is about to run.
 
     Attributes
@@ -74,7 +74,7 @@ class PackageCheck:
         sample: int | None = None,
         dtype: str | None = None,
         context: Context | None = None,
-        notes: NoteFile | None = None,
+        notes: Callable[[Note], object] | None = None,
     ) -> None:
         self._context = current_context() if context is None else context
         if dtype is not None:

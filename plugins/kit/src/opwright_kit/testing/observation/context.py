@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from opwright.op import DTYPES, FLOAT_DTYPES, OpDefinition, dtype_to_numpy, is_f
 from opwright_kit.testing.launch.kernel_run import POISON, KernelRun
 from opwright_kit.testing.launch.launching import Launch
 from opwright_kit.testing.observation.failures import skipping_lacks
-from opwright_kit.testing.results.notes import Note, NoteFile
+from opwright_kit.testing.results.notes import Note
 from opwright_kit.testing.results.scorecard import Skipped
 from opwright_kit.testing.samples.draw import Sampler, draw_samples
 from opwright_kit.testing.samples.gradient_samples import (
@@ -56,7 +56,7 @@ class CheckContext:
         The only dispatch dtype.
     samplers : mapping of str to callable
         Functions of packages that draw samples, by operator type.
-    notes : NoteFile, optional
+    notes : callable, optional
         Receives a note of what is about to run.
 
     Attributes
@@ -72,7 +72,7 @@ class CheckContext:
         only_sample: int | None = None,
         only_dtype: str | None = None,
         samplers: Mapping[str, Sampler] | None = None,
-        notes: NoteFile | None = None,
+        notes: Callable[[Note], object] | None = None,
     ) -> None:
         self.context = context
         self.seed = seed
@@ -299,9 +299,9 @@ class CheckContext:
             return
         self._noted = (what, sample)
         if sample is None:
-            self._notes.write(Note(what))
+            self._notes(Note(what))
         else:
-            self._notes.write(Note(what, sample.describe(), sample.number, sample.dtype))
+            self._notes(Note(what, sample.describe(), sample.number, sample.dtype))
 
 
 def _is_same(a: KernelEntry, b: KernelEntry) -> bool:
