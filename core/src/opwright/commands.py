@@ -6,9 +6,11 @@ has ``add_arguments(parser)`` and ``run(args) -> exit code``, and is imported at
 >>> SIZES = Command("show how large the operators are", "opwright_acme.sizes")
 
 Look up names from the command line within ``with resolving():``, so that an unknown name ends with
-exit code 2, as any wrong usage does; findings of a command are 1. A process that a command starts
-should end with the command (`end_with_parent`); how it ended is reported in words
-(`describe_exit`), and where a crash is expected it leaves no file (`end_without_core`). A command
+exit code 2, as any wrong usage does; findings of a command are 1. What may
+crash or hang runs in a process of its own (`Child`). A process that is started otherwise should end
+with the command (`end_with_parent`); how it ended is reported in words (`describe_exit`), and where
+a crash is expected it leaves no file (`end_without_core`). JSON is printed by `print_json`, which
+keeps apart what plugins print. A command
 that runs a saved program can take the shapes of feeds (`add_feed_argument`, `make_feeds`), and
 fetch the results (`results_of`).
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import marshal
 import platform
 import sys
 import time
@@ -225,8 +224,8 @@ def _rows(diagnosis: Diagnosis) -> list[tuple[str, ...]]:
 
 def measure_index_ms(record: PluginRecord) -> float:
     """Return how long a process takes to read one plugin from the index."""
-    data = marshal.dumps(record.to_plain())
-    return _measure(lambda: merge([PluginRecord.from_plain(marshal.loads(data))]))[1]
+    data = index.dump([record])
+    return _measure(lambda: merge(index.parse(data)))[1]
 
 
 def _measure(call: Callable[[], _T]) -> tuple[_T, float]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from opwright.describe.names import hint
 from opwright.errors import PluginError, RegistrationError
-from opwright.foreign import import_object, show, text_of_error
+from opwright.foreign import import_object, raise_if_of_signal, show, text_of_error
 from opwright.plugins.record import PluginRecord, WatchedFile, package_of
 from opwright.plugins.scan import Source
 from opwright.registry import Package, PluginFailure
@@ -213,6 +213,7 @@ def stat_file(path: str) -> WatchedFile | None:
     """Return a file as it is now, or None where there is none."""
     try:
         status = os.stat(path)  # noqa: PTH116 - hot
-    except OSError:
+    except (OSError, ValueError) as error:  # ValueError for a path that no system has
+        raise_if_of_signal(error)
         return None
     return WatchedFile(path, status.st_mtime_ns, status.st_size)

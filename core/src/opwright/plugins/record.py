@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from opwright.plugins.scan import Source
 from opwright.registry import (
@@ -44,27 +43,6 @@ class PluginRecord(NamedTuple):
     def package(self) -> Package:
         """The package of the plugin."""
         return package_of(self.source)
-
-    def to_plain(self) -> tuple[Any, ...]:
-        """Return what `from_plain` reads: tuples, strings and numbers, no named tuples."""
-        source, *groups, load_ms, _ = self
-        return (tuple(source), *(tuple(map(tuple, group)) for group in groups), load_ms)
-
-    @staticmethod
-    def from_plain(data: Sequence[Any]) -> PluginRecord:
-        """Return the record that `to_plain` wrote."""
-        source, ops, kernels, devices, passes, options, files, load_ms = data
-        return PluginRecord(
-            Source(*source),
-            tuple(map(OpRegistration._make, ops)),
-            tuple(map(KernelRegistration._make, kernels)),
-            tuple(DeviceRegistration(*item) for item in devices),
-            tuple(PassRegistration(*item) for item in passes),
-            tuple(OptionRegistration(*item) for item in options),
-            tuple(WatchedFile(*item) for item in files),
-            float(load_ms),
-            from_index=True,
-        )
 
 
 def package_of(source: Source) -> Package:

@@ -275,7 +275,8 @@ def _read(path: str) -> EndedImport | None:
         return None
     finally:
         os.close(file)
-    if status.st_nlink == 0 or prefix != sys.prefix:
+    is_ours = status.st_uid in (0, os.geteuid())
+    if status.st_nlink == 0 or prefix != sys.prefix or not is_ours:
         return None
     package = Package(plugin, distribution, version)
     return EndedImport(package, subject, pid, path, status.st_mtime_ns)
