@@ -102,11 +102,9 @@ def test_requests_are_answered_in_turn(functions: str) -> None:
 def test_an_end_without_an_answer_is_told(
     functions: str, function: str, how: str, limit_s: float
 ) -> None:
-    with (
-        Child(f"{functions}{function}", capture=True) as child,
-        pytest.raises(ChildEnded, match=f"^{how}$"),
-    ):
-        child.receive(limit_s)
+    with Child(f"{functions}{function}", capture=True) as child:
+        with pytest.raises(ChildEnded, match=f"^{how}$"):
+            child.receive(limit_s)
         assert child.printed == ("last words\n" if function == "leave" else child.printed)
 
 
@@ -118,11 +116,9 @@ def test_a_message_behind_a_good_one_may_be_damaged(functions: str) -> None:
 
 
 def test_what_a_function_raises_is_raised_here(functions: str) -> None:
-    with (
-        Child(f"{functions}fail", capture=True) as child,
-        pytest.raises(ChildRaised, match=r"^ValueError: torn\\x1b$"),
-    ):
-        child.receive()
+    with Child(f"{functions}fail", capture=True) as child:
+        with pytest.raises(ChildRaised, match=r"^ValueError: torn\\x1b$"):
+            child.receive()
         assert "Traceback" in child.printed
     with (
         Child(f"{functions}refuse", capture=True) as child,
@@ -162,9 +158,10 @@ def test_the_exception_of_a_signal_handler_leaves_an_exchange(functions: str) ->
 
     before = signal.signal(signal.SIGALRM, stop)
     try:
-        with Child(f"{functions}hang") as child, pytest.raises(Stop):
+        with Child(f"{functions}hang") as child:
             signal.setitimer(signal.ITIMER_REAL, 0.1)
-            child.receive(600.0)
+            with pytest.raises(Stop):
+                child.receive(600.0)
     finally:
         signal.signal(signal.SIGALRM, before)
 

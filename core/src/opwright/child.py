@@ -73,6 +73,10 @@ class _Late(Exception):  # noqa: N818 - never leaves this module
     """Raised at a deadline: a TimeoutError may be that of a signal handler of the user."""
 
 
+class _Damaged(Exception):  # noqa: N818 - likewise
+    """Raised for a message with foreign bytes in it."""
+
+
 class Channel:
     """One end of the connection between two processes."""
 
@@ -92,12 +96,13 @@ class Channel:
                 rest = rest[self._socket.send(rest, socket.MSG_DONTWAIT) :]
 
     def receive(self, timeout_s: float = math.inf, since: float | None = None) -> Any:
-        """Return the next message; EOFError where there is none, FormatError for a damaged one."""
+        """Return the next message; EOFError where the other end is closed."""
         deadline = (time.monotonic() if since is None else since) + timeout_s
         mark, checksum, size = _HEAD.unpack(self._read(_HEAD.size, deadline))
-        body = self._read(size if mark == _MARK and size <= _MOST_BYTES else 0, deadline)
-        if mark != _MARK or zlib.crc32(body) != checksum:
-            raise errors.FormatError("child: foreign bytes are in a message")
+        is_ours = mark == _MARK and size <= _MOST_BYTES
+        body = self._read(size, deadline) if is_ours else b""
+        if not is_ours or zlib.crc32(body) != checksum:
+            raise _Damaged
         return pickle.loads(body)
 
     def _read(self, size: int, deadline: float) -> bytes:
@@ -191,7 +196,7 @@ class Child(Channel):
         except _Late:
             how = f"took more than {timeout_s:g} s"
             self._process.send_signal(signal.SIGABRT)  # which may make it print where it is
-        except (errors.FormatError, pickle.UnpicklingError, AttributeError, ImportError):
+        except (_Damaged, pickle.UnpicklingError, AttributeError, ImportError):
             how = "sent a damaged message"
         except (EOFError, ConnectionError):
             pass

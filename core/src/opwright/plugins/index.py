@@ -37,7 +37,7 @@ from opwright.registry import (
 )
 from opwright.registry.rules import check_target
 
-FORMAT: Final = 8
+FORMAT: Final = 9
 """Raised when records change their form: indexes of another one are not read."""
 
 _KEPT_FILES: Final = 32
@@ -70,7 +70,7 @@ _GROUPS: Final[tuple[tuple[type[Any], str], ...]] = (
     (OpRegistration, "ssbt"),
     (KernelRegistration, "sstssitbbbts"),
     (DeviceRegistration, "sss"),
-    (PassRegistration, "ssss"),
+    (PassRegistration, "sssst"),
     (OptionRegistration, "s*s"),
     (WatchedFile, "sii"),
     (_Time, "f"),
