@@ -196,7 +196,7 @@ class AttrProto(ProtoValue):
 
     def _admits_all(self, elements: Sequence[Any]) -> bool:
         """Tell whether the elements of a list need no conversion and are in range."""
-        if any(kind is not self._element for kind in set(map(type, elements))):
+        if elements and set(map(type, elements)) != {self._element}:
             return False
         if self._element is int and elements and not self.allowed:
             elements = (min(elements), max(elements))

@@ -190,7 +190,7 @@ class InferContext:
         number made of attributes, `name` is what messages call it.
         """
         held = self.attr(name) if value is None else value
-        for number in held if isinstance(held, tuple) else (held,):
+        for number in dict.fromkeys(held) if isinstance(held, tuple) else (held,):
             if not is_held(number, dtype):
                 raise AttributeValueError(
                     f"{self.op_type}: {name} must be {describe_held(dtype, number)} to become "

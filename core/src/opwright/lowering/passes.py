@@ -68,10 +68,12 @@ def _run_pass(entry: PassEntry, graph: Graph, lasting: dict[Buffer, Value]) -> b
 
 def _find_unserved(graph: Graph) -> str | None:
     """Return the fault of an operator that a pass made after kernels were chosen, or None."""
-    for op in graph.ops:
-        if op.entry is None and not op.is_copy and not op.children:
-            return f"{op.type} has no kernel, for graph.has_kernel was not asked"
-    return None
+    faults = (
+        f"{op.type} has no kernel, for graph.has_kernel was not asked"
+        for op in graph.ops
+        if op.entry is None and not op.is_copy and not op.children
+    )
+    return next(faults, None)
 
 
 def _allowed(target: Target) -> frozenset[str] | None:
@@ -103,7 +105,7 @@ def remove_dead_ops(graph: Graph) -> None:
         if not _is_needed(op, needed):
             continue
         kept.append(op)
-        for values in op.data_slots():
+        for values in op.data_slots() if op.definition.any_shape_only else op.inputs:
             for value in values:
                 needed.add(value.source or value)
     kept.reverse()

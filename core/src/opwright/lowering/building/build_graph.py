@@ -19,7 +19,7 @@ from opwright.errors import FeedError, OpwrightError, ProgramError
 from opwright.lowering.graph.constants import mark_constants, written_by
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.making import infer_op, metas_of
-from opwright.lowering.graph.signature import Signature
+from opwright.lowering.graph.signature import Signature, SlotMetas
 from opwright.lowering.graph.values import (
     Buffer,
     Continuation,
@@ -53,10 +53,10 @@ class GraphBuilder:
     def __init__(self, request: LowerRequest, lower: Lower) -> None:
         self.request = request
         self.lower = lower
-        ops = request.code.ops
         written: set[str] = set()
-        for op in ops:
-            written.update(*written_by(op.definition, op.outputs, op.attrs))
+        for op in request.code.ops:
+            for names in written_by(op) if op.definition.alias_slots else op.outputs.values():
+                written.update(names)
         self.graph = Graph(request, frozenset(written), select)
         self.env: dict[str, Value] = {}
         self.inner_names: set[str] = set()
@@ -77,17 +77,14 @@ class GraphBuilder:
             target = self._write(name, source.meta, source.buffer.size)
             self.graph.ops.append(copy_op(source, target, code.first_index))
             self.env[name] = target
-        for position, op in enumerate(code.ops):
-            index = code.first_index + position
+        for index, op in enumerate(code.ops, code.first_index):
             try:
                 lowered = self.append(op.definition, op.inputs, op.outputs, op.attrs, index)
             except OpwrightError as error:
                 error.add_note(f"in operator {index}: {op}")
                 raise
-            if lowered is None or not op.definition.proto.dynamic_output:
-                continue
-            if lowered.is_dynamic:
-                self._cut(lowered, position + 1)
+            if op.definition.proto.dynamic_output and lowered is not None and lowered.is_dynamic:
+                self._cut(lowered, index - code.first_index + 1)
                 return self.graph
         self._advance_step(code.first_index + len(code.ops))
         self._collect_fetches([self._fetched(name) for name in self.request.fetches.names])
@@ -102,13 +99,18 @@ class GraphBuilder:
         index: int,
     ) -> LoweredOp | None:
         """Append one operator and return it, or append the body of a composite."""
-        names = [outputs.get(slot, ()) for slot in definition.output_index]
-        counts = tuple(map(len, names))
+        names: list[Sequence[str]] = []
+        counts: tuple[int, ...] = ()
+        for slot in definition.output_index:  # a loop: most have one, and a comprehension is a call
+            written = outputs.get(slot, ())
+            names.append(written)
+            counts += (len(written),)
         if definition.random:
             attrs = self._seed(attrs)
-        op = LoweredOp(definition, self._values(definition, inputs), attrs, index)
+        values, metas = self._values(definition, inputs)
+        op = LoweredOp(definition, values, attrs, index)
         if definition.control is None:
-            op.signature = infer_op(self.graph, op, counts)
+            op.signature = infer_op(self.graph, op, metas, counts)
         else:
             from opwright.lowering.building.control import lower_control
 
@@ -135,33 +137,40 @@ class GraphBuilder:
         given = name in self.env or name in self.request.persistables.metas
         return given or name in self.inner_names or name in self.graph.written_names
 
-    def _values(self, definition: OpDefinition, inputs: Names) -> tuple[tuple[Value, ...], ...]:
+    def _values(
+        self, definition: OpDefinition, inputs: Names
+    ) -> tuple[tuple[tuple[Value, ...], ...], SlotMetas]:
+        """Return the values of the input slots, and their metas."""
         env = self.env
         slots: list[tuple[Value, ...]] = []
-        for slot, names in [(slot, inputs.get(slot, ())) for slot in definition.input_index]:
-            if len(names) == 1 and names[0] in env:  # nearly always: no inner loop for it
-                slots.append((env[names[0]],))
+        metas: list[tuple[Meta, ...]] = []
+        for slot in definition.input_index:
+            names = inputs.get(slot, ())
+            if len(names) == 1 and (value := env.get(names[0])):  # nearly always: no inner loop
+                slots.append((value,))
+                metas.append((value.meta,))
                 continue
             for name in names:
                 if name not in env:
                     self._read_persistable(name, definition.op_type, slot)
             slots.append(tuple([env[name] for name in names]))
-        return tuple(slots)
+            metas.append(tuple([value.meta for value in slots[-1]]))
+        return tuple(slots), tuple(metas)
 
     def _write_outputs(
         self, op: LoweredOp, names: Sequence[Sequence[str]], signature: Signature
     ) -> None:
         alias_slots = op.definition.alias_slots
-        aliased = dict(alias_slots) if alias_slots else None
+        aliased = dict(alias_slots) if alias_slots else ()
         written: list[tuple[Value, ...]] = []
         for slot, slot_names in enumerate(names):
             metas, sizes = signature.outputs[slot], signature.sizes[slot]
-            if aliased is None and len(slot_names) == 1 == len(metas):  # nearly always: no loop
-                value = self._write(slot_names[0], metas[0], sizes[0], op)
-                self.env[value.name] = value
+            if not aliased and len(slot_names) == 1 == len(metas):  # nearly always: no loop
+                name = slot_names[0]
+                self.env[name] = value = self._write(name, metas[0], sizes[0], op)
                 written.append((value,))
                 continue
-            if aliased is not None and slot in aliased:
+            if slot in aliased:
                 shared = self._own_inputs(op, aliased[slot])
                 slots = zip(slot_names, metas, shared, strict=True)
                 values = [Value(name, meta, old.buffer, op) for name, meta, old in slots]
@@ -229,8 +238,7 @@ class GraphBuilder:
             value = Value(name, meta, Buffer(0), op)
             value.buffer.dynamic = True
             return value
-        lasting = name in self._lasting or (self._keep_all and name not in self.inner_names)
-        if not lasting:
+        if name not in self._lasting and (not self._keep_all or name in self.inner_names):
             return Value(name, meta, Buffer(size), op)
         buffer = self._persistables.get(name)
         if buffer is None:

@@ -7,25 +7,24 @@ parameters are folded into costs nothing in the other runs, and kernels may pack
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from opwright.registry import HOST_DEVICE
 
 if TYPE_CHECKING:
-    from opwright.describe.definition import OpDefinition
     from opwright.lowering.graph.graph import Graph
     from opwright.lowering.graph.values import LoweredOp
+    from opwright.program import Operator
 
 
-def written_by(
-    definition: OpDefinition, outputs: Mapping[str, Sequence[str]], attrs: Mapping[str, Any]
-) -> Iterable[Sequence[str]]:
+def written_by(op: Operator) -> Iterable[Sequence[str]]:
     """Return the names that an operator changes, slot by slot, not those that it leaves."""
-    if not definition.alias_slots or not definition.leaves_inputs(attrs):
-        return outputs.values()
+    definition = op.definition
+    if not definition.alias_slots or not definition.leaves_inputs(op.attrs):
+        return op.outputs.values()
     kept = {definition.proto.outputs[slot].name for slot, _ in definition.alias_slots}
-    return [names for slot, names in outputs.items() if slot not in kept]
+    return [names for slot, names in op.outputs.items() if slot not in kept]
 
 
 def is_constant(op: LoweredOp) -> bool:

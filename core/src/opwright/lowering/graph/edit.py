@@ -237,10 +237,11 @@ class Edit:
 
     def _can_lose(self, lost: set[Value], ops: set[LoweredOp]) -> bool:
         """Whether only ``ops`` need the values."""
-        if not lost.isdisjoint(self._pinned):
-            return False
         stays_within = self._uses.stays_within
-        return all(stays_within(value, ops) for value in lost)
+        for value in lost:
+            if not stays_within(value, ops):
+                return False
+        return lost.isdisjoint(self._pinned)
 
     def _can_read(self, new: Sequence[LoweredOp], here: int, places: Collection[int]) -> bool:
         """Whether the values that the new operators read exist at their place."""
@@ -289,10 +290,8 @@ class Edit:
                 continue
             if old not in places or value.buffer in self._newly_read:
                 return False
-            low, high = sorted((old, here))
-            if uses.is_read_between(value.buffer, low, high, places):
-                return False
-            if uses.is_written_between(value.buffer, low, high, places):
+            between = (value.buffer, min(old, here), max(old, here), places)
+            if uses.is_read_between(*between) or uses.is_written_between(*between):
                 return False
         return True
 

@@ -6,6 +6,7 @@ one.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -118,9 +119,9 @@ class Graph:
     def of_type(self, *types: str) -> list[LoweredOp]:
         """Return the operators of these types, in order: quickly if there are none."""
         if self._by_type is None:
-            self._by_type = {}
+            self._by_type = defaultdict(list)
             for op in self.ops:
-                self._by_type.setdefault(op.type, []).append(op)
+                self._by_type[op.type].append(op)
         lists = [ops for ops in map(self._by_type.get, set(types)) if ops]
         if len(lists) < 2:
             return list(lists[0]) if lists else []

@@ -34,10 +34,12 @@ def signature_of(op: LoweredOp) -> Signature:
     return op.signature
 
 
-def infer_op(graph: Graph, op: LoweredOp, counts: tuple[int, ...]) -> Signature:
-    """Infer the outputs, only once for equal operators, as in the layers of a deep network."""
-    metas = metas_of(op.inputs)
-    key = (op.type, metas, counts, attrs_key(op.attrs))
+def infer_op(graph: Graph, op: LoweredOp, metas: SlotMetas, counts: tuple[int, ...]) -> Signature:
+    """Infer the outputs, only once for equal operators, as in the layers of a deep network.
+
+    `metas` are those of the inputs.
+    """
+    key = (op.type, metas, counts, attrs_key(op.attrs) if op.attrs else ())
     signature = graph.signatures.get(key)
     if signature is None:
         outputs = op.definition.infer(metas, op.attrs, counts)
@@ -71,7 +73,7 @@ def make_op(
     read = tuple([given.get(slot.name, ()) for slot in proto.inputs])
     written = tuple([written_slots.get(slot.name, ()) for slot in proto.outputs])
     op = LoweredOp(definition, read, proto.fill_attrs(attrs), like.index)
-    op.signature = infer_op(graph, op, tuple([len(values) for values in written]))
+    op.signature = infer_op(graph, op, metas_of(read), tuple(map(len, written)))
     for slot, values, metas in zip(proto.outputs, written, op.signature.outputs, strict=True):
         for value, meta in zip(values, metas, strict=True):
             if value.meta != meta:

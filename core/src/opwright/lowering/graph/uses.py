@@ -46,7 +46,7 @@ class Uses:
         first_write, rewrites = self._first_write, self._rewrites
         for position, op in enumerate(ops):
             position_of[op] = position
-            for values in op.data_slots():
+            for values in op.data_slots() if op.definition.any_shape_only else op.inputs:
                 for value in values:
                     read: Value | None = value
                     while read is not None:  # a view, then the value that it shows
@@ -88,10 +88,8 @@ class Uses:
         A version of a persistable that is overwritten later is not.
         """
         own = value.source or value
-        if own in self._lasting:
-            return True
-        if value.buffer.external is None:
-            return False
+        if own in self._lasting or value.buffer.external is None:
+            return own in self._lasting
         written = self.written_at.get(own, OUTSIDE)
         return written == OUTSIDE or written == self._writes_of(value.buffer)[-1]
 
@@ -107,6 +105,8 @@ class Uses:
         for reader in self._readers.get(value, ()):
             if reader not in ops:
                 return False
+        if value.source is None and value.buffer.external is None:  # nearly always
+            return value not in self._lasting
         return not self.is_visible(value)
 
     def is_read_between(self, buffer: Buffer, low: int, high: int, but: Collection[int]) -> bool:
@@ -131,10 +131,8 @@ class Uses:
             if self.is_written_between(value.buffer, low, high, ()):
                 return False
         for value in op.writes():
-            buffer = value.buffer
-            if self.is_read_between(buffer, low, high, ()):
-                return False
-            if self.is_written_between(buffer, low, high, ()):
+            place = (value.buffer, low, high, ())
+            if self.is_read_between(*place) or self.is_written_between(*place):
                 return False
         return not op.has_effect
 

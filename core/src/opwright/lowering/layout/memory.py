@@ -125,9 +125,7 @@ def _separate_overwritten_inputs(graph: Graph) -> None:
     ops: list[LoweredOp] = []
     for op in graph.ops:
         ops.append(op)
-        if op.is_copy:
-            continue
-        for value in op.writes():
+        for value in () if op.is_copy else op.writes():
             if value.buffer.external is not None:
                 ops += _separate_outputs(op)
                 break

@@ -100,11 +100,13 @@ def _kinds() -> dict[str, Kind]:
 KINDS = _kinds()
 
 
-Places = tuple[list[int], int]
-"""Positions of the input slots and of the output slot of a kind."""
+Places = tuple[list[int], int, Callable[[Mapping[str, Any]], Numbers] | None]
+"""Positions of the input slots and of the output slot of a kind, and its ``parameters``."""
 
-Steps = dict[LoweredOp, tuple[list[Value], Value]]
-"""What the function of each element-wise operator reads and writes."""
+Steps = dict[LoweredOp, tuple[tuple[Value, ...], Value, Numbers]]
+"""What the function of each element-wise operator reads, writes and takes as parameters."""
+
+NO_NUMBERS: Numbers = (0.0, 0.0)
 
 
 def fuse_elementwise(graph: Graph) -> None:
@@ -137,14 +139,14 @@ def _steps(ops: Sequence[LoweredOp], dtypes: Sequence[str]) -> Steps:
         known = places[op.definition]
         if known is None:
             continue
-        read, written = known
-        inputs: list[Value] = []
+        read, written, numbers = known
+        inputs: tuple[Value, ...] = ()
         for place in read:
             inputs += op.inputs[place]
         if len(inputs) == len(read) and op.outputs[written]:
             out = op.outputs[written][0]
             if out.meta.dtype in dtypes:
-                found[op] = inputs, out
+                found[op] = inputs, out, numbers(op.attrs) if numbers else NO_NUMBERS
     return found
 
 
@@ -153,16 +155,18 @@ def _places(definition: OpDefinition) -> Places | None:
     kind, slots = KINDS[definition.op_type], definition.input_index
     if not slots.keys() >= set(kind.inputs) or kind.output not in definition.output_index:
         return None
-    return [slots[slot] for slot in kind.inputs], definition.output_index[kind.output]
+    read = [slots[slot] for slot in kind.inputs]
+    return read, definition.output_index[kind.output], kind.parameters
 
 
 def _grow(last: LoweredOp, uses: Uses, left: Steps) -> list[LoweredOp]:
     """Return the operators that may be applied together with the last one, in their order."""
-    reads, out = left[last]
+    reads, out, _ = left[last]
     meta = out.meta
     tree = {last}
     inputs = set(reads)
     waiting = list(reads)
+    stays_within = uses.stays_within
     refused: dict[Value, None] = {}
     while waiting and len(tree) < MAX_FUNCTIONS:
         value = waiting.pop()
@@ -172,9 +176,11 @@ def _grow(last: LoweredOp, uses: Uses, left: Steps) -> list[LoweredOp]:
         step = left.get(op)
         if step is None or value.meta != meta or value.source is not None:
             continue
-        reads, _ = step
-        n_inputs = len(inputs) - 1 + len(set(reads) - inputs)
-        if n_inputs > MAX_INPUTS or not uses.stays_within(value, tree):
+        reads = step[0]
+        n_inputs = len(inputs) - 1 + len(reads)
+        if n_inputs > MAX_INPUTS:  # unless some of them are the same
+            n_inputs = len(inputs.union(reads)) - 1
+        if n_inputs > MAX_INPUTS or not stays_within(value, tree):
             refused[value] = None
             continue
         tree.add(op)
@@ -188,22 +194,19 @@ def _grow(last: LoweredOp, uses: Uses, left: Steps) -> list[LoweredOp]:
 
 
 def _make(graph: Graph, tree: list[LoweredOp], steps: Steps) -> LoweredOp | None:
-    functions: list[str] = []
     reads: list[Value] = []
     results: list[Value] = []
     parameters: list[float] = []
     for op in tree:
-        read, out = steps[op]
-        functions.append(op.type)
+        read, out, numbers = steps[op]
         reads += read
         results.append(out)
-        numbers = KINDS[op.type].parameters
-        parameters += numbers(op.attrs) if numbers else (0.0, 0.0)
+        parameters += numbers
     inside = set(results)
     inputs = [value for value in dict.fromkeys(reads) if value not in inside]
     places = {value: place for place, value in enumerate((*inputs, *results))}
     attrs = {
-        "functions": functions,
+        "functions": [op.type for op in tree],
         "operands": [places[value] for value in reads],
         "parameters": parameters,
     }
