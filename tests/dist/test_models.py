@@ -11,6 +11,7 @@ import opwright as ow
 import opwright_dist as dist
 import opwright_nn as nn
 from opwright.errors import AttributeValueError, MissingRequirementError, ProgramError
+from opwright_dist.groups.gathering import pack
 from opwright_nn import layers, parallel
 
 ROWS = np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32)
@@ -165,6 +166,7 @@ def test_what_one_process_does_for_all_is_done_once(two: Any) -> None:
 
 def test_processes_that_find_different_checkpoints_are_told(two: Any, tmp_path: Any) -> None:
     model = build(data_parallel=True)
-    two.gather = lambda data, group: [b'"the one with the checksum 01234567"', data]
+    other = pack(b'"the one with the checksum 01234567"')
+    two.gather = lambda data, group: [other, data]
     with pytest.raises(ProgramError, match="must find the same saved model, got the one .* rank 1"):
         model.resume(tmp_path / "none", missing_ok=True)

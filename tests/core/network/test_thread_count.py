@@ -85,4 +85,5 @@ def test_a_python_kernel_is_told_the_count_in_prepare():
             assert network.placement().n_threads == 1
         ow.release_memory()
         gc.collect()
-        assert len(context.prepared) == 0  # they live as long as their plans
+        # They live as long as their plans.
+        assert all(reference() is None for reference in context.prepared.values())

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
-from weakref import WeakValueDictionary
+from weakref import ReferenceType
 
 import opwright
 from opwright import _runtime
@@ -55,8 +55,8 @@ class Context:
     epoch : Epoch
         Rises when something is added to a registry, a pin changes, `refresh` has looked again, or
         the number of threads changes. Plans are compared with it when they are looked up.
-    prepared : WeakValueDictionary
-        Kernels prepared for plans that exist, by the keys of `lower`.
+    prepared : dict
+        Weak references to the kernels prepared for plans, by the keys of `lower`.
     refusals : dict
         Why kernels are not prepared, by the same keys.
     functions : dict
@@ -72,7 +72,7 @@ class Context:
         self._paths: Sequence[str] | None = None
         self.discovery: Discovery | None = None
         self.settings = Settings.from_environment()
-        self.prepared: WeakValueDictionary[Any, _runtime.Prepared] = WeakValueDictionary()
+        self.prepared: dict[Any, ReferenceType[_runtime.Prepared]] = {}
         self.refusals: dict[Any, Any] = {}
         self.functions: dict[str, dict[str, Any]] = {}
         registries = registries or make_registries()
@@ -116,7 +116,7 @@ class Context:
         self.discovery = _discover(self._paths)
         self._set(self.discovery.registries, self.discovery.records)
         self.report.epoch = self.epoch
-        self.prepared = WeakValueDictionary()  # apart from the Contexts that `with_pins` made
+        self.prepared = {}  # apart from the Contexts that `with_pins` made
         self.refusals = {}
         for functions in self.functions.values():
             functions.clear()  # in place: the runtime looks names up in it

@@ -6,6 +6,7 @@ Kernels that passes tried and did not use are not completed, so nothing unused i
 from __future__ import annotations
 
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opwright._runtime import Prepared
@@ -20,6 +21,9 @@ from opwright.registry.prepare_context import Complete, Refuse
 
 if TYPE_CHECKING:
     from opwright.plugins.context import Context
+
+MAX_REFERENCES = 8192
+"""After so many more, those are dropped whose kernel is gone."""
 
 MAX_REFUSALS = 4096
 """Several times as many as the largest models have."""
@@ -80,7 +84,8 @@ def _prepare_again(op: LoweredOp, kernel: Unfinished) -> Prepared:
 
 def find_prepared(context: Context, key: Any) -> Prepared | Refuse | None:
     """Return the kernel of a plan that exists, or the refusal, of this key."""
-    prepared: Prepared | Refuse | None = context.prepared.get(key)
+    reference = context.prepared.get(key)
+    prepared: Prepared | None = None if reference is None else reference()
     return context.refusals.get(key) if prepared is None else prepared
 
 
@@ -90,7 +95,12 @@ def remember(context: Context, key: Any, prepared: Prepared | Refuse) -> None:
     Refusals hold nothing, and are kept up to a number of them.
     """
     if not isinstance(prepared, Refuse):
-        context.prepared[key] = prepared
+        # No WeakValueDictionary: its callbacks lose the exceptions of signal handlers.
+        context.prepared[key] = weakref.ref(prepared)
+        if len(context.prepared) % MAX_REFERENCES == 0:
+            for other, reference in list(context.prepared.items()):
+                if reference() is None:
+                    context.prepared.pop(other, None)
         return
     if len(context.refusals) >= MAX_REFUSALS:
         context.refusals.pop(next(iter(context.refusals)), None)
