@@ -222,9 +222,8 @@ class Edit:
         self._at[at] = tuple(new)
         self._lost |= lost
         self._directions |= directions
-        origins: set[int] = set()
-        for op in ops:
-            origins.update(op.origins or (op.index,))
+        origins = {op.index for op in ops if not op.origins}
+        origins.update(*[op.origins for op in ops if op.origins])
         for op in new:
             op.origins = tuple(sorted(origins))
             reads = op.data_reads()

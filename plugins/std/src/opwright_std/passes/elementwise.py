@@ -202,14 +202,15 @@ def _make(graph: Graph, tree: list[LoweredOp], steps: Steps) -> LoweredOp | None
         reads += read
         results.append(out)
         parameters += numbers
-    inside = set(results)
-    inputs = [value for value in dict.fromkeys(reads) if value not in inside]
+    given = dict.fromkeys(reads)
+    for out in results:
+        given.pop(out, None)
+    inputs = list(given)
     places = {value: place for place, value in enumerate((*inputs, *results))}
     attrs = {
         "functions": [op.type for op in tree],
-        "operands": [places[value] for value in reads],
+        "operands": list(map(places.__getitem__, reads)),
         "parameters": parameters,
     }
     written = {"out": results[-1:]}
-    given = {"x": inputs}
-    return make_if_served(graph, CHAIN, given, written, attrs, tree[-1])
+    return make_if_served(graph, CHAIN, {"x": inputs}, written, attrs, tree[-1])
