@@ -21,6 +21,7 @@ struct Signature {
 struct OperatorObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* plans;     // a Plans
+  PlanSet* set;        // of `plans`
   PyObject* slow;      // takes what is not ready
   PyObject* lower;     // makes the plan for arguments that are ready
   PyObject* as_given;  // makes a result the kind of array that was given; null: NumPy's stay
@@ -115,20 +116,22 @@ bool ReadInputs(const Signature& signature, PyObject* const* args, size_t n_args
   return true;
 }
 
+bool SameAttributes(const PlanKey& key, PyObject* const* attributes, size_t n) {
+  if (static_cast<size_t>(PyTuple_GET_SIZE(key.rest.ptr())) != n) return false;
+  for (size_t i = 0; i < n; ++i) {
+    PyObject* frozen = PyTuple_GET_ITEM(key.rest.ptr(), static_cast<Py_ssize_t>(i));
+    if (!SameAttribute(frozen, attributes[i])) return false;
+  }
+  return true;
+}
+
 bool Matches(const PlanEntry& entry, const Signature& signature, PyObject* const* args,
              size_t n_args, const Intake& intake) {
-  const size_t n_attributes = n_args - signature.n_inputs;
-  PyObject* attributes = entry.key.rest.ptr();
-  if (static_cast<size_t>(PyTuple_GET_SIZE(attributes)) != n_attributes) return false;
   if (!intake.Match(entry.key.metas)) return false;
   for (size_t i = 0; i < signature.n_inputs; ++i) {
     if (entry.key.counts[i] != CountOf(args[i])) return false;
   }
-  for (size_t i = 0; i < n_attributes; ++i) {
-    PyObject* frozen = PyTuple_GET_ITEM(attributes, static_cast<Py_ssize_t>(i));
-    if (!SameAttribute(frozen, args[signature.n_inputs + i])) return false;
-  }
-  return true;
+  return SameAttributes(entry.key, args + signature.n_inputs, n_args - signature.n_inputs);
 }
 
 // A tuple of copies that nobody can change; null where one is no plain attribute.
@@ -178,26 +181,39 @@ EntryPtr Lower(OperatorObject* self, PyObject* const* args, size_t n_args, const
   for (size_t i = 0; i < intake.size(); ++i) entry->key.metas.push_back(FeedMeta::Of(intake[i]));
   entry->hash = intake.Hash();
   entry->bytes = entry->plan->held_bytes;
-  PlansOf(self->plans).Add(entry, nullptr);
+  self->set->Add(entry, nullptr);
   return entry;
 }
 
-PyObject* RunEntry(const OperatorObject* self, const PlanEntry& entry, const Intake& intake) {
+PyObject* RunEntry(const OperatorObject* self, const PlanEntry& entry, PyObject* const* values) {
   // A single operator has no variables, hence no scope.
   static const std::shared_ptr<Scope> no_scope;
   const bool fetch_device = !entry.plan->devices[0].device->is_host();
-  return RunPlanOrRaise({entry.plan, no_scope, intake.data(), nullptr, self->form, fetch_device});
+  return RunPlanOrRaise({entry.plan, no_scope, values, nullptr, self->form, fetch_device});
+}
+
+// The plan that ran last, if it fits and every input is one array that is ready: the usual call
+// goes no further.
+EntryPtr FindLast(const OperatorObject* self, PyObject* const* args, size_t n_args) {
+  const EntryPtr& last = self->set->last();
+  const size_t n_inputs = self->signature.n_inputs;
+  if (!last || !last->IsCurrent() || n_args < n_inputs || self->signature.duplicable != 0)
+    return {};
+  const PlanKey& key = last->key;
+  if (key.metas.size() != n_inputs) return {};
+  for (size_t i = 0; i < n_inputs; ++i) {
+    if (!IsReady(args[i]) || !key.metas[i].Matches(args[i])) return {};
+  }
+  if (!SameAttributes(key, args + n_inputs, n_args - n_inputs)) return {};
+  return self->set->UseLast();
 }
 
 PyObject* Run(OperatorObject* self, PyObject* const* args, size_t n_args, const Intake& intake) {
-  auto entry = PlansOf(self->plans)
-                   .Find(
-                       [&](const PlanEntry& known) {
-                         return Matches(known, self->signature, args, n_args, intake);
-                       },
-                       [&] { return intake.Hash(); });
+  auto entry = self->set->Find(
+      [&](const PlanEntry& known) { return Matches(known, self->signature, args, n_args, intake); },
+      [&] { return intake.Hash(); });
   if (!entry) entry = Lower(self, args, n_args, intake);
-  return RunEntry(self, *entry, intake);
+  return RunEntry(self, *entry, intake.data());
 }
 
 // The result as the kind of array that the first one of another library is.
@@ -215,26 +231,36 @@ bool CanGiveAsGiven(const OperatorObject* self, const Intake& intake) {
   return intake.like() == nullptr || intake.like_kind().api != nullptr || self->as_given != nullptr;
 }
 
-PyObject* CallOperator(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
-  OperatorObject* self = OperatorOf(callable);
-  const auto n_args = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
-  try {
-    if (names == nullptr) {
-      Intake intake;
-      static const std::shared_ptr<Device> host;
-      const auto read = [&](PyObject* value) { return intake.Read(value, host); };
-      if (ReadInputs(self->signature, args, n_args, read) && CanGiveAsGiven(self, intake)) {
-        return ResultAsGiven(self, intake, Run(self, args, n_args, intake));
-      }
+// Reads the inputs, and leaves what is not ready to `slow`.
+__attribute__((noinline)) PyObject* CallWith(OperatorObject* self, PyObject* const* args,
+                                             size_t n_args, PyObject* names) {
+  if (names == nullptr) {
+    Intake intake;
+    static const std::shared_ptr<Device> host;
+    const auto read = [&](PyObject* value) { return intake.Read(value, host); };
+    if (ReadInputs(self->signature, args, n_args, read) && CanGiveAsGiven(self, intake)) {
+      return ResultAsGiven(self, intake, Run(self, args, n_args, intake));
     }
-  } catch (...) {
-    return SetPythonError();
   }
   if (self->slow == nullptr) {
     PyErr_SetString(PyExc_RuntimeError, "eager operator: the garbage collector has taken it apart");
     return nullptr;
   }
   return PyObject_Vectorcall(self->slow, args, n_args, names);
+}
+
+PyObject* CallOperator(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
+  OperatorObject* self = OperatorOf(callable);
+  const auto n_args = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
+  try {
+    if (names == nullptr) {
+      const EntryPtr entry = FindLast(self, args, n_args);
+      if (entry) return RunEntry(self, *entry, args);
+    }
+    return CallWith(self, args, n_args, names);
+  } catch (...) {
+    return SetPythonError();
+  }
 }
 
 // For arguments that `slow` has made ready: arrays, or tensors on one device.
@@ -282,6 +308,7 @@ PyObject* NewOperator(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     OperatorObject* self = OperatorOf(object);
     self->vectorcall = CallOperator;
     self->plans = Py_NewRef(plans.ptr());
+    self->set = &PlansOf(self->plans);
     self->slow = Py_NewRef(slow);
     self->lower = Py_NewRef(lower);
     self->as_given = Py_XNewRef(as_given);
