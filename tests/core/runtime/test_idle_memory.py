@@ -54,7 +54,7 @@ def test_many_shapes_keep_no_more_than_the_bound(call: str) -> None:
     "call",
     [
         "ow.ops.nonzero(np.ones(n, bool))",
-        "ow.ops.arange(start=0.0, stop=float(n), step=1.0, dtype='float16')",
+        "ow.ops.arange(start=0.0, stop=float(n), step=1.0, dtype='float32')",
     ],
 )
 def test_one_large_call_leaves_nothing_behind(call: str) -> None:
