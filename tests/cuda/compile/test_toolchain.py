@@ -150,7 +150,7 @@ def test_a_failure_of_what_was_deferred_is_raised_once_where_it_is_wanted(loaded
 def test_a_child_does_not_wait_for_a_thread_that_compiled_when_it_was_forked(loaded: Any) -> None:
     tools = Toolchain(CountingCompiler())
     with tools._lock:  # as another thread of the parent has it
-        tools.threads_changed(forked=True)
+        tools.renew_lock()
         assert tools.find(source(), ["f"], "sm_90")
 
 

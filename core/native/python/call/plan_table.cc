@@ -24,9 +24,10 @@ PlanSet::~PlanSet() {
 }
 
 void PlanSet::SetLast(EntryPtr entry) {
-  if (keeps_last_ && last_) last_->plan->KeepMemory(false);
-  last_ = std::move(entry);
-  if (keeps_last_ && last_) last_->plan->KeepMemory(true);
+  const EntryPtr before = std::exchange(last_, std::move(entry));
+  if (!keeps_last_) return;
+  if (last_) last_->plan->KeepMemory(true);
+  if (before) before->plan->KeepMemory(false);
 }
 
 void PlanSet::Add(EntryPtr entry, const PlanEntry* replaced) {
@@ -107,7 +108,7 @@ py::list PlanTable::Describe() const {
 }
 
 void PlanTable::Release(bool all) {
-  Dropped dropped;
+  Dropped dropped;  // freed at the end, as in PlanSet::Add
   for (PlanSet* set : sets_) {
     for (auto place = set->entries_.begin(); place != set->entries_.end();) {
       if (place->second == set->last_ && !all) {
@@ -118,7 +119,7 @@ void PlanTable::Release(bool all) {
       dropped.push_back(std::move(place->second));
       place = set->entries_.erase(place);
     }
-    if (all) set->SetLast({});
+    if (all) set->last_ = {};
   }
 }
 

@@ -110,11 +110,12 @@ class PlanSet {
 
  private:
   friend class PlanTable;
-  EntryPtr Use(const EntryPtr& entry) {
+  EntryPtr Use(EntryPtr entry) {
     entry->last_used = ++clock;
     if (__builtin_expect(entry != last_, 0)) SetLast(entry);
     return entry;
   }
+  // Memory that is dropped may run code of Python's, which may call what owns this set.
   void SetLast(EntryPtr entry);
 
   static uint64_t clock;

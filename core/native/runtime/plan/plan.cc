@@ -115,7 +115,7 @@ void Plan::KeepMemory(bool keeps) const {
     instance->UncountMemory();
     return true;
   });
-  IdleMemory::Get().KeepBound();
+  if (!keeps) IdleMemory::Get().KeepBound();
 }
 
 int64_t Plan::idle_bytes() const {
