@@ -17,6 +17,8 @@ MODULES: Final = {
     "opwright.device": "Devices: what one must provide, and how arrays reach it.",
     "opwright.rewriting": "To write a pass.",
     "opwright.commands": "To add a command to `opwright`.",
+    "opwright.child": "To run something that may crash in a process of its own.",
+    "opwright.foreign": "To show text and exceptions of other packages.",
     "opwright.runtime": "The C++ runtime's types, for tools that build a plan themselves.",
     "opwright.vocabulary": "Operator types and names that the core itself uses.",
     "opwright.errors": "Every error that opwright raises on purpose.",

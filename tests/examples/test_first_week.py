@@ -21,7 +21,7 @@ RESULTS = {
     "02_cnn": (r"accuracy: ([\d.]+)", 0.9, 1.0),
     "03_schedule_and_early_stopping": (r"epochs: \d+ accuracy: ([\d.]+)", 0.9, 1.0),
     "04_save_and_resume": (r"loaded the same: (True)", 1, 1),
-    "05_custom_loss": (r"below each quantile: \[\S+ ([\d.]+)", 0.4, 0.6),
+    "05_custom_loss": (r"below each quantile: \[\S+ +([\d.]+)", 0.4, 0.6),
     "06_two_inputs_two_losses": (r"accuracy\s[^Z]*\n +10 .*? (0\.9\d*|1)", 0.9, 1.0),
     "07_freeze_and_fine_tune": (r"accuracy: ([\d.]+)", 0.9, 1.0),
     "08_text_with_masks": (r"\[(1) 0 0 1 1 0\]", 1, 1),

@@ -13,7 +13,7 @@ STATIC_CHECK(sizeof(ow_reuse) == 16);
 STATIC_CHECK(sizeof(ow_pack) == 16);
 STATIC_CHECK(sizeof(ow_error) == 16);
 STATIC_CHECK(sizeof(ow_attr) == 96);
-STATIC_CHECK(sizeof(ow_prepare) == 176);
+STATIC_CHECK(sizeof(ow_prepare) == 184);
 STATIC_CHECK(sizeof(ow_call) == 104);
 STATIC_CHECK(sizeof(ow_infer) == 104);
 STATIC_CHECK(sizeof(ow_kernel) == 128);

@@ -56,6 +56,7 @@ void Maker::Kernel(std::shared_ptr<opwright::Prepared> prepared, std::vector<uin
   request.estimate_ns = estimate_ns;
   if (prepared->workspace_bytes != 0) {
     request.workspace_offset = static_cast<int64_t>(space_);
+    request.workspace_bytes = prepared->workspace_bytes;
     space_ += (prepared->workspace_bytes + 63) / 64 * 64;
     builder.SetArena(space_, nullptr);
   }

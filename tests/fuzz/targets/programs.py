@@ -44,8 +44,8 @@ def run(case: dict[str, Any]) -> None:
 
 def read_and_run(case: dict[str, Any], times: int) -> None:
     """Read the program of a case, look at it in every way, and run it some times."""
-    message = ProgramDesc.FromString(case["program"])
-    program = ow.Program.from_proto(message)
+    program = ow.Program.from_proto(case["program"])
+    message = ProgramDesc.FromString(case["program"])  # protobuf reads what our reader accepts
     str(program)
     with contextlib.suppress(OpwrightError):  # what is refused here may be run all the same
         program.clone().infer_shapes()

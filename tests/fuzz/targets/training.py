@@ -30,8 +30,8 @@ def run(case: dict[str, Any]) -> None:
 
 def _with_gradients(data: bytes) -> bytes:
     """Return a program with the gradients of its results, and a step of SGD on its parameters."""
+    program = ow.Program.from_proto(data)
     message = ProgramDesc.FromString(data)
-    program = ow.Program.from_proto(message)
     block = program.global_block()
     targets = [block.var(name) for name in message.fetches if name in block.vars]
     pairs = ow.append_backward(targets)

@@ -302,11 +302,12 @@ def columns_of(lines: Lines, vector: int, may_split: bool = True) -> Team:
     lines : Lines
         What they work on.
     vector : int
-        Neighbours that a thread has at most, a power of 2; fewer where they do not divide a row.
+        Neighbours that a thread has at most; a smaller power of 2 where they are none, or do not
+        divide a row.
     may_split : bool
         Whether several teams may share a column.
     """
-    vector = math.gcd(vector, lines.inner)
+    vector = math.gcd(_floor_power_of_two(vector), lines.inner)
     n_lanes = lines.inner // vector
     most = min(power_of_two(n_lanes), THREADS)
     if may_split:

@@ -126,6 +126,8 @@ def clear_behind(x: ow.Variable, seen: ow.Variable | None) -> ow.Variable:
     It may be NaN there, and weights add the gradients of all times up.
     """
     cleared: ow.Variable = ow.ops.where(ow.ops.unsqueeze(seen, axis=[2]), x, 0.0)
+    if cleared.shape is None:  # the lengths are of a shape that the first batch tells
+        cleared.shape = x.shape
     return cleared
 
 

@@ -95,7 +95,7 @@ def transformer_encoder_block(
     who = "transformer_encoder_block"
     block = _begin(who, x, hidden, activation, dropout, norm_first, epsilon, name)
     own_name = f"{block.layer.name}_attention"
-    x = _clear(who, x, lengths)
+    x = _clear(who, block.layer, x, lengths)
 
     def attend(h: ow.Variable) -> ow.Variable:
         return attention(h, heads, mask=mask, lengths=lengths, causal=causal, name=own_name)
@@ -104,12 +104,14 @@ def transformer_encoder_block(
     return _add(block, h, lambda h: _feed_forward(block, h), 1, block.layer.out)
 
 
-def _clear(who: str, x: ow.Variable, lengths: object) -> ow.Variable:
+def _clear(who: str, layer: Layer, x: ow.Variable, lengths: object) -> ow.Variable:
     """Append x with zeros behind the lengths, if there are any."""
     if lengths is None:
         return x
-    variable = checks.check_variable(who, "lengths", lengths)
-    return clear_behind(x, ow.ops.sequence_mask(variable, x))
+    inputs = {"lengths": checks.check_variable(who, "lengths", lengths), "like": x}
+    # The name tells `summary` that what follows is part of the layer.
+    seen = operators.append(layer.block, "sequence_mask", inputs, name=f"{layer.name}_seen")
+    return clear_behind(x, seen)
 
 
 @ow.transaction()
@@ -155,7 +157,7 @@ def transformer_decoder_block(
     block = _begin(who, x, hidden, activation, dropout, norm_first, epsilon, name)
     source = checks.check_variable(who, "memory", memory)
     prefix = block.layer.name
-    x = _clear(who, x, lengths)
+    x = _clear(who, block.layer, x, lengths)
 
     def attend(h: ow.Variable) -> ow.Variable:
         return attention(h, heads, lengths=lengths, causal=causal, name=f"{prefix}_attention")
