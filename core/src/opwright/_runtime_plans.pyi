@@ -163,8 +163,6 @@ class Plan:
     @property
     def held_bytes(self) -> int:
         """About what the plan and its kernels hold, without what its runs work in."""
-    def bound_idle_memory(self) -> None:
-        """Count what idle instances hold against the bound for eager operators; before a run."""
     @property
     def instances(self) -> int:
         """Instances that exist now, idle or running."""

@@ -105,7 +105,6 @@ void BindPlan(py::module_& module) {
                              [](const PlanHandle& self) { return self.plan->whole_bytes(); })
       .def_property_readonly("instances",
                              [](const PlanHandle& self) { return self.plan->n_instances(); })
-      .def("bound_idle_memory", [](const PlanHandle& self) { self.plan->BoundIdleMemory(); })
       .def_property_readonly("held_bytes",
                              [](const PlanHandle& self) { return self.plan->held_bytes; })
       .def_property_readonly("graphs", [](const PlanHandle& self) { return self.plan->n_graphs(); })
