@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from opwright.backward.emitting import append_zeros
 from opwright.backward.routing import Route, find_route
@@ -11,6 +11,7 @@ from opwright.backward.walking import Walk
 from opwright.describe.arguments import suggest_arguments
 from opwright.describe.dtypes import is_float
 from opwright.describe.journal import transaction
+from opwright.describe.meta import shapes_match
 from opwright.errors import GradientError
 from opwright.program import Block, Variable
 from opwright.program.variable import list_names
@@ -24,8 +25,13 @@ def append_backward(
     targets: Variable | Iterable[Variable],
     parameters: Iterable[VariableOrName] | None = None,
     no_grad: Iterable[VariableOrName] | None = None,
+    *,
+    grads: Mapping[VariableOrName, VariableOrName] | None = None,
 ) -> list[tuple[Variable, Variable]]:
     """Append operators that compute gradients of the sum of all targets.
+
+    With `grads` they are vector-Jacobian products: the gradients of the sum of each target times
+    its given variable, added up over all elements and targets.
 
     The gradient of ``w`` is named ``w_grad``; where that is taken, the name gets a suffix. The
     function may be called again, for other targets or for gradients of gradients: the calls do not
@@ -41,6 +47,9 @@ def append_backward(
         the targets depend on.
     no_grad : iterable of Variable or str, optional
         Variables to and through which no gradient flows, beside those with ``stop_gradient``.
+    grads : mapping of Variable or str to Variable or str, optional
+        The gradients of targets, of their dtypes and shapes: variables of the block, such as fed
+        ones. The gradient of a target that is not in the mapping is ones.
 
     Returns
     -------
@@ -51,7 +60,8 @@ def append_backward(
     ------
     GradientError
         Where a wanted variable gets no gradient; where a gradient must flow through an operator
-        without a rule; where a value that a gradient reads is overwritten before.
+        without a rule; where a value that a gradient reads is overwritten before; where a key of
+        `grads` is no target, or its variable does not fit it.
     ProgramError
         Where the body of a composite breaks a rule for bodies (`opwright.op.BodyContext`).
 
@@ -66,11 +76,12 @@ def append_backward(
     stopped = frozenset(_names(block, no_grad or (), "no_grad"))
     wanted = None if parameters is None else _names(block, parameters, "parameters")
     names = list(dict.fromkeys(target.name for target in listed))
+    seeds = _check_seeds(block, names, {} if grads is None else grads)
     with transaction():
         route = find_route(block, names, wanted, stopped)
         _check_wanted(route)
         _check_dependence(route, names)
-        return _append(route, names, wanted is None)
+        return _append(route, names, wanted is None, seeds)
 
 
 def append_gradients(target: Variable, by: Iterable[Variable]) -> dict[str, Variable]:
@@ -84,15 +95,17 @@ def append_gradients(target: Variable, by: Iterable[Variable]) -> dict[str, Vari
     with transaction():
         route = find_route(block, names, list(dict.fromkeys(v.name for v in by)), frozenset())
         _check_wanted(route)
-        return {variable.name: grad for variable, grad in _append(route, names, False)}
+        return {variable.name: grad for variable, grad in _append(route, names, False, {})}
 
 
-def _append(route: Route, targets: list[str], is_default: bool) -> list[tuple[Variable, Variable]]:
+def _append(
+    route: Route, targets: list[str], is_default: bool, seeds: Mapping[str, str]
+) -> list[tuple[Variable, Variable]]:
     """Append the operators of a route; return the wanted variables with their gradients."""
     block, walk = route.block, Walk(route)
     for name in targets:
         if (key := route.versions.last_key(name)) in route.needed:
-            walk.seed(key)
+            walk.seed(key, seeds.get(name))
     walk.run()
     for name, key in list(route.wanted.items()):
         if key not in walk.grads and not _may_be_left_out(walk, key, is_default, targets):
@@ -128,6 +141,32 @@ def _names(block: Block, given: Iterable[VariableOrName], what: str) -> list[str
     for name in names:
         block.get_var(name, f"append_backward: {what}")
     return list(dict.fromkeys(names))
+
+
+def _check_seeds(
+    block: Block, targets: list[str], grads: Mapping[VariableOrName, VariableOrName]
+) -> dict[str, str]:
+    """Return the names of the given gradients by target; raise where one does not fit."""
+    if not isinstance(grads, Mapping):
+        raise GradientError(
+            f"append_backward: grads must map targets to variables, got {grads!r}; write "
+            f"grads={{{targets[0]}: variable}}"
+        )
+    seeds = dict(zip(list_names(grads), list_names(grads.values()), strict=True))
+    for name, given in seeds.items():
+        if name not in targets:
+            raise GradientError(
+                f"append_backward: a key of grads must be a target, got {name!r}; the targets are "
+                f"{_quoted(targets)}"
+            )
+        target, grad = block.var(name), block.get_var(given, "append_backward: grads")
+        a, b = target.shape, grad.shape
+        if grad.dtype != target.dtype or not (a is None or b is None or shapes_match(a, b)):
+            raise GradientError(
+                f"append_backward: the gradient of {name!r} must be {target.type_text}, got "
+                f"{grad!r}"
+            )
+    return seeds
 
 
 def _check_wanted(route: Route) -> None:

@@ -57,11 +57,14 @@ class Walk:
                 self.reasons.append(f"{name!r} in {forward}: {blocking}: {stop.reason}")
         return grads, blocked
 
-    def seed(self, target: Key) -> None:
-        """Begin with the gradient of a target with respect to itself: ones."""
+    def seed(self, target: Key, given: str | None = None) -> None:
+        """Begin with the gradient of a target: a given variable, or ones."""
         self.emitter.prefix = self.prefix + target.name + GRAD_SUFFIX
-        ones = self.emitter.emit(FILL_LIKE, {X: [target.name]}, {OUT: 1}, {"value": 1.0})
-        self.add(target, ones[OUT][0])
+        type, source, attrs = FILL_LIKE, target.name, {"value": 1.0}
+        if given is not None:
+            type, source, attrs = ASSIGN, given, {}
+        grad = self.emitter.emit(type, {X: [source]}, {OUT: 1}, attrs)
+        self.add(target, grad[OUT][0])
 
     def add(self, key: Key, grad: str) -> None:
         """Add a variable to the sum that is the gradient of a value."""

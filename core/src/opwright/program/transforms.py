@@ -10,7 +10,7 @@ from opwright.errors import OpwrightError
 from opwright.program.block import Block
 from opwright.program.building import infer_outputs
 from opwright.program.operator import Operator
-from opwright.vocabulary import FILL_LIKE, GRAD_SUFFIX, OUT, X
+from opwright.vocabulary import ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
 
 if TYPE_CHECKING:
     from opwright.program.program import Program
@@ -202,7 +202,10 @@ def _serving(kept: list[Operator], candidates: list[Operator], needed: set[str])
 
 def _is_seed(op: Operator) -> bool:
     """Whether `append_backward` begins here: with the gradient of a target by itself."""
-    if op.type != FILL_LIKE:
+    if op.type not in (ASSIGN, FILL_LIKE):
         return False
     (source,), (name,) = op.input(X), op.output(OUT)
+    if op.type == ASSIGN:  # of a given gradient: to the name of that of a variable
+        target, found, _ = name.rpartition(GRAD_SUFFIX)
+        return bool(found) and op.block is not None and target in op.block.vars
     return source + GRAD_SUFFIX in name
