@@ -1,4 +1,5 @@
 // The threads that kernels share, and when they are left alone.
+#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 
 #include "check.h"
 #include "runtime/threads/brief_jobs.h"
+#include "runtime/threads/host_threads.h"
 #include "runtime/threads/load_watch.h"
 #include "runtime/threads/team.h"
 #include "tests.h"
@@ -17,6 +19,7 @@
 namespace {
 
 using opwright::BriefJobs;
+using opwright::HostThreads;
 using opwright::LoadWatch;
 using opwright::Team;
 
@@ -258,6 +261,60 @@ void JobsAfterARestSayNothingOfTheLoad() {
   CHECK(!load.AllowsSharing(now_ns));
 }
 
+// A parallel region as OpenMP runs it.
+void RegionOfThreads(void (*function)(void*), void* data, uint32_t n_threads, uint32_t) {
+  std::vector<std::thread> threads;
+  for (uint32_t i = 1; i < n_threads; ++i) threads.emplace_back(function, data);
+  function(data);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Where OpenMP has no threads left.
+void RegionOfTheCaller(void (*function)(void*), void* data, uint32_t, uint32_t) { function(data); }
+
+void EveryShareRunsOnceOnTheHostsThreads() {
+  for (const HostThreads::Parallel region : {RegionOfThreads, RegionOfTheCaller}) {
+    Team& team = *new Team(HostThreads(region));
+    for (const int32_t n_shares : {2, 3, 7, 64, 65'535}) {
+      Counts counts(n_shares);
+      for (int32_t job = 0; job < 20; ++job) team.Run(3, n_shares, Counts::Count, &counts);
+      CHECK(counts.AllAre(20));
+    }
+  }
+}
+
+void AThreadThatDidNotStallKeepsTheTeamsOwn() {
+  const HostThreads host(RegionOfTheCaller);
+  CHECK(host.OfCaller() == RegionOfTheCaller);
+  std::thread([&] { CHECK(host.OfCaller() == nullptr); }).join();
+}
+
+void OnlyBusyThreadsOfThisProcessMoveJobsToOpenMp() {
+  if (dlopen("libgomp.so.1", RTLD_LAZY) == nullptr) return;
+  const HostThreads::Parallel known = HostThreads::FindNext(nullptr);
+  CHECK(known != nullptr);
+  CHECK(HostThreads::FindNext(known) != nullptr);
+  HostThreads host;
+  int64_t others_ns = 500 * kMs;
+  host.AfterStall(1'000 * kMs, others_ns);  // what was before the first stall is not known
+  CHECK(host.OfCaller() == nullptr);
+  host.AfterStall(1'100 * kMs, others_ns += 10 * kMs);
+  CHECK(host.OfCaller() == nullptr);
+  host.AfterStall(1'200 * kMs, others_ns += 60 * kMs);
+  CHECK(host.OfCaller() == known);
+}
+
+void JobsWithoutAHelperAreNoticedAfterEightMilliseconds() {
+  HostThreads host;
+  int32_t n_jobs = 1;
+  while (!host.AfterJob(kMs, true)) ++n_jobs;
+  CHECK_EQ(n_jobs, 8);
+  for (int32_t job = 0; job < 100; ++job) {
+    CHECK(!host.AfterJob(10 * kUs, true));     // too brief for a thread that wakes
+    CHECK(!host.AfterJob(kMs, job % 4 != 0));  // a thread helps now and then
+  }
+}
+
 }  // namespace
 
 void AddTeamTests(check::Tests* tests) {
@@ -274,5 +331,9 @@ void AddTeamTests(check::Tests* tests) {
   tests->push_back({"short waits", ShortWaitsDoNotStopSharing});
   tests->push_back({"long waits", WaitsThatTakeMostOfTheTimeMakeJobsRunAlone});
   tests->push_back({"pauses grow", PausesGrowWhileTheMachineIsBusy});
+  tests->push_back({"shares on the host's threads", EveryShareRunsOnceOnTheHostsThreads});
+  tests->push_back({"threads that did not stall", AThreadThatDidNotStallKeepsTheTeamsOwn});
+  tests->push_back({"jobs move to OpenMP", OnlyBusyThreadsOfThisProcessMoveJobsToOpenMp});
+  tests->push_back({"jobs without a helper", JobsWithoutAHelperAreNoticedAfterEightMilliseconds});
   tests->push_back({"jobs after a rest", JobsAfterARestSayNothingOfTheLoad});
 }

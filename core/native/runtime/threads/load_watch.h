@@ -33,26 +33,27 @@ class LoadWatch {
   void AfterCalmJob(int64_t now_ns) { end_ns_ = now_ns; }
 
   // After a job that was shared: how long its caller's own shares took, and how long it then waited
-  // for those of others, until `now_ns`.
-  void AfterJob(int64_t now_ns, int64_t own_ns, int64_t waited_ns) {
+  // for those of others, until `now_ns`. Returns whether jobs stalled, so that they pause now.
+  bool AfterJob(int64_t now_ns, int64_t own_ns, int64_t waited_ns) {
     const bool has_rested = now_ns - own_ns - waited_ns - end_ns_ > kRestNs;
     end_ns_ = now_ns;
     if (has_rested) {
       shared_ns_ = stalled_ns_ = pause_ns_ = 0;
-      return;
+      return false;
     }
     shared_ns_ += own_ns + waited_ns;
     if (waited_ns > kLeastStallNs + own_ns / 2) stalled_ns_ += waited_ns;
-    if (shared_ns_ < kWindowNs) return;
+    if (shared_ns_ < kWindowNs) return false;
     const bool is_busy = stalled_ns_ > shared_ns_ / 5 * 2;
     is_busy_.store(is_busy, std::memory_order_relaxed);
     shared_ns_ = stalled_ns_ = 0;
     if (!is_busy) {
       pause_ns_ = 0;
-      return;
+      return false;
     }
     pause_ns_ = std::clamp(2 * pause_ns_, kShortestPauseNs, kLongestPauseNs);
     alone_until_ns_ = now_ns + pause_ns_;
+    return true;
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): masks of signals are POSIX
 #include <sys/syscall.h>
+#include <time.h>  // NOLINT(modernize-deprecated-headers): clocks of threads are POSIX
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,6 +74,12 @@ int32_t Take(std::atomic<uint64_t>* shares, uint32_t epoch) {
   }
 }
 
+int64_t CpuNs(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
 void RunAlone(int32_t n_shares, Team::Function function, void* data) {
   for (int32_t share = 0; share < n_shares; ++share) function(data, share);
 }
@@ -129,8 +136,10 @@ void Team::RunTogether(int32_t n_threads, int32_t n_shares, Function function,
     RunAlone(n_shares, function, data);
     return load_.AfterCalmJob(SteadyNs());
   }
+  const HostThreads::Parallel parallel = host_.OfCaller();
   const int32_t n_wanted = std::min(n_threads, n_shares);
-  if (work_is_brief && !AreAwake(n_wanted) && !brief_jobs_.PaysToWake(begin_ns, load_.SpinNs())) {
+  const bool are_awake = parallel == nullptr && AreAwake(n_wanted);
+  if (work_is_brief && !are_awake && !brief_jobs_.PaysToWake(begin_ns, load_.SpinNs())) {
     RunAlone(n_shares, function, data);
     const int64_t end_ns = SteadyNs();
     load_.AfterCalmJob(end_ns);
@@ -139,14 +148,54 @@ void Team::RunTogether(int32_t n_threads, int32_t n_shares, Function function,
   const int32_t n_lanes = StartWorkers(n_wanted);
   function_ = function;
   data_ = data;
-  Publish(n_lanes, n_shares);
+  Divide(n_lanes, n_shares);
+  const Own own = parallel == nullptr ? RunOnWorkers(n_lanes) : RunOnHost(parallel, n_lanes);
+  const int64_t end_ns = SteadyNs();
+  const bool has_stalled = load_.AfterJob(end_ns, own.end_ns - begin_ns, end_ns - own.end_ns);
+  const bool was_alone = host_.AfterJob(own.end_ns - begin_ns, own.n_done == n_shares);
+  if (has_stalled || was_alone) host_.AfterStall(end_ns, OthersNs());
+}
+
+Team::Own Team::RunOnWorkers(int32_t n_lanes) noexcept {
+  WakeWorkers(n_lanes);
   const int32_t n_done = RunShares(0, epoch_);
   const bool is_done = n_unfinished_.fetch_sub(n_done, std::memory_order_acq_rel) == n_done;
-  const int64_t own_end_ns = SteadyNs();
-  if (is_done) return load_.AfterCalmJob(own_end_ns);
-  WaitForOthers();
-  const int64_t end_ns = SteadyNs();
-  load_.AfterJob(end_ns, own_end_ns - begin_ns, end_ns - own_end_ns);
+  const Own own{n_done, SteadyNs()};
+  if (!is_done) WaitForOthers();
+  return own;
+}
+
+Team::Own Team::RunOnHost(HostThreads::Parallel parallel, int32_t n_lanes) noexcept {
+  struct Job {
+    Team* team;
+    uint32_t epoch;
+    pthread_t caller;
+    Own own;
+  };
+  Job job{this, epoch_, pthread_self(), {}};
+  const auto run = [](void* data) {
+    // Any number will do: what counts is that a thread begins with the same lane each time.
+    static std::atomic<int32_t> n_threads{0};
+    static thread_local const int32_t lane = ++n_threads % kMostThreads;
+    auto* its_job = static_cast<Job*>(data);
+    const bool is_caller = pthread_equal(its_job->caller, pthread_self()) != 0;
+    const int32_t n_done = its_job->team->RunShares(is_caller ? 0 : lane, its_job->epoch);
+    if (is_caller) its_job->own = {n_done, SteadyNs()};
+  };
+  parallel(run, &job, static_cast<uint32_t>(n_lanes), 0);
+  return job.own;
+}
+
+// The processor time of the threads of this process that are neither the caller nor the team's.
+int64_t Team::OthersNs() const noexcept {
+  int64_t ns = CpuNs(CLOCK_PROCESS_CPUTIME_ID) - CpuNs(CLOCK_THREAD_CPUTIME_ID);
+  for (int32_t i = 1; i <= n_workers_.load(std::memory_order_relaxed); ++i) {
+    clockid_t clock;
+    if (pthread_getcpuclockid(lanes_[static_cast<size_t>(i)]->thread, &clock) == 0) {
+      ns -= CpuNs(clock);
+    }
+  }
+  return ns;
 }
 
 // Whether a job of so many threads has to start or wake none.
@@ -170,7 +219,9 @@ int32_t Team::StartWorkers(int32_t n_wanted) noexcept {
     for (; n_lanes < n_wanted; ++n_lanes) {
       Lane*& lane = lanes_[static_cast<size_t>(n_lanes)];
       if (lane == nullptr) lane = new Lane;
-      std::thread([this, own = n_lanes, seen = epoch_] { Work(own, seen); }).detach();
+      std::thread thread([this, own = n_lanes, seen = epoch_] { Work(own, seen); });
+      lane->thread = thread.native_handle();
+      thread.detach();
       n_workers_.store(n_lanes, std::memory_order_relaxed);
     }
   } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): as many as there can be
@@ -179,7 +230,7 @@ int32_t Team::StartWorkers(int32_t n_wanted) noexcept {
   return n_lanes;
 }
 
-void Team::Publish(int32_t n_lanes, int32_t n_shares) noexcept {
+void Team::Divide(int32_t n_lanes, int32_t n_shares) noexcept {
   ++epoch_;
   n_unfinished_.store(n_shares, std::memory_order_relaxed);
   n_lanes_.store(n_lanes, std::memory_order_release);
@@ -188,6 +239,9 @@ void Team::Publish(int32_t n_lanes, int32_t n_shares) noexcept {
         Shares(epoch_, int64_t{n_shares} * i / n_lanes, int64_t{n_shares} * (i + 1) / n_lanes),
         std::memory_order_release);
   }
+}
+
+void Team::WakeWorkers(int32_t n_lanes) noexcept {
   for (int32_t i = 1; i < n_lanes; ++i) {
     Lane& lane = *lanes_[static_cast<size_t>(i)];
     lane.epoch.store(epoch_, std::memory_order_seq_cst);

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "runtime/threads/brief_jobs.h"
+#include "runtime/threads/host_threads.h"
 #include "runtime/threads/load_watch.h"
 
 namespace opwright {
@@ -22,7 +23,7 @@ class Team {
 
   static constexpr int32_t kMostThreads = 1024;
 
-  Team() { lanes_[0] = &callers_lane_; }
+  explicit Team(HostThreads host = {}) : host_(host) { lanes_[0] = &callers_lane_; }
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
@@ -60,12 +61,23 @@ class Team {
     std::atomic<uint64_t> shares{0};
     std::atomic<uint32_t> epoch{0};  // of the newest job that this thread may take part in
     std::atomic<bool> is_asleep{false};
+    pthread_t thread{};
+  };
+
+  // The caller's part of a job: how many shares, and when the last of them ended.
+  struct Own {
+    int32_t n_done = 0;
+    int64_t end_ns = 0;
   };
 
   void RunTogether(int32_t n_threads, int32_t n_shares, Function function, void* data) noexcept;
   bool AreAwake(int32_t n_lanes) const noexcept;
   int32_t StartWorkers(int32_t n_wanted) noexcept;
-  void Publish(int32_t n_lanes, int32_t n_shares) noexcept;
+  void Divide(int32_t n_lanes, int32_t n_shares) noexcept;
+  void WakeWorkers(int32_t n_lanes) noexcept;
+  Own RunOnWorkers(int32_t n_lanes) noexcept;
+  Own RunOnHost(HostThreads::Parallel parallel, int32_t n_lanes) noexcept;
+  int64_t OthersNs() const noexcept;
   int32_t RunShares(int32_t own_lane, uint32_t epoch) noexcept;
   void WaitForOthers() noexcept;
   void Work(int32_t own_lane, uint32_t seen) noexcept;
@@ -76,6 +88,7 @@ class Team {
   void* data_ = nullptr;
   uint32_t epoch_ = 0;
   LoadWatch load_;
+  HostThreads host_;
   BriefJobs brief_jobs_;
   std::atomic<int32_t> n_lanes_{1};  // of the job; a thread that comes late may see the next one's
   std::atomic<int32_t> n_workers_{0};

@@ -1,0 +1,67 @@
+// The OpenMP threads of the program around this runtime, where they take the processors from ours.
+#ifndef OPWRIGHT_RUNTIME_HOST_THREADS_H_
+#define OPWRIGHT_RUNTIME_HOST_THREADS_H_
+
+#include <pthread.h>
+
+#include <cstdint>
+
+namespace opwright {
+
+// OpenMP's threads spin for milliseconds after each parallel region. A program that calls PyTorch
+// and a plan in turn would have two pools that keep each other from the processors. So where jobs
+// stall, or find no helper, while other threads of this process are busy, jobs run on the OpenMP
+// runtime that the process has loaded: its threads are awake then. Another process that takes the
+// processors changes nothing.
+class HostThreads {
+ public:
+  // `GOMP_parallel` of GNU's runtime, which LLVM's and Intel's export, too: calls function(data) in
+  // up to n_threads threads, one of them the caller's, and returns when all calls have returned.
+  using Parallel = void (*)(void (*function)(void* data), void* data, uint32_t n_threads,
+                            uint32_t flags);
+
+  HostThreads() = default;
+  // Jobs of the calling thread run on `parallel` from the beginning.
+  explicit HostThreads(Parallel parallel) : parallel_(parallel), caller_(pthread_self()) {}
+
+  // What jobs of the calling thread run on; null: the team's own threads. OpenMP keeps threads for
+  // each thread that calls it, so only the thread that stalled uses them.
+  Parallel OfCaller() const {
+    return parallel_ != nullptr && pthread_equal(caller_, pthread_self()) != 0 ? parallel_
+                                                                               : nullptr;
+  }
+
+  // After a job whose caller's shares took `own_ns`. Returns whether callers have run all shares
+  // for so long that other threads seem to have no processor.
+  bool AfterJob(int64_t own_ns, bool was_alone) {
+    if (own_ns > kBriefNs) alone_ns_ = was_alone ? alone_ns_ + own_ns : 0;
+    if (alone_ns_ < kLongestAloneNs) return false;
+    alone_ns_ = 0;
+    return true;
+  }
+
+  // After jobs of the calling thread that stalled, until `now_ns`. `others_ns` is the processor
+  // time that threads of this process other than the caller's and the team's have taken so far.
+  // Where they were busy since the last stall, the caller's jobs run on the next loaded OpenMP
+  // runtime from now on.
+  void AfterStall(int64_t now_ns, int64_t others_ns);
+
+  // The OpenMP runtime that was loaded after `known`: the first one for null, and after the last;
+  // null where there is none.
+  static Parallel FindNext(Parallel known);
+
+ private:
+  static constexpr int64_t kBusyPart = 4;       // of one processor
+  static constexpr int64_t kBriefNs = 100'000;  // a thread that wakes may come too late for less
+  static constexpr int64_t kLongestAloneNs = 8'000'000;
+
+  Parallel parallel_ = nullptr;
+  pthread_t caller_{};
+  int64_t alone_ns_ = 0;
+  int64_t stall_ns_ = 0;   // when the caller's jobs stalled last
+  int64_t others_ns_ = 0;  // what others had taken by then
+};
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_HOST_THREADS_H_
