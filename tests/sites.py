@@ -160,17 +160,24 @@ def link_libraries(folder: Path) -> None:
     core.mkdir()
     for source in (*Path(opwright.__file__).parent.iterdir(), Path(_runtime.__file__)):
         (core / source.name).symlink_to(source)
+    info = folder / "opwright-0.0.dist-info"
+    info.mkdir()
+    written = importlib.metadata.distribution("opwright").read_text("METADATA")
+    assert written is not None
+    (info / "METADATA").write_text(written)
 
 
 def link_kit(folder: Path) -> None:
-    """Put opwright-kit into such a folder, with the commands that it adds."""
+    """Put the commands of opwright-kit into such a folder, without the plugin that it is."""
     source = Path(opwright_kit.__file__).parent
     (folder / source.name).symlink_to(source)
     info = folder / "opwright_kit-0.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: opwright-kit\nVersion: 0.0\n")
     written = importlib.metadata.distribution("opwright-kit").read_text("entry_points.txt")
-    (info / "entry_points.txt").write_text(written)
+    assert written is not None
+    commands = written[written.index("[opwright.commands]") :].partition("\n\n")[0]
+    (info / "entry_points.txt").write_text(f"{commands}\n")
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ REGISTRARS = {
     "opwright_devices": plugin.DeviceRegistrar,
     "opwright_passes": plugin.PassRegistrar,
     "opwright_options": plugin.OptionRegistrar,
+    "opwright_annexes": plugin.AnnexRegistrar,
 }
 
 

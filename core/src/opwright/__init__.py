@@ -93,15 +93,15 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def _find_operators() -> Any:
-    return import_module("opwright.plugins.context").current_context().ops
+def _find_context() -> Any:
+    return import_module("opwright.plugins.context").current_context()
 
 
 def _find_function(op_type: str) -> Any:
     return getattr(import_module("opwright.ops"), op_type)
 
 
-provide(_find_operators, _find_function)
+provide(_find_context, _find_function)
 
 
 def __dir__() -> list[str]:

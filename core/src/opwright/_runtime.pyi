@@ -300,7 +300,7 @@ class CompiledNetwork:
         *,
         scope: Scope | None = None,
     ) -> Any:
-        """Measure each step of the plan for these feeds; see `opwright_kit.profile`."""
+        """Measure each step of the plan for these feeds; see `Network.profile`."""
     def plan_for(
         self, feeds: Mapping[str, Any] | None = None, scope: Scope | None = None
     ) -> PreparedRun:

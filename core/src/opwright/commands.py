@@ -14,8 +14,8 @@ keeps apart what plugins print. A command
 that runs a saved program can take the shapes of feeds (`add_feed_argument`, `make_feeds`), and
 fetch the results (`results_of`).
 
-A package that uses a service, such as MPI, has ``opwright doctor`` examine it: a function that an
-entry point in the group ``opwright.doctor`` names returns an `Examination`.
+A plugin that uses a service, such as MPI, has ``opwright doctor`` examine it: an annex of the topic
+``doctor`` is a function that returns an `Examination`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from opwright.child import (
 from opwright.cli.command import GROUP, Command
 from opwright.cli.feeds import add_feed_argument, make_feeds, results_of
 from opwright.cli.output import print_json
-from opwright.cli.services import DOCTOR_GROUP, Examination
+from opwright.cli.services import DOCTOR_TOPIC, Examination
 from opwright.cli.usage import resolving
 from opwright.plugins.tables import align, format_seconds
 
 __all__ = [
-    "DOCTOR_GROUP",
+    "DOCTOR_TOPIC",
     "GROUP",
     "Channel",
     "Child",

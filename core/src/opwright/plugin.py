@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from opwright.describe.arguments import check_arguments, suggest_arguments
 from opwright.describe.journal import record as record_undo
-from opwright.describe.kit import load_tool
 from opwright.describe.names import find_nearest, hint, hint_argument
 from opwright.foreign import describe_error, import_object
 from opwright.plugins.hooks import (
     HOOKS,
+    AnnexRegistrar,
     DeviceRegistrar,
     KernelRegistrar,
     OpRegistrar,
@@ -30,6 +30,7 @@ from opwright.plugins.hooks import (
     PassRegistrar,
     hookimpl,
     hookspec,
+    opwright_annexes,
     opwright_devices,
     opwright_kernels,
     opwright_ops,
@@ -51,11 +52,13 @@ __all__ = [
     "opwright_devices",
     "opwright_passes",
     "opwright_options",
+    "opwright_annexes",
     "OpRegistrar",
     "KernelRegistrar",
     "DeviceRegistrar",
     "PassRegistrar",
     "OptionRegistrar",
+    "AnnexRegistrar",
     "GROUP",
     "HOOKS",
     "adapt_inputs",
@@ -72,7 +75,6 @@ __all__ = [
     "import_object",
     "is_library",
     "is_name",
-    "load_tool",
     "record_undo",
     "scan",
     "suggest_arguments",

@@ -28,7 +28,8 @@ EMITTED_TYPES: Final = (FILL_LIKE, ADD_N, ASSIGN, CAST, SCAN)
 """The only operator types that core emits."""
 
 PROVIDER: Final = "opwright-std"
-"""The distribution to install where no plugin provides one of these types."""
+"""The distribution to install where no plugin provides one of these types, and the only one whose
+types need no prefix."""
 
 X: Final = "x"
 """The input slot of the first four."""

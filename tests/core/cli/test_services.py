@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sites import Site, link_libraries
+from sites import TABLE, Site, link_libraries
 
 
 @pytest.fixture
@@ -19,14 +19,18 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path / "site", libraries)
 
 
+ANNEX = """
+@plugin.hookimpl
+def opwright_annexes(registry):
+    registry.add("doctor", "{name}", "opwright_{name}.doctor:examine")
+"""
+
+
 def add_service(site: Site, text: str, name: str = "acme") -> None:
     """Install a distribution with a function for doctor, of the body `text`."""
     body = "".join(f"    {line}\n" for line in text.splitlines())
     code = f"from opwright.commands import Examination\n\ndef examine():\n{body}"
-    package = site.add(name, modules={"doctor": code})
-    [info] = site.folder.glob(f"opwright_{name}-*.dist-info")
-    with (info / "entry_points.txt").open("a") as file:
-        file.write(f"\n[opwright.doctor]\n{name} = {package.name}.doctor:examine\n")
+    site.add(name, TABLE + ANNEX, modules={"doctor": code})
 
 
 GOOD = 'print("noise")\nreturn Examination({"library": "Acme 3", "self-test": "2 are right"})'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import numpy as np
 import pytest
@@ -205,7 +204,7 @@ def test_an_operator_that_only_passes_make_is_isolated_too(monkeypatch):
 
 def test_without_the_kit_it_is_named(monkeypatch):
     monkeypatch.setenv("OPWRIGHT_ISOLATE", "cpu")
-    monkeypatch.setitem(sys.modules, "opwright_kit", None)
-    text = r'prepare_isolated: opwright-kit provides this.*pip install "opwright\[dev\]"'
+    monkeypatch.setenv("OPWRIGHT_PLUGINS", "std,cpu")
+    text = r"kit\[prepare_isolated\]: no plugin provides this annex\n  .* OPWRIGHT_PLUGINS: .*'kit'"
     with context_guard(Context.discover()), pytest.raises(MissingRequirementError, match=text):
         ow.ops.add(X, X)

@@ -8,6 +8,7 @@ from opwright.plugin import PluginFailure, PluginRecord
 from opwright.plugins.merge import merge
 from opwright.plugins.scan import Source
 from opwright.registry import (
+    AnnexRegistration,
     DeviceRegistration,
     KernelRegistration,
     OpRegistration,
@@ -16,7 +17,7 @@ from opwright.registry import (
 )
 
 
-def record(name, *, distribution=None, ops=(), kernels=(), devices=(), passes=()):
+def record(name, *, distribution=None, ops=(), kernels=(), devices=(), passes=(), annexes=()):
     source = Source(name, f"{name}.plugin", distribution or f"opwright-{name}", "1.0", "", 0)
     return PluginRecord(
         source,
@@ -27,6 +28,7 @@ def record(name, *, distribution=None, ops=(), kernels=(), devices=(), passes=()
         ),
         tuple(DeviceRegistration(device, "m:d") for device in devices),
         tuple(PassRegistration(item, "fuse", "m:p", "*") for item in passes),
+        annexes=tuple(AnnexRegistration(*pair, "m:X") for pair in annexes),
     )
 
 
@@ -34,11 +36,13 @@ KEY = ("relu", "cpu", ("float32", "float64"), "fast")
 
 
 def test_everything_of_a_plugin_enters():
-    found = merge([record("a", ops=["a.x"], kernels=[KEY], devices=["npu"], passes=["p"])])
+    given = {"ops": ["a.x"], "kernels": [KEY], "devices": ["npu"], "passes": ["p"]}
+    found = merge([record("a", **given, annexes=[("onnx", "Relu")])])
     assert found.ops.types() == ["a.x"]
     assert len(found.kernels.entries("relu")) == 2
     assert found.devices.names() == ["cpu", "npu"]
     assert found.passes.names() == ("p",)
+    assert [entry.subject for entry in found.annexes.entries("onnx")] == ["Relu"]
     assert [package.plugin for package in found.report.loaded] == ["a"]
 
 
@@ -53,6 +57,7 @@ def test_everything_of_a_plugin_enters():
         ),
         ({"devices": ["npu"]}, {"devices": ["npu"]}, "npu: device"),
         ({"passes": ["p"]}, {"passes": ["p"]}, "p: pass"),
+        ({"annexes": [("onnx", "Relu")]}, {"annexes": [("onnx", "Relu")]}, "onnx[Relu]: annex"),
         ({"ops": ["same.x"]}, {"ops": ["same.x"]}, "same.x: operator"),
     ],
 )

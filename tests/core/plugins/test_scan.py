@@ -49,6 +49,10 @@ def test_only_the_group_of_plugins_is_read():
 def test_own_plugins_come_first_then_by_distribution(tmp_path):
     for name in ("aaa", "opwright_nn", "zzz", "opwright_std", "opwright_cuda", "opwright_cpu"):
         install(tmp_path, name, entries=f"{name} = m")
+    core = install(tmp_path, "opwright")
+    extras = [("std", "cpu"), ("cpu", "cpu"), ("std", "cuda"), ("cuda", "cuda"), ("nn", "nn")]
+    lines = [f'Requires-Dist: opwright-{name}; extra == "{extra}"\n' for name, extra in extras]
+    (core / "METADATA").write_text("Requires-Dist: zzz\n" + "".join(lines))
     found = [source.distribution for source in scan([str(tmp_path)], [])]
     expected = ["opwright-std", "opwright-cpu", "opwright-cuda", "opwright-nn", "aaa", "zzz"]
     assert found == expected

@@ -98,17 +98,10 @@ class Environment:
         [self.packages] = folder.glob("env/lib/python*/site-packages")
         link_libraries(self.packages)
         link_kit(self.packages)
-        self._describe_core()
         self.site = Site(self.packages, self.packages)
         self.site.add("acme")
         self.site.add("mix", MIX)
         self.folder = folder
-
-    def _describe_core(self) -> None:
-        """Say where the core is installed, as pip does."""
-        info = self.packages / "opwright-0.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: opwright\nVersion: 0.0\n")
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         env = {k: v for k, v in os.environ.items() if not k.startswith(("OPWRIGHT_", "PYTHON"))}

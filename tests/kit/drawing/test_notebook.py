@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -51,5 +50,6 @@ def test_a_program_of_too_many_operators_is_shown_as_text(program, monkeypatch):
 
 
 def test_without_the_kit_a_program_is_shown_as_text(program, monkeypatch):
-    monkeypatch.setitem(sys.modules, "opwright_kit", None)
-    assert program._repr_html_() is None
+    monkeypatch.setenv("OPWRIGHT_PLUGINS", "std")
+    with ow.context_guard(ow.Context.discover()):
+        assert program._repr_html_() is None

@@ -9,12 +9,10 @@ from opwright.describe.names import hint
 from opwright.errors import CommandError
 from opwright.foreign import describe_error, import_object
 from opwright.plugins.scan import Source, scan
+from opwright.registry.advice import find_requirement
 
 GROUP: Final = "opwright.commands"
 """The entry-point group of commands."""
-
-_KIT: Final = ("bench", "check", "graph", "lock", "new", "ops.page", "stubs")
-"""The commands of opwright-kit: where it is not installed, the error names it."""
 
 
 class Command(NamedTuple):
@@ -77,20 +75,22 @@ def get_command(name: str) -> Command:
         return OWN[name]
     points = [point for point in scan(group=GROUP) if point.name == name]
     if not points:
-        if name in _KIT:
-            raise CommandError(
-                f"{name.partition('.')[0]}: opwright-kit provides this command, got an "
-                'installation without it; to get it: pip install "opwright[dev]"'
-            )
-        raise CommandError(
-            f"unknown command, got {name!r}{hint(name, [*list_commands(), *_KIT], 'commands')}"
-        )
+        raise CommandError(_describe_unknown(name))
     if len(points) > 1:
         owners = ", ".join(sorted(point.distribution for point in points))
         raise CommandError(
             f"{name}: one package must provide a command, got {owners}; uninstall one of them"
         )
     return _load(points[0])
+
+
+def _describe_unknown(name: str) -> str:
+    command, dot, part = name.partition(".")
+    text = f"unknown command, got {name!r}{hint(name, list_commands(), 'commands')}"
+    if dot:
+        text = f"{command}: a package must provide its {part}, got none"
+    tools = None if scan(group=GROUP) else find_requirement("kit")
+    return text if tools is None else f"{text}; to get more commands: pip install {tools}"
 
 
 def _load(point: Source) -> Command:

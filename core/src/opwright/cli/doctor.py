@@ -24,7 +24,7 @@ from opwright.plugins.record import PluginRecord, package_of
 from opwright.plugins.scan import Source, scan
 from opwright.plugins.tables import align
 from opwright.registry import ANY, HOST_DEVICE, Package, PluginFailure
-from opwright.registry.advice import requirement
+from opwright.registry.advice import find_requirement
 from opwright.registry.import_notes import (
     ImportNotes,
     advise_retry,
@@ -34,6 +34,7 @@ from opwright.registry.import_notes import (
     is_left_out,
 )
 from opwright.registry.refusals import WOULD_REFUSE
+from opwright.vocabulary import PROVIDER
 
 _TITLE: Final = ("plugin", "distribution", "state", "import ms", "index ms")
 _REPEATS: Final = 3
@@ -103,8 +104,7 @@ def run(args: argparse.Namespace) -> int:
         ended=group_ended(notes, map(package_of, sources)), faults=list(dict.fromkeys(faults))
     )
     lack = find_lack(diagnosis, len(sources) - len(allowed))
-    left_out = {source.name for source in sources} - {source.name for source in allowed}
-    services = examine_services(left_out, args.timeout)
+    services = examine_services(diagnosis.records, args.timeout)
     if args.json:
         print_json(to_json(diagnosis, environment, lack, services))
     else:
@@ -140,7 +140,7 @@ def find_lack(diagnosis: Diagnosis, n_disabled: int) -> Lack | None:
     if types & {kernel.op_type for kernel in kernels if kernel.device in (HOST_DEVICE, ANY)}:
         return None
     none = f"no operator has a kernel for the device {HOST_DEVICE}"
-    advice = f"pip install {requirement('opwright-cpu')}"
+    advice = f"pip install {find_requirement(HOST_DEVICE) or PROVIDER}"
     if n_disabled:
         advice = f"unset OPWRIGHT_PLUGINS, which leaves out {_count(n_disabled, 'plugin')}"
     return Lack(none if types else "no operator is installed", advice)

@@ -19,6 +19,7 @@ from opwright.registry.import_notes import (
     group_ended,
     is_left_out,
 )
+from opwright.vocabulary import PROVIDER
 
 _TITLE = ("plugin", "distribution", "state", "operators", "kernels", "devices", "passes")
 
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         print_json(items)
         return 0
     if not items:
-        print("no plugin is installed; to get the standard operators: pip install opwright-std")
+        print(f"no plugin is installed; to get the standard operators: pip install {PROVIDER}")
         return 0
     rows = [_TITLE, *(_row(item) for item in items)]
     print("\n".join(align(rows, right={3, 4, 5, 6}, indent="")))

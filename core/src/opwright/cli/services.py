@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from opwright.child import Channel, Child, ChildEnded, ChildRaised
 from opwright.errors import CommandError, OpwrightError
 from opwright.foreign import import_object
-from opwright.plugins.scan import Source, scan
+from opwright.plugins.record import PluginRecord
+from opwright.registry import Package
 
-DOCTOR_GROUP: Final = "opwright.doctor"
-"""The entry-point group of functions that return an `Examination`."""
+DOCTOR_TOPIC: Final = "doctor"
+"""The topic of annexes that are functions and return an `Examination`."""
 
 _LAST_WORDS: Final = 2_000
 """Characters of what a child has printed that are shown where it failed."""
@@ -20,8 +21,8 @@ _LAST_WORDS: Final = 2_000
 class Examination(NamedTuple):
     """What `opwright doctor` prints about a service that a package uses.
 
-    An entry point of the group ``opwright.doctor`` names a function without arguments that returns
-    one. It runs in a process of its own, and may take as long as ``opwright doctor --timeout``.
+    An annex of the topic ``doctor`` is a function without arguments that returns one. It runs in a
+    process of its own, and may take as long as ``opwright doctor --timeout``.
 
     Attributes
     ----------
@@ -39,25 +40,26 @@ class Examination(NamedTuple):
 
 
 class Service(NamedTuple):
-    """One entry point, and what came of it."""
+    """One annex of the topic, and what came of it."""
 
-    name: str  # of the entry point
+    name: str  # its subject
     label: str  # of the distribution, with its version
     examination: Examination
 
 
-def examine_services(left_out: Collection[str], timeout_s: float) -> list[Service]:
-    """Run each function of the group in a child process, but those of plugins that are left out."""
-    points = sorted(scan(group=DOCTOR_GROUP), key=lambda point: point.name)
-    return [
-        Service(point.name, point.label, _examine(point, timeout_s))
-        for point in points
-        if point.name not in left_out
+def examine_services(records: Iterable[PluginRecord], timeout_s: float) -> list[Service]:
+    """Run each function of the topic in a child process."""
+    named = [(record.package, annex) for record in records for annex in record.annexes]
+    services = [
+        Service(annex.subject, package.label, _examine(annex.target, package, timeout_s))
+        for package, annex in named
+        if annex.topic == DOCTOR_TOPIC
     ]
+    return sorted(services, key=lambda service: service.name)
 
 
-def _examine(point: Source, timeout_s: float) -> Examination:
-    with Child("opwright.cli.services:run_examination", point.target, capture=True) as child:
+def _examine(target: str, package: Package, timeout_s: float) -> Examination:
+    with Child("opwright.cli.services:run_examination", target, capture=True) as child:
         try:
             return Examination(*child.receive(timeout_s))
         except ChildEnded as end:
@@ -65,7 +67,7 @@ def _examine(point: Source, timeout_s: float) -> Examination:
         except (ChildRaised, OpwrightError) as error:
             reason = f"its examination raised {error}"
         words = child.printed.strip()[-_LAST_WORDS:]
-    owner = point.distribution
+    owner = package.distribution
     reason += f":\n{words}" if words else ""
     return Examination({}, reason, f"pip install --upgrade {owner}, or pip uninstall {owner}")
 
@@ -75,8 +77,8 @@ def run_examination(_: Channel, target: str) -> tuple[object, ...]:
     examination = import_object(target)()
     if not isinstance(examination, Examination):
         raise CommandError(
-            f"{target}: a function of {DOCTOR_GROUP} must return an opwright.commands.Examination, "
-            f"got {examination!r}"
+            f"{target}: an annex of the topic {DOCTOR_TOPIC!r} must return an "
+            f"opwright.commands.Examination, got {examination!r}"
         )
     return tuple(examination)
 

@@ -17,7 +17,7 @@ from opwright.errors import (
     RegistrationError,
 )
 from opwright.plugins.context import Context
-from opwright.registry.advice import advise_device
+from opwright.registry.advice import advise_plugin
 
 _OF_PLUGINS: Final = (PluginError, RegistrationError, KernelError, OutOfMemoryError)
 """Faults of installed packages, or of the machine, wherever they appear."""
@@ -54,7 +54,7 @@ def check_device(command: str, device: str, known: Iterable[str], context: Conte
     names = list(known)
     if device in names:
         return
-    advice = advise_device(device, context.report)
+    advice = advise_plugin(device, context.report)
     way_out = f"; to get it: {advice}" if advice else hint(device, names, "devices")
     raise CommandError(
         f"{command}: no kernel and no plugin is for the device, got {device!r}{way_out}"

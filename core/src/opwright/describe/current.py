@@ -1,7 +1,7 @@
-"""Finds the operators of the current Context, for rooms below the one that holds the Context.
+"""Finds what the current Context has, for rooms below the one that holds the Context.
 
-A program needs the definitions of its operators, and a Variable needs their functions. The rooms
-that hold these are above, so `opwright` itself passes in the functions that find them.
+A program needs the definitions of its operators and its annexes, and a Variable needs functions of
+operators. The rooms that hold these are above, so `opwright` itself passes in what finds them.
 """
 
 from __future__ import annotations
@@ -10,21 +10,26 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from opwright.registry import OpRegistry
+    from opwright.registry import AnnexRegistry, OpRegistry
 
 _finders: dict[str, Callable[..., Any]] = {}
 
 
 def provide(
-    find_operators: Callable[[], OpRegistry], find_function: Callable[[str], Callable[..., Any]]
+    find_context: Callable[[], Any], find_function: Callable[[str], Callable[..., Any]]
 ) -> None:
-    """Set what `current_operators` and `current_function` call."""
-    _finders.update(operators=find_operators, function=find_function)
+    """Set what the other functions of this module call."""
+    _finders.update(context=find_context, function=find_function)
 
 
 def current_operators() -> OpRegistry:
     """Return the operators of the current Context."""
-    return _finders["operators"]()  # type: ignore[no-any-return]
+    return _finders["context"]().ops  # type: ignore[no-any-return]
+
+
+def current_annexes() -> AnnexRegistry:
+    """Return the annexes of the current Context."""
+    return _finders["context"]().annexes  # type: ignore[no-any-return]
 
 
 def current_function(op_type: str) -> Callable[..., Any]:

@@ -42,7 +42,7 @@ class Context:
 
     Attributes
     ----------
-    ops, kernels, devices, passes, options
+    ops, kernels, devices, passes, options, annexes
         The registries.
     report : PluginReport
         What became of every installed plugin.
@@ -103,7 +103,9 @@ class Context:
         return context
 
     def _set(self, registries: Registries, records: Sequence[PluginRecord]) -> None:
-        self.ops, self.kernels, self.devices, self.passes, self.report, self.options = registries
+        self._registries = registries
+        self.ops, self.kernels, self.devices, self.passes = registries[:4]
+        self.report, self.options, self.annexes = registries[4:]
         self.records = tuple(records)
 
     def refresh(self) -> None:
@@ -209,10 +211,7 @@ class Context:
         return self._twin(self._pins, self.options.check("Context.with_options", options))
 
     def _twin(self, pins: Mapping[str, str], options: Mapping[str, Any]) -> Context:
-        registries = Registries(
-            self.ops, self.kernels, self.devices, self.passes, self.report, self.options
-        )
-        twin = Context(registries, self.records)
+        twin = Context(self._registries, self.records)
         twin._paths, twin.discovery, twin.settings = self._paths, self.discovery, self.settings
         twin.prepared, twin.refusals = self.prepared, self.refusals
         twin._pins = MappingProxyType(dict(pins))

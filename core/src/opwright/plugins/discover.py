@@ -12,7 +12,7 @@ from opwright.plugins import index
 from opwright.plugins.load import load_all, strict_error
 from opwright.plugins.merge import Registries, merge
 from opwright.plugins.record import PluginRecord, package_of
-from opwright.plugins.scan import Source, scan, sort_key
+from opwright.plugins.scan import Source, scan
 from opwright.registry import PluginFailure
 from opwright.registry.import_notes import ImportNotes
 
@@ -110,13 +110,11 @@ def _load_missing(
     strict: bool,
     notes: ImportNotes | None,
 ) -> tuple[list[PluginRecord], list[PluginFailure]]:
-    """Return the records of all sources, from the index or loaded, and the failures; sorted."""
+    """Return the records of the sources in their order, from the index or loaded, and failures."""
     missing = [source for source in sources if index.key_of(source) not in known]
     loaded, failures = load_all(missing, strict, notes)
-    records = [known[key] for key in map(index.key_of, sources) if key in known]
-    if not loaded:
-        return records, failures
-    return sorted([*records, *loaded], key=lambda record: sort_key(record.source)), failures
+    by_key = {**known, **{index.key_of(record.source): record for record in loaded}}
+    return [by_key[key] for key in map(index.key_of, sources) if key in by_key], failures
 
 
 def _update(known: index.IndexFile, records: list[PluginRecord]) -> str:

@@ -10,6 +10,7 @@ import pluggy
 from opwright.errors import PluginError, RegistrationError
 from opwright.registry import (
     ANY,
+    AnnexRegistration,
     DeviceRegistration,
     KernelRegistration,
     OpRegistration,
@@ -260,12 +261,38 @@ class OptionRegistrar(_Registrar[OptionRegistration]):
         self._enter(registration, [registration.name])
 
 
+class AnnexRegistrar(_Registrar[AnnexRegistration]):
+    """What ``opwright_annexes`` is given."""
+
+    def add(self, topic: str, subject: str, target: str) -> None:
+        """Name one object for other packages; `Context.annexes` is how they ask for it.
+
+        Parameters
+        ----------
+        topic : str
+            Who asks, lower_snake: ``"onnx"``. The package that asks says what the topic means.
+        subject : str
+            What the object is for, one line: ``"Relu"``.
+        target : str
+            ``"module:attribute"`` of the object, imported when somebody asks for it.
+
+        Raises
+        ------
+        RegistrationError
+            For anything malformed, or a pair of topic and subject added twice.
+        """
+        check_target(target, topic)
+        registration = make.make_annex(topic, subject, target)
+        self._enter(registration, [registration.name])
+
+
 REGISTRARS: Final[Mapping[str, type[_Registrar[Any]]]] = {
     "opwright_ops": OpRegistrar,
     "opwright_kernels": KernelRegistrar,
     "opwright_devices": DeviceRegistrar,
     "opwright_passes": PassRegistrar,
     "opwright_options": OptionRegistrar,
+    "opwright_annexes": AnnexRegistrar,
 }
 """The name of each hook to its registrar, in the order in which hooks are called."""
 
@@ -296,3 +323,8 @@ def opwright_passes(registry: PassRegistrar) -> None:
 @hookspec
 def opwright_options(registry: OptionRegistrar) -> None:
     """Declare options that users choose for a plan and the plugin's kernels read in ``prepare``."""
+
+
+@hookspec
+def opwright_annexes(registry: AnnexRegistrar) -> None:
+    """Name objects that other packages ask for by topic, and that mean nothing to the core."""

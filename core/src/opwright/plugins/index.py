@@ -29,6 +29,7 @@ from opwright.plugins.load import stat_file
 from opwright.plugins.record import PluginRecord, WatchedFile
 from opwright.plugins.scan import Source
 from opwright.registry import (
+    AnnexRegistration,
     DeviceRegistration,
     KernelRegistration,
     OpRegistration,
@@ -37,7 +38,7 @@ from opwright.registry import (
 )
 from opwright.registry.rules import check_target
 
-FORMAT: Final = 9
+FORMAT: Final = 10
 """Raised when records change their form: indexes of another one are not read."""
 
 _KEPT_FILES: Final = 32
@@ -72,6 +73,7 @@ _GROUPS: Final[tuple[tuple[type[Any], str], ...]] = (
     (DeviceRegistration, "sss"),
     (PassRegistration, "sssst"),
     (OptionRegistration, "s*s"),
+    (AnnexRegistration, "sss"),
     (WatchedFile, "sii"),
     (_Time, "f"),
 )
@@ -253,6 +255,7 @@ def check_own(record: PluginRecord) -> None:
     targets = {op.target for op in record.ops} | {item.target for item in record.passes}
     targets |= {kernel.target for kernel in record.kernels}
     targets |= {kernel.find_refusal for kernel in record.kernels}
+    targets |= {annex.target for annex in record.annexes}
     targets |= {target for device in record.devices for target in device[1:]}
     tops = set()
     for module in {target.partition(":")[0] for target in targets if target}:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from opwright.plugins.record import PluginRecord
 from opwright.registry import (
+    AnnexRegistry,
     DeviceRegistry,
     KernelRegistry,
     OpRegistry,
@@ -28,6 +29,7 @@ class Registries(NamedTuple):
     passes: PassRegistry
     report: PluginReport
     options: OptionRegistry
+    annexes: AnnexRegistry
 
 
 def make_registries(report: PluginReport | None = None) -> Registries:
@@ -36,7 +38,8 @@ def make_registries(report: PluginReport | None = None) -> Registries:
     ops = OpRegistry(report)
     kernels = KernelRegistry(ops, report)
     devices, passes = DeviceRegistry(report), PassRegistry(report)
-    return Registries(ops, kernels, devices, passes, report, OptionRegistry(report))
+    options, annexes = OptionRegistry(report), AnnexRegistry(report)
+    return Registries(ops, kernels, devices, passes, report, options, annexes)
 
 
 def merge(
@@ -76,6 +79,8 @@ def _enter(record: PluginRecord, registries: Registries) -> None:
         registries.passes.enter(item, package)
     for option in record.options:
         registries.options.enter(option, package)
+    for annex in record.annexes:
+        registries.annexes.enter(annex, package)
 
 
 def _find_clash(
@@ -95,19 +100,21 @@ def _find_clash(
 def _clashes(
     record: PluginRecord, registries: Registries, loaded: list[Package]
 ) -> Iterator[tuple[str, Package]]:
-    ops, kernels, devices, passes = registries[:4]
+    ops, kernels = registries.ops, registries.kernels
     for op in record.ops:
         if owner := ops.find_owner(op.type):
             yield f"{op.type}: operator is registered", owner
     for kernel in record.kernels:
         if taken := kernels.find_clash(kernel):
             yield f"{taken[0]}: kernel is registered", taken[1]
-    for device in record.devices:
-        if owner := devices.find_owner(device.name):
-            yield f"{device.name}: device is registered", owner
-    for item in record.passes:
-        if owner := passes.find_owner(item.name):
-            yield f"{item.name}: pass is registered", owner
+    for registry, registrations in (
+        (registries.devices, record.devices),
+        (registries.passes, record.passes),
+        (registries.annexes, record.annexes),
+    ):
+        for item in registrations:
+            if owner := registry.find_owner(item.name):
+                yield f"{item.name}: {registry.noun} is registered", owner
     yield from _name_clashes(record, ops, loaded)
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from opwright.plugins.scan import Source
 from opwright.registry import (
+    AnnexRegistration,
     DeviceRegistration,
     KernelRegistration,
     OpRegistration,
@@ -35,6 +36,7 @@ class PluginRecord(NamedTuple):
     devices: tuple[DeviceRegistration, ...] = ()
     passes: tuple[PassRegistration, ...] = ()
     options: tuple[OptionRegistration, ...] = ()
+    annexes: tuple[AnnexRegistration, ...] = ()
     files: tuple[WatchedFile, ...] = ()  # unchanged while it is valid; none: in this process only
     load_ms: float = 0.0  # how long importing its hook module and running its hooks took
     from_index: bool = False  # whether it was read from the index instead

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 GROUP: Final = "opwright.plugins"
 """The entry-point group of plugins."""
 
-_FIRST: Final = ("opwright-std", "opwright-cpu", "opwright-cuda", "opwright-nn")
+_CORE: Final = "opwright"
+
+_OWN: Final = re.compile(rb"^Requires-Dist: ([\w.-]+) *; *extra", re.MULTILINE)
+"""In the core's metadata: a distribution that an extra of it installs."""
 
 _MOST_BYTES: Final = 1 << 24
 """Of one file of metadata."""
@@ -63,6 +67,7 @@ def scan(
 ) -> list[Source]:
     """Return the entry points of a group, opwright's own first, then by distribution and name.
 
+    Its own distributions are those that extras of the core install, in the order of its metadata.
     Nothing is imported, and no module of a plugin is run. What cannot be read is skipped: metadata
     is written by others, and most of it has nothing to do with opwright.
 
@@ -79,6 +84,7 @@ def scan(
         Receives a line for everything that could not be read: where it is, and why.
     """
     seen: set[str] = set()
+    own: list[str] = []
     sources: list[Source] = []
     faults = [] if faults is None else faults
     entries: Iterable[object] = sys.path if paths is None else paths
@@ -97,11 +103,12 @@ def scan(
                     seen.add(item.name)
                     with _reporting(item.location, faults):
                         sources += _read_sources(item, group)
+                        own += _read_own(item) if item.name == _CORE else ()
     for finder in sys.meta_path if finders is None else finders:
         where = (finder if isinstance(finder, type) else type(finder)).__qualname__
         with _reporting(where, faults):
             sources += _scan_slowly(_custom_distributions(finder), group, seen, where, faults)
-    return sorted(sources, key=sort_key)
+    return sorted(sources, key=lambda source: _sort_key(source, own))
 
 
 @contextlib.contextmanager
@@ -115,11 +122,15 @@ def _reporting(where: str, faults: list[str]) -> Iterator[None]:
         faults.append(f"{show(where, '')}: {describe_error(error)}")
 
 
-def sort_key(source: Source) -> tuple[int, str, str]:
-    """Return the sort key of a plugin: opwright's own first, then distribution and name."""
+def _sort_key(source: Source, own: list[str]) -> tuple[int, str, str]:
     name = source.distribution
-    rank = _FIRST.index(name) if name in _FIRST else len(_FIRST)
-    return rank, name, source.name
+    return own.index(name) if name in own else len(own), name, source.name
+
+
+def _read_own(core: _Distribution) -> list[str]:
+    """Return the distributions that extras of the core install, in the order of its metadata."""
+    content, _ = _read_file(f"{core.location}/METADATA") or (b"", 0)
+    return [normalize(name.decode()) for name in _OWN.findall(content)]
 
 
 def normalize(name: str) -> str:

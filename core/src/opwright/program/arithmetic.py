@@ -198,7 +198,7 @@ class Arithmetic:
     __bool__ = _refusing(
         "ask for the truth of",
         "test for None with `is None`, choose elements by opwright.ops.where, and operators by "
-        "opwright_nn.layers.cond",
+        "a layer such as cond",
     )
     __len__ = _refusing("take the length of", "x.shape[0] is what is known of it now")
     __iter__ = _refusing("iterate over", "index it, or take opwright.ops.unstack or split")

@@ -8,13 +8,12 @@ from contextvars import ContextVar
 from typing import Any
 
 from opwright.describe.arguments import suggest_arguments
+from opwright.describe.current import current_annexes
 from opwright.describe.journal import record, setting
-from opwright.describe.kit import load_tool
 from opwright.describe.names import UniqueNames
 from opwright.errors import (
     AttributeTypeError,
     AttributeValueError,
-    MissingRequirementError,
     ProgramError,
 )
 from opwright.program.block import Block
@@ -306,11 +305,9 @@ class Program:
         return format_program(self)
 
     def _repr_html_(self) -> str | None:
-        """Return the drawing of opwright-kit; for None a notebook shows the repr."""
-        try:
-            return load_tool("frame")(self)  # type: ignore[no-any-return]
-        except MissingRequirementError:
-            return None
+        """Return the drawing that a plugin makes; for None a notebook shows the repr."""
+        frame = current_annexes().find("kit", "frame")
+        return None if frame is None else frame.load()(self)
 
 
 def _make_program(

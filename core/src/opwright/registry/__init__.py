@@ -1,19 +1,16 @@
 """The registries of a Context: which operators, kernels, devices and passes packages provide."""
 
+from opwright.registry.annexes import AnnexEntry, AnnexRegistry
 from opwright.registry.device_name import HOST, HOST_DEVICE, DeviceName
 from opwright.registry.devices import DeviceEntry, DeviceRegistry
 from opwright.registry.kernel_entry import KernelEntry, KernelKey
 from opwright.registry.kernels import KernelRegistry
 from opwright.registry.operators import OpRegistry
 from opwright.registry.options import OptionEntry, OptionRegistry
-from opwright.registry.package import (
-    STD_DISTRIBUTION,
-    Package,
-    PluginFailure,
-    PluginReport,
-)
+from opwright.registry.package import Package, PluginFailure, PluginReport
 from opwright.registry.passes import PassEntry, PassRegistry
 from opwright.registry.registrations import (
+    AnnexRegistration,
     DeviceRegistration,
     KernelRegistration,
     OpRegistration,
@@ -33,6 +30,8 @@ __all__ = [
     "PassEntry",
     "OptionRegistry",
     "OptionEntry",
+    "AnnexRegistry",
+    "AnnexEntry",
     "Package",
     "PluginFailure",
     "PluginReport",
@@ -41,10 +40,10 @@ __all__ = [
     "DeviceRegistration",
     "PassRegistration",
     "OptionRegistration",
+    "AnnexRegistration",
     "ANY",
     "DeviceName",
     "HOST",
     "HOST_DEVICE",
     "PHASES",
-    "STD_DISTRIBUTION",
 ]

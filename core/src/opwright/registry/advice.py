@@ -5,17 +5,22 @@ from __future__ import annotations
 from typing import Final
 
 from opwright.errors import PluginError
-from opwright.registry.package import STD_DISTRIBUTION, Package, PluginReport
+from opwright.registry.package import Package, PluginReport
+from opwright.vocabulary import PROVIDER
 
 _CORE: Final = "opwright"
-_EXTRAS: Final = {"opwright-cpu": "opwright[cpu]", "opwright-cuda": "opwright[cuda]"}
-_DEVICE_PROVIDERS: Final = {"cpu": "opwright-cpu", "cuda": "opwright-cuda"}
 
 
-def requirement(distribution: str) -> str:
-    """Return the argument of ``pip install`` for a distribution, quoted for the shell."""
-    name = _EXTRAS.get(distribution)
-    return f'"{name}"' if name else distribution
+def find_requirement(plugin: str) -> str | None:
+    """Return the argument of ``pip install`` for a plugin of opwright's own, quoted for the shell.
+
+    That is the extra of the core that installs the plugin, as the core's metadata has it; None for
+    a plugin that none installs.
+    """
+    from opwright.registry.requirements import list_extras  # 26 ms, rarely needed
+
+    extra = next((e for e, name in list_extras(_CORE) if name == f"{_CORE}-{plugin}"), None)
+    return None if extra is None else f'"{_CORE}[{extra}]"'
 
 
 def advise_command(error: BaseException, package: Package) -> str:
@@ -27,7 +32,7 @@ def advise_command(error: BaseException, package: Package) -> str:
     if module is not None and module.partition(".")[0] == _CORE:
         return f"pip install --upgrade {_CORE}"  # the plugin was written for a newer one
     if module is None or not isinstance(error, ModuleNotFoundError):
-        return f"pip install --upgrade {requirement(package.distribution)}"
+        return f"pip install --upgrade {package.distribution}"
     return _advise_module(module, package)
 
 
@@ -62,23 +67,24 @@ def advise_operator(op_type: str, report: PluginReport) -> str | None:
     if dot:
         known = any(package.plugin == prefix for package in report.loaded)
         return None if known else f"install the package that provides the plugin {prefix!r}"
-    if report.has_loaded(STD_DISTRIBUTION):
+    return _advise_distribution(PROVIDER, PROVIDER, report)
+
+
+def advise_plugin(name: str, report: PluginReport) -> str | None:
+    """Return what to install for the device or topic that opwright's own plugin of a name provides.
+
+    None where there is no such plugin, or it is in use.
+    """
+    argument = find_requirement(name)
+    return argument and _advise_distribution(f"{_CORE}-{name}", argument, report)
+
+
+def _advise_distribution(distribution: str, argument: str, report: PluginReport) -> str | None:
+    if report.has_loaded(distribution):
         return None
-    return _advise_distribution(STD_DISTRIBUTION, report)
-
-
-def advise_device(device: str, report: PluginReport) -> str | None:
-    """Return what to install for kernels on `device`, or None where that is unknown."""
-    distribution = _DEVICE_PROVIDERS.get(device)
-    if distribution is None or report.has_loaded(distribution):
-        return None
-    return _advise_distribution(distribution, report)
-
-
-def _advise_distribution(distribution: str, report: PluginReport) -> str | None:
     for failure in report.failures:
         if failure.package.distribution == distribution:
             return failure.advice
     if any(package.distribution == distribution for package in report.disabled):
         return None  # installed; a line about OPWRIGHT_PLUGINS reports it
-    return f"pip install {requirement(distribution)}"
+    return f"pip install {argument}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from opwright.describe.names import hint
 from opwright.errors import DeviceNotFoundError, PluginError
 from opwright.registry import rules
-from opwright.registry.advice import advise_device
+from opwright.registry.advice import advise_plugin
 from opwright.registry.device_name import HOST_DEVICE
 from opwright.registry.named import NamedRegistry
 from opwright.registry.package import Package
@@ -144,7 +144,7 @@ class DeviceRegistry(NamedRegistry[DeviceEntry]):
         known = hint(name, self.names(), "devices")
         lines = [f"{name}: no device of this name is registered{known}"]
         lines += [f"  {line}" for line in self._report.lines()]
-        advice = advise_device(name, self._report)
+        advice = advise_plugin(name, self._report)
         if advice is not None:
             lines.append(f"  to get it: {advice}")
         return DeviceNotFoundError("\n".join(lines))

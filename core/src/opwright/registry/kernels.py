@@ -8,7 +8,7 @@ from typing import Any, Final
 from opwright._runtime import Epoch
 from opwright.describe.names import find_nearest
 from opwright.errors import KernelNotFoundError, RegistrationError
-from opwright.registry.advice import advise_device
+from opwright.registry.advice import advise_plugin
 from opwright.registry.device_name import HOST_DEVICE
 from opwright.registry.kernel_entry import KernelEntry
 from opwright.registry.operators import OpRegistry
@@ -189,8 +189,8 @@ class KernelRegistry:
         if {device, ANY}.intersection(self.devices_of(op_type)):
             return None  # the device has kernels, only not for this dtype: no package fixes that
         if device == HOST_DEVICE and "." in op_type:
-            return None  # opwright-cpu provides kernels for standard operators
-        return advise_device(device, self._report)
+            return None  # the host's own plugin provides kernels for standard operators
+        return advise_plugin(device, self._report)
 
     def _available(self, op_type: str) -> list[str]:
         libraries: dict[tuple[str, str], list[str]] = {}

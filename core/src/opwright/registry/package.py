@@ -10,9 +10,6 @@ from opwright import _runtime
 if TYPE_CHECKING:
     from opwright.registry.import_notes import ImportNotes
 
-STD_DISTRIBUTION: Final = "opwright-std"
-"""The only distribution whose operator types need no prefix."""
-
 _SHOWN_FAILURES: Final = 5
 
 

@@ -70,6 +70,19 @@ class OptionRegistration(NamedTuple):
     comment: str
 
 
+class AnnexRegistration(NamedTuple):
+    """One annex of ``opwright_annexes``; see `opwright.plugin.AnnexRegistrar.add`."""
+
+    topic: str
+    subject: str
+    target: Any
+
+    @property
+    def name(self) -> str:
+        """The annex as messages show it: ``onnx[Relu]``."""
+        return key_text(self.topic, self.subject)
+
+
 def key_text(*parts: str) -> str:
     """Return a kernel key as messages show it: ``softmax[cpu, float32, onednn]``."""
     return f"{parts[0]}[{', '.join(parts[1:])}]"
@@ -156,3 +169,17 @@ def make_option(
             f"{full}: comment of an option must say what it does, got {comment!r}; write a sentence"
         )
     return OptionRegistration(full, default, comment)  # type: ignore[arg-type]
+
+
+def make_annex(topic: str, subject: object, target: object) -> AnnexRegistration:
+    """Check and return one annex; the caller checks a target that is not a string."""
+    rules.check_name(topic, "topic")
+    if not isinstance(subject, str) or not subject or not subject.isprintable():
+        raise RegistrationError(
+            f"{topic}: subject of an annex must be a text on one line, got {subject!r}; "
+            "write the name of what the annex is about"
+        )
+    annex = AnnexRegistration(topic, subject, target)
+    if isinstance(target, str):
+        rules.check_target(target, annex.name)
+    return annex

@@ -45,6 +45,12 @@ def find_missing(distribution: str) -> list[str]:
     return missing
 
 
+def list_extras(distribution: str) -> list[tuple[str, str]]:
+    """Return the extras of a distribution, each with a distribution that it installs, in order."""
+    clauses = [(_CLAUSE.fullmatch(m[3] or ""), m[1]) for m in _read_requirements(distribution)]
+    return [(c[4], name) for c, name in clauses if c is not None and c[1] == "extra"]
+
+
 def ask(function: Callable[[str], _T], name: str) -> _T | None:
     """Return what a function of importlib knows of a distribution or module.
 

@@ -11,7 +11,8 @@ from opwright.describe import names
 from opwright.describe.dtypes import DTYPES
 from opwright.describe.names import hint
 from opwright.errors import RegistrationError
-from opwright.registry.package import STD_DISTRIBUTION, Package
+from opwright.registry.package import Package
+from opwright.vocabulary import PROVIDER
 
 ANY: Final = "*"
 """Stands for every dtype or every device."""
@@ -47,9 +48,9 @@ def check_op_type(op_type: str, package: Package) -> None:
     """Raise unless a plugin of `package` may provide an operator of this type."""
     names.check_op_type(op_type)
     prefix, dot, name = op_type.rpartition(".")
-    if not dot and package.distribution != STD_DISTRIBUTION:
+    if not dot and package.distribution != PROVIDER:
         raise RegistrationError(
-            f"{op_type}: unprefixed operator types belong to {STD_DISTRIBUTION}, got one from "
+            f"{op_type}: unprefixed operator types belong to {PROVIDER}, got one from "
             f"{package.label}; name it {package.plugin + '.' + name!r}"
         )
     if dot and prefix != package.plugin:

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from opwright import _runtime
-from opwright.describe.kit import load_tool
 from opwright.device.feeds import FeedSpec, check_array, check_feed_names
 from opwright.device.intake import read_feed
 from opwright.device.opening import open_device
 from opwright.errors import FeedError
 from opwright.lowering import Given, LoweredPlan, LowerRequest, lower
+from opwright.plugins.context import current_context
 from opwright.plugins.threads import count_for_plan
 from opwright.run.bindings import scope_metas
 
@@ -102,7 +102,8 @@ class CompiledSource:
         scope: _runtime.Scope | None = None,
     ) -> Any:
         """Return the profile of ``compiled.profile(feeds, n)``; see `Network.profile`."""
-        return load_tool("profile")(compiled, feeds, n, scope=scope)
+        profile = current_context().annexes.get("kit", "profile").load()
+        return profile(compiled, feeds, n, scope=scope)
 
 
 def _checked_feeds(feeds: Any) -> dict[str, Any]:

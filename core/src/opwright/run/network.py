@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
 from opwright.describe.arguments import suggest_arguments
-from opwright.describe.kit import load_tool
 from opwright.describe.names import hint
 from opwright.device.feeds import FeedSpec
 from opwright.device.opening import open_device
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
     import os
 
     from opwright.lowering.lock import Lock
-    from opwright_kit.drawing import Drawn
-    from opwright_kit.profiling import Profile
 
 
 class Network:
@@ -326,25 +323,26 @@ class Network:
         n: int | None = None,
         *,
         scope: _runtime.Scope | None = None,
-    ) -> Profile:
-        """Measure each step of what was compiled or run last: `opwright_kit.profile`.
+    ) -> Any:
+        """Measure each step of what was compiled or run last, by the annex ``kit[profile]``.
 
         Raises
         ------
         MissingRequirementError
-            If opwright-kit is not installed.
+            If no plugin provides it, as opwright-kit does.
         """
-        return load_tool("profile")(self, feeds, n, scope=scope)  # type: ignore[no-any-return]
+        profile = current_context().annexes.get("kit", "profile").load()
+        return profile(self, feeds, n, scope=scope)
 
-    def graph_html(self, path: str | os.PathLike[str], **options: Any) -> Drawn:
-        """Write the network as an HTML page, to look at in a browser: `opwright_kit.draw`.
+    def graph_html(self, path: str | os.PathLike[str], **options: Any) -> Any:
+        """Write the network as an HTML page for a browser, by the annex ``kit[draw]``.
 
         Raises
         ------
         MissingRequirementError
-            If opwright-kit is not installed.
+            If no plugin provides it, as opwright-kit does.
         """
-        return load_tool("draw")(self, path, **options)  # type: ignore[no-any-return]
+        return current_context().annexes.get("kit", "draw").load()(self, path, **options)
 
     def _find_last(self) -> LoweredPlan | None:
         return None if self._recent is None else self._recent.last

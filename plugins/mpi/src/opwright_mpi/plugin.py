@@ -39,3 +39,9 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
             kernel="opwright_mpi/mpi.so",
             library="mpi",
         )
+
+
+@plugin.hookimpl
+def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
+    """Name what ``opwright doctor`` runs."""
+    registry.add("doctor", "mpi", "opwright_mpi.doctor:examine")

@@ -38,3 +38,9 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
             kernel="opwright_nccl/nccl.so",
             library="nccl",
         )
+
+
+@plugin.hookimpl
+def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
+    """Name what ``opwright doctor`` runs."""
+    registry.add("doctor", "nccl", "opwright_nccl.doctor:examine")

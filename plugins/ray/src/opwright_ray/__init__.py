@@ -9,11 +9,25 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from opwright_ray._version import __version__
-from opwright_ray.reporting import report, resume
-from opwright_ray.trainer import OpwrightTrainer
+
+if TYPE_CHECKING:
+    from opwright_ray.reporting import report, resume
+    from opwright_ray.trainer import OpwrightTrainer
+
+_HOMES = {"OpwrightTrainer": "trainer", "report": "reporting", "resume": "reporting"}
+"""Imported at first use: discovery imports this package for its table alone."""
 
 __all__ = ["OpwrightTrainer", "__version__", "report", "resume"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'opwright_ray' has no attribute {name!r}")
+    return getattr(import_module(f"opwright_ray.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

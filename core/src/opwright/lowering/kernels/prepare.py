@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
-from opwright.describe.kit import load_tool
 from opwright.device.opening import find_helper, find_lack_of_arrays, open_device
 from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
 from opwright.foreign import describe_error, text_of_error
@@ -42,7 +41,7 @@ def prepare_kernel(
     deferred. OpwrightError if prepare fails without refusing.
     """
     if device == HOST_DEVICE and entry.package.plugin in target.context.settings.isolated:
-        prepare_isolated = load_tool("prepare_isolated")
+        prepare_isolated = target.context.annexes.get("kit", "prepare_isolated").load()
         options = target.options or ()
         given = (arguments.packable, options, target.deterministic)
         return prepare_isolated(entry, op, *given)  # type: ignore[no-any-return]

@@ -12,7 +12,6 @@ import numpy as np
 import opwright as ow
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
-from opwright.plugin import load_tool
 from opwright.rewriting import size_bytes
 from opwright_dist.errors import DistError
 from opwright_dist.groups import Engine, World, current_world, set_world
@@ -146,7 +145,7 @@ def rehearse(
         )
     first = next(iter(feeds.values()), None)
     n_examples = examples if examples is not None else (len(first) if first is not None else 0)
-    profile = load_tool("profile")
+    profile = ow.current_context().annexes.get("kit", "profile").load()
 
     @cache
     def measure(ranks: int) -> Step:

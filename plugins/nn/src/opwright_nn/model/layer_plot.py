@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import opwright as ow
 from opwright.errors import ProgramError
-from opwright.plugin import load_tool
 from opwright_nn.model.inference import input_names
 from opwright_nn.model.layer_groups import LayerGroup, find_layer_groups
 
@@ -28,7 +27,9 @@ def plot_program(program: ow.Program) -> LayerDrawing:
     ProgramError
         There is no layer.
     """
-    make_layer, make_drawing = load_tool("DrawnLayer"), load_tool("LayerDrawing")
+    annexes = ow.current_context().annexes
+    make_layer = annexes.get("kit", "DrawnLayer").load()
+    make_drawing = annexes.get("kit", "LayerDrawing").load()
     twin = program.clone(for_inference=True)
     block = twin.global_block()
     groups = find_layer_groups(block.ops)

@@ -1,0 +1,15 @@
+"""The table of the tools that the core and other packages ask for; it only names things."""
+
+from __future__ import annotations
+
+from opwright import plugin
+
+TOOLS = ("DrawnLayer", "LayerDrawing", "draw", "frame", "prepare_isolated", "profile")
+"""Public names of `opwright_kit`."""
+
+
+@plugin.hookimpl
+def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
+    """Name the tools."""
+    for name in TOOLS:
+        registry.add("kit", name, f"opwright_kit:{name}")
