@@ -46,7 +46,11 @@ class Place(Protocol):
 
 
 def complete_operator(
-    definition: OpDefinition, inputs: Names, outputs: Wanted, attrs: Attrs, place: Place
+    definition: OpDefinition,
+    inputs: Names,
+    outputs: Wanted,
+    attrs: Attrs,
+    place: Place | None = None,
 ) -> tuple[Slots, Slots, dict[str, AttrValue]]:
     """Return the complete and checked inputs, outputs and attributes of an operator, in order.
 
@@ -54,7 +58,8 @@ def complete_operator(
     input, others are fresh, and a list is as long as ``count_outputs`` says. An optional output
     that is aliased is present where its input is. `inputs` and `outputs` map slots to names, and
     `outputs` may give a number of fresh variables instead. None among `attrs` means that no value
-    is given.
+    is given. Without a `place` outputs are named after the first one, and a random operator has the
+    step and stream 0 unless they are given.
 
     Raises
     ------
@@ -65,7 +70,7 @@ def complete_operator(
         As `OpProto.fill_attrs` does.
     """
     proto = definition.proto
-    if definition.random:
+    if definition.random and place is not None:
         inputs, attrs = place.wire_random(definition, inputs, attrs)
     bound = _in_order(proto.input_slots, inputs)
     filled = proto.fill_attrs(attrs)
@@ -98,7 +103,7 @@ def _name_output(
     inputs: Slots,
     attrs: Attrs,
     named: Slots,
-    place: Place,
+    place: Place | None,
 ) -> Sequence[str]:
     """Return names for an output without any; `names` may be their number."""
     if names == 0:
@@ -107,15 +112,24 @@ def _name_output(
         return inputs.get(slot.aliases, ())
     if not isinstance(names, int):
         names = _count(definition, slot, inputs, attrs, place) if slot.duplicable else 1
-    return [place.name_output(definition.proto, slot, named) for _ in range(names)]
+    make_name = derived_name if place is None else place.name_output
+    return [make_name(definition.proto, slot, named) for _ in range(names)]
+
+
+def derived_name(proto: OpProto, slot: VarProto, named: Slots) -> str:
+    """Return ``<first output>/<slot>``, the name of an output without one."""
+    return f"{next(iter(named.values()), (proto.type,))[0]}/{slot.name}"
 
 
 def _count(
-    definition: OpDefinition, slot: VarProto, inputs: Slots, attrs: Attrs, place: Place
+    definition: OpDefinition, slot: VarProto, inputs: Slots, attrs: Attrs, place: Place | None
 ) -> int:
     """Return the length of a list of outputs that has no names."""
-    metas = [[place.meta(name) for name in inputs.get(s.name, ())] for s in definition.proto.inputs]
-    if any(meta is None for given in metas for meta in given):
+    metas = [
+        [None if place is None else place.meta(name) for name in inputs.get(s.name, ())]
+        for s in definition.proto.inputs
+    ]
+    if any(None in given for given in metas):
         raise SlotError(
             f"{definition.op_type}: the number of {slot.name!r} must be given where the rank of an "
             "input is unknown, got no names; name the output variables"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
-
 from opwright.describe.definition import Body, GradientRule, OpDefinition
 from opwright.describe.meta import InferContext, Meta, metas_match
 from opwright.describe.names import hint
@@ -208,15 +206,6 @@ def find_forward(definition: OpDefinition) -> str | None:
     return rule.op_type if isinstance(rule, _GradShape) else None
 
 
-class _Read(NamedTuple):
-    """An input with the metas of an output of the forward operator: the output or its gradient."""
-
-    place: int
-    name: str
-    output: int
-    output_name: str
-
-
 class _GradShape:
     """The shape rule of a derived gradient: all inputs must belong to one forward call.
 
@@ -226,14 +215,16 @@ class _GradShape:
     metas. The derived OpProto limits dtypes as the forward one does.
     """
 
-    __slots__ = ("_counts", "_forward", "_graded", "_reads")
+    __slots__ = ("_counts", "_derived", "_forward", "_graded", "_reads")
 
     def __init__(self, forward: OpDefinition, derived: OpProto, graded: Sequence[str]) -> None:
         self._forward = forward
+        self._derived = derived
         self._graded = tuple((grad_name(name), name) for name in graded)
         places = {slot.name: place for place, slot in enumerate(derived.inputs)}
+        # Where it reads an output of the forward operator, or the gradient of one; which output.
         self._reads = tuple(
-            _Read(places[name], name, output, slot.name)
+            (places[name], output)
             for output, slot in enumerate(forward.proto.outputs)
             for name in (slot.name, grad_name(slot.name))
             if name in places
@@ -251,10 +242,10 @@ class _GradShape:
         """Refuse inputs that do not fit together; each gradient has the meta of its input."""
         outputs = self._infer_forward(ctx)
         inputs = ctx.all_inputs
-        for read in self._reads:
-            metas = inputs[read.place]
-            if metas and metas != outputs[read.output]:  # an absent one stands for zeros
-                self._check(ctx, read, metas, outputs[read.output] or ())
+        for place, output in self._reads:
+            metas = inputs[place]
+            if metas and metas != outputs[output]:  # an absent one stands for zeros
+                self._check(ctx, place, output, metas, outputs[output] or ())
         for grad, name in self._graded:
             if ctx.has_output(grad):
                 ctx.set_metas(grad, ctx.inputs(name))
@@ -275,8 +266,8 @@ class _GradShape:
 
     def _count(self, ctx: InferContext, output: int) -> int:
         slot = self._forward.proto.outputs[output]
-        places = [read.place for read in self._reads if read.output == output]
-        length = max((len(ctx.all_inputs[place]) for place in places), default=0)
+        lengths = [len(ctx.all_inputs[place]) for place, read in self._reads if read == output]
+        length = max(lengths, default=0)
         if length or slot.optional:
             return length
         if not slot.duplicable:
@@ -285,13 +276,19 @@ class _GradShape:
         return 0 if count is None else count(ctx)
 
     def _check(
-        self, ctx: InferContext, read: _Read, metas: Sequence[Meta], outputs: Sequence[Meta]
+        self,
+        ctx: InferContext,
+        place: int,
+        output: int,
+        metas: Sequence[Meta],
+        outputs: Sequence[Meta],
     ) -> None:
         if len(metas) != len(outputs) or not all(map(metas_match, metas, outputs)):
             expected, got = (", ".join(map(str, listed)) for listed in (outputs, metas))
+            forward = self._forward.proto
             ctx.fail(
-                f"{read.name} must be {expected}, as {self._forward.op_type} makes "
-                f"{read.output_name}, got {got}; pass the arrays of one forward call"
+                f"{self._derived.inputs[place].name} must be {expected}, as {forward.type} makes "
+                f"{forward.outputs[output].name}, got {got}; pass the arrays of one forward call"
             )
 
 

@@ -92,29 +92,23 @@ class RuleContext:
 
     def input(self, slot: str) -> str | None:
         """Return the name of the variable of an input slot, None where it is absent."""
-        names = self.inputs(slot)
-        return names[0] if names else None
+        return next(iter(self.inputs(slot)), None)
 
     def inputs(self, slot: str) -> list[str]:
         """Return the names of the variables of an input slot, none where it is absent."""
-        names = self.op.inputs.get(slot)
-        if names is None:
-            self.proto.input(slot)
-            return []
-        return list(names)
+        if slot not in self.op.inputs:
+            self.proto.input(slot)  # SlotError for an unknown one
+        return list(self.op.inputs.get(slot, ()))
 
     def output(self, slot: str) -> str | None:
         """Return the name of the variable of an output slot, None where it is absent."""
-        names = self.outputs(slot)
-        return names[0] if names else None
+        return next(iter(self.outputs(slot)), None)
 
     def outputs(self, slot: str) -> list[str]:
         """Return the names of the variables of an output slot, none where it is absent."""
-        names = self.op.outputs.get(slot)
-        if names is None:
-            self.proto.output(slot)
-            return []
-        return list(names)
+        if slot not in self.op.outputs:
+            self.proto.output(slot)  # SlotError for an unknown one
+        return list(self.op.outputs.get(slot, ()))
 
     def meta(self, name: str) -> Meta | None:
         """Return the meta of a variable; None where its rank is unknown."""
@@ -212,8 +206,7 @@ class GradientContext(RuleContext):
 
     def output_grad(self, slot: str) -> str | None:
         """Return the name of the gradient of an output, None where it is zero."""
-        grads = self.output_grads(slot)
-        return grads[0] if grads else None
+        return next(iter(self.output_grads(slot)), None)
 
     def output_grads(self, slot: str) -> list[str | None]:
         """Return the gradients of all variables of an output slot, None where one is zero."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from opwright.describe.definition import Body, GradientRule, NoGradient, OpDefinition
 from opwright.describe.rule_context import BodyContext, GradientContext, RuleOperator, grad_name
@@ -145,17 +145,12 @@ def _pair_inputs(b: BodyContext) -> list[tuple[str, str]]:
     ]
 
 
-class _Written(NamedTuple):
-    definition: OpDefinition
-    op: RuleOperator
-
-
 class _Tape:
     """Forwards the operators that a composition writes to an emitter, and differentiates them."""
 
     def __init__(self, b: BodyContext) -> None:
         self._emitter: Any = b.emitter
-        self._written: list[_Written] = []
+        self._written: list[tuple[OpDefinition, RuleOperator]] = []
         self._is_recording = True
 
     def __getattr__(self, name: str) -> Any:
@@ -173,7 +168,7 @@ class _Tape:
         if self._is_recording:
             definition = self.find_definition(type)
             filled = definition.proto.fill_attrs(attrs)
-            self._written.append(_Written(definition, RuleOperator(type, inputs, names, filled)))
+            self._written.append((definition, RuleOperator(type, inputs, names, filled)))
         return names
 
     def differentiate(self, grads: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:

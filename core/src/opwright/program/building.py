@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from opwright.describe.completion import Attrs, Names, Slots, Wanted, complete_operator
+from opwright.describe.completion import (
+    Attrs,
+    Names,
+    Slots,
+    Wanted,
+    complete_operator,
+    derived_name,
+)
 from opwright.describe.control import Loop
 from opwright.describe.meta import Meta, format_shape, shapes_match
 from opwright.describe.op_proto import AttrType, AttrValue, OpProto, VarProto
@@ -19,7 +26,6 @@ from opwright.program.operator import (
     Operator,
     bind_slots,
     definition_of,
-    derived_name,
 )
 from opwright.program.variable import DEFAULT_DTYPE, Variable
 from opwright.vocabulary import ADD_N, FILL_LIKE, OUT, STEP, STEP_SLOT, STREAM_ATTR, X

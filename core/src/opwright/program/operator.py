@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from opwright.describe.completion import Attrs, Slots, complete_operator
+from opwright.describe.completion import Slots, complete_operator
 from opwright.describe.current import current_operators
 from opwright.describe.names import hint_argument
-from opwright.describe.op_proto import AttrType, AttrValue, OpProto, VarProto
+from opwright.describe.op_proto import AttrType, AttrValue, OpProto
 from opwright.errors import ProgramError, SlotError
 from opwright.program.text import format_operator
 from opwright.program.variable import Variable
@@ -76,9 +77,7 @@ class Operator:
         for slot in definition.proto.outputs:
             if slot.aliases is None and (slot.duplicable or not slot.intermediate):
                 names[slot.name] = names.get(slot.name) or 0  # only intermediate ones get names
-        self.inputs, self.outputs, self.attrs = complete_operator(
-            definition, bound, names, attrs, _NoBlock()
-        )
+        self.inputs, self.outputs, self.attrs = complete_operator(definition, bound, names, attrs)
         self.block: Block | None = None
 
     @classmethod
@@ -102,36 +101,29 @@ class Operator:
 
     def input(self, slot: str) -> Names:
         """Return the names in an input slot, () where it is absent."""
-        names = self.inputs.get(slot)
-        if names is None:
-            self.definition.proto.input(slot)
-            return ()
-        return names
+        if slot not in self.inputs:
+            self.definition.proto.input(slot)  # SlotError for an unknown one
+        return self.inputs.get(slot, ())
 
     def output(self, slot: str) -> Names:
         """Return the names in an output slot, () where it is absent."""
-        names = self.outputs.get(slot)
-        if names is None:
-            self.definition.proto.output(slot)
-            return ()
-        return names
+        if slot not in self.outputs:
+            self.definition.proto.output(slot)  # SlotError for an unknown one
+        return self.outputs.get(slot, ())
 
     def attr(self, name: str) -> AttrValue | None:
         """Return the value of an attribute, None where it is absent."""
-        value = self.attrs.get(name)
-        if value is None:
-            self.definition.proto.attr(name)
-        return value
+        if name not in self.attrs:
+            self.definition.proto.attr(name)  # AttributeValueError for an unknown one
+        return self.attrs.get(name)
 
     def input_names(self) -> Iterator[str]:
         """Yield every name that the operator reads, slot by slot."""
-        for names in self.inputs.values():
-            yield from names
+        return chain.from_iterable(self.inputs.values())
 
     def output_names(self) -> Iterator[str]:
         """Yield every name that the operator writes, slot by slot."""
-        for names in self.outputs.values():
-            yield from names
+        return chain.from_iterable(self.outputs.values())
 
     def block_attrs(self) -> dict[str, int]:
         """Return the indices of the sub-blocks, by attribute."""
@@ -223,23 +215,3 @@ def names_read_first(ops: Iterable[Operator]) -> tuple[str, ...]:
         for names in op.outputs.values():
             written.update(names)
     return tuple(read)
-
-
-def derived_name(proto: OpProto, slot: VarProto, named: Slots) -> str:
-    """Return ``<first output>/<slot>``, the name of an output without one."""
-    return f"{next(iter(named.values()), (proto.type,))[0]}/{slot.name}"
-
-
-class _NoBlock:
-    """The place of an operator without a block: only intermediate outputs get names."""
-
-    def wire_random(
-        self, definition: OpDefinition, inputs: Mapping[str, Names], attrs: Attrs
-    ) -> tuple[Mapping[str, Names], Attrs]:
-        return inputs, attrs  # step and stream of a random operator are 0 unless they are given
-
-    def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
-        return derived_name(proto, slot, named)
-
-    def meta(self, name: str) -> None:
-        return None

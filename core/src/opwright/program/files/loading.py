@@ -12,7 +12,7 @@ from opwright.errors import FileMissingError, FormatError
 from opwright.program import Program
 from opwright.program.deserialize import read_blocks
 from opwright.program.files.disk import open_regular
-from opwright.program.files.opening import SavedPair, folder_of, read_saved
+from opwright.program.files.opening import SavedFiles, folder_of, read_saved
 from opwright.program.files.pair import read_program
 from opwright.program.files.params_file import Arrays, read_params
 from opwright.program.files.safetensors_file import read_array, read_header
@@ -41,7 +41,7 @@ def read_whole(path: str | os.PathLike[str], *, mapped: bool) -> tuple[SavedProg
     return saved, arrays
 
 
-def _read_whole(files: SavedPair, mapped: bool) -> tuple[SavedProgram, Arrays]:
+def _read_whole(files: SavedFiles, mapped: bool) -> tuple[SavedProgram, Arrays]:
     data, saved = _read_program(files)
     variables = persistable_variables(saved.program)
     expected = {variable.name: (variable.shape, variable.dtype) for variable in variables}
@@ -57,7 +57,7 @@ def read_alone(path: str | os.PathLike[str]) -> SavedProgram:
     return read_saved(given, _read_program)[1]
 
 
-def _read_program(files: SavedPair) -> tuple[bytes, SavedProgram]:
+def _read_program(files: SavedFiles) -> tuple[bytes, SavedProgram]:
     data = files.read_program()
     return data, _parse(data, files.notes)
 

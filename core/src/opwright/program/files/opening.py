@@ -7,7 +7,8 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
 
 from opwright.errors import AttributeTypeError, FileMissingError, FormatError
 from opwright.program.files.disk import StrPath, open_folder, open_regular
@@ -17,7 +18,7 @@ from opwright.program.files.generations import (
     list_numbers,
     name_of,
 )
-from opwright.program.files.manifest import MANIFEST, PARAMS, PROGRAM, read_manifest
+from opwright.program.files.manifest import MANIFEST, PARAMS, PROGRAM, Manifest, read_manifest
 from opwright.program.files.pair import (
     OpenFile,
     check_top_level,
@@ -42,68 +43,58 @@ def folder_of(who: str, path: object) -> str:
     return os.fspath(path)
 
 
-class SavedPair:
-    """The files of a pair by itself; see `opwright.program.files.pair`. `stack` closes them.
+class SavedFiles(NamedTuple):
+    """The files of one saved state; an `ExitStack` of whoever opened them closes them.
 
-    It has no `notes`: a pair has no manifest. `stays` says whether nothing writes into its files:
-    `save` only adds and removes generations.
+    Those of a generation are opened at once, through its folder: they belong together, and a saver
+    that removes them does no harm. `stays` says whether nothing writes into them: `save` only adds
+    and removes generations. A pair by itself, see `opwright.program.files.pair`, has no `notes`.
     """
 
-    stays = False
-
-    def __init__(self, folder: StrPath, stack: ExitStack) -> None:
-        self.folder = folder
-        self.notes: dict[str, Any] = {}
-        self._stack = stack
-
-    def read_program(self) -> bytes:
-        """Return the bytes of the program."""
-        return read_program(os.path.join(self.folder, PROGRAM), follow=True)
-
-    def open_params(self, program: bytes) -> OpenFile:
-        """Return the parameters that were saved with the program."""
-        return open_params(self._stack, self.folder, program)
+    read_program: Callable[[], bytes]
+    open_params: Callable[[bytes], OpenFile]
+    notes: dict[str, Any]
+    stays: bool
 
 
-class SavedGeneration(SavedPair):
-    """The files of a generation, all of them open: a saver that removes them does no harm.
-
-    They are opened through `handle`, the open folder, and so belong to one generation.
-    """
-
-    stays = True
-
-    def __init__(self, folder: StrPath, handle: int, stack: ExitStack) -> None:
-        super().__init__(folder, stack)
-        self._manifest = read_manifest(os.path.join(folder, MANIFEST), handle)
-        self._program = stack.enter_context(open_regular(os.path.join(folder, PROGRAM), handle))
-        self._params = stack.enter_context(open_regular(os.path.join(folder, PARAMS), handle))
-        self.notes = self._manifest.notes
-
-    def read_program(self) -> bytes:
-        """Return the bytes of the program; FormatError if they are not those of the manifest."""
-        path = os.path.join(self.folder, PROGRAM)
-        program = read_open_program(path, self._program)
-        digest = self._manifest.mark.program
-        if len(program) != self._manifest.program_bytes or digest_of(program) != digest:
-            raise FormatError(
-                f"{path}: truncated or damaged, got other bytes than its {MANIFEST} says"
-            )
-        return program
-
-    def open_params(self, program: bytes) -> OpenFile:
-        """Return the parameters; FormatError if they are not those of the manifest."""
-        path, manifest = os.path.join(self.folder, PARAMS), self._manifest
-        size_bytes = os.fstat(self._params).st_size
-        if size_bytes != manifest.params_bytes or read_mark(path, self._params) != manifest.mark:
-            raise FormatError(
-                f"{path}: truncated or damaged, got {size_bytes} bytes that are not those of "
-                f"its {MANIFEST}, which says {manifest.params_bytes}"
-            )
-        return path, self._params
+def _open_generation(folder: StrPath, handle: int, stack: ExitStack) -> SavedFiles:
+    manifest = read_manifest(os.path.join(folder, MANIFEST), handle)
+    program, params = (
+        (path, stack.enter_context(open_regular(path, handle)))
+        for path in (os.path.join(folder, PROGRAM), os.path.join(folder, PARAMS))
+    )
+    return SavedFiles(
+        partial(_read_program, program, manifest),
+        partial(_check_params, params, manifest),
+        manifest.notes,
+        stays=True,
+    )
 
 
-def read_saved(folder: StrPath, read: Callable[[SavedPair], Read]) -> Read:
+def _read_program(file: OpenFile, manifest: Manifest) -> bytes:
+    """Return the bytes of the program; FormatError if they are not those of the manifest."""
+    program = read_open_program(*file)
+    digest = manifest.mark.program
+    if len(program) != manifest.program_bytes or digest_of(program) != digest:
+        raise FormatError(
+            f"{file[0]}: truncated or damaged, got other bytes than its {MANIFEST} says"
+        )
+    return program
+
+
+def _check_params(file: OpenFile, manifest: Manifest, program: bytes) -> OpenFile:
+    """Return the parameters; FormatError if they are not those of the manifest."""
+    path, handle = file
+    size_bytes = os.fstat(handle).st_size
+    if size_bytes != manifest.params_bytes or read_mark(path, handle) != manifest.mark:
+        raise FormatError(
+            f"{path}: truncated or damaged, got {size_bytes} bytes that are not those of "
+            f"its {MANIFEST}, which says {manifest.params_bytes}"
+        )
+    return file
+
+
+def read_saved(folder: StrPath, read: Callable[[SavedFiles], Read]) -> Read:
     """Return what `read` returns for the newest generation, or for a pair by itself.
 
     If that fails, and another process has saved meanwhile, the new generation is read instead.
@@ -126,7 +117,7 @@ def read_saved(folder: StrPath, read: Callable[[SavedPair], Read]) -> Read:
 
 
 @contextlib.contextmanager
-def _open(folder: StrPath, newest: int | None) -> Iterator[SavedPair]:
+def _open(folder: StrPath, newest: int | None) -> Iterator[SavedFiles]:
     path = folder
     if newest is not None:
         check_top_level(folder)
@@ -137,9 +128,10 @@ def _open(folder: StrPath, newest: int | None) -> Iterator[SavedPair]:
         except NotADirectoryError:
             raise FileMissingError(errno.ENOENT, "not a folder", os.fspath(path)) from None
         if newest is not None or os.path.lexists(os.path.join(path, MANIFEST)):
-            yield SavedGeneration(path, handle, stack)
+            yield _open_generation(path, handle, stack)
         else:
-            yield SavedPair(path, stack)
+            program = partial(read_program, os.path.join(path, PROGRAM), follow=True)
+            yield SavedFiles(program, partial(open_params, stack, path), {}, stays=False)
 
 
 def _missing(folder: StrPath, newest: int | None, error: OSError) -> FileMissingError | FormatError:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from opwright.describe.wire_reading import MAX_PROGRAM_BYTES
 from opwright.errors import FormatError
 from opwright.program.files.disk import (
-    Chunk,
     StrPath,
     open_folder,
     open_regular,
-    read_into,
+    read_chunks,
     read_small,
     write_file,
 )
@@ -44,8 +43,6 @@ from opwright.program.files.savers import Saver
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-_COPY_BYTES: Final = 1 << 20
 
 OpenFile: TypeAlias = "tuple[StrPath, int]"
 """A path, for messages, and the handle through which the file is read."""
@@ -144,12 +141,5 @@ def _copy_pair(new: Path, program: bytes, source: OpenFile) -> None:
     path, handle = source
     size_bytes = os.fstat(handle).st_size
     write_file(new / PROGRAM, [program])
-    write_file(new / PARAMS, _read_chunks(path, handle, size_bytes))
+    write_file(new / PARAMS, read_chunks(path, handle, 0, size_bytes))
     write_manifest(new, Manifest(len(program), size_bytes, read_mark(path, handle), {}))
-
-
-def _read_chunks(path: StrPath, handle: int, size_bytes: int) -> Iterator[Chunk]:
-    for begin in range(0, size_bytes, _COPY_BYTES):
-        chunk = bytearray(min(_COPY_BYTES, size_bytes - begin))
-        read_into(path, handle, memoryview(chunk), begin)
-        yield bytes(chunk)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from opwright.describe.dtypes import dtype_from_numpy, dtype_to_numpy
 from opwright.describe.meta import Meta, Shape, shapes_match
 from opwright.errors import FormatError
-from opwright.program.files.disk import Chunk, StrPath, is_local, map_file, read_into
+from opwright.program.files.disk import Chunk, StrPath, is_local, map_file, read_chunks
 from opwright.program.files.safetensors_file import (
     Tensor,
     data_of,
@@ -36,7 +36,6 @@ Expected = Mapping[str, tuple[Shape | None, str]]
 _PROGRAM_KEY: Final = "opwright.program"
 _CHECKSUM_KEY: Final = "opwright.crc32"
 _MAX_LISTED: Final = 5
-_PART_BYTES: Final = 1 << 18  # stays in a processor's cache
 _MAPPED_BYTES: Final = 1 << 20  # what is smaller, is read as quickly
 
 
@@ -59,7 +58,7 @@ def digest_of(program: bytes) -> str:
 
 def mark_of(arrays: Mapping[str, NDArray[Any]], program: bytes) -> ParamsMark:
     """Return the mark of the file that holds these arrays for a program."""
-    return ParamsMark(digest_of(program), _checksum(arrays))
+    return ParamsMark(digest_of(program), _checksum_of(arrays))
 
 
 def encode_params(arrays: Arrays, mark: ParamsMark) -> list[Chunk]:
@@ -67,33 +66,29 @@ def encode_params(arrays: Arrays, mark: ParamsMark) -> list[Chunk]:
     return encode(arrays, {_PROGRAM_KEY: mark.program, _CHECKSUM_KEY: mark.checksum})
 
 
-def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
+def _checksum(tensors: Iterable[tuple[str, str, Shape, Iterable[Chunk]]]) -> str:
     """Return the CRC-32 of names, dtypes, shapes and data, in the order of names."""
     crc = 0
-    for name in sorted(arrays):
-        array = arrays[name]
-        crc = _checksum_head(name, dtype_from_numpy(array.dtype), array.shape, crc)
-        crc = zlib.crc32(data_of(array), crc)
+    for name, dtype, shape, chunks in tensors:
+        crc = zlib.crc32(f"{name}\0{dtype}\0{shape}\0".encode(), crc)
+        for chunk in chunks:
+            crc = zlib.crc32(chunk, crc)
     return f"{crc:08x}"
 
 
-def _checksum_head(name: str, dtype: str, shape: tuple[int, ...], crc: int) -> int:
-    return zlib.crc32(f"{name}\0{dtype}\0{shape}\0".encode(), crc)
+def _checksum_of(arrays: Mapping[str, NDArray[Any]]) -> str:
+    return _checksum(
+        (name, dtype_from_numpy(array.dtype), array.shape, [data_of(array)])
+        for name, array in sorted(arrays.items())
+    )
 
 
 def _checksum_in(path: StrPath, handle: int, tensors: Mapping[str, Tensor]) -> str:
     """Return the checksum of tensors in an open file, which is read in parts: as of arrays."""
-    part = memoryview(bytearray(_PART_BYTES))
-    crc = 0
-    for name in sorted(tensors):
-        meta, position, end = tensors[name]
-        crc = _checksum_head(name, meta.dtype, meta.shape, crc)
-        while position < end:
-            data = part[: end - position]
-            read_into(path, handle, data, position)
-            crc = zlib.crc32(data, crc)
-            position += len(data)
-    return f"{crc:08x}"
+    return _checksum(
+        (name, meta.dtype, meta.shape, read_chunks(path, handle, begin, end))
+        for name, (meta, begin, end) in sorted(tensors.items())
+    )
 
 
 def read_mark(path: StrPath, handle: int) -> ParamsMark:
@@ -132,7 +127,7 @@ def read_params(path: StrPath, handle: int, expected: Expected, *, mapped: bool 
         whole = map_file(path, handle, os.fstat(handle).st_size)
     if whole is None:
         arrays = {name: read_array(path, handle, name, header.tensors[name]) for name in expected}
-        checksum = _checksum(arrays)
+        checksum = _checksum_of(arrays)
     else:
         # Read, not through the map: a file that is cut off meanwhile is an error, and no crash.
         checksum = _checksum_in(path, handle, header.tensors)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from opwright.program.files.disk import is_same, remove_folder
@@ -46,12 +45,7 @@ class Saver:
                 raise
             os.close(self._handle)  # another saver has removed it before it was locked
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         try:
             _remove_work(self._folder, self._generations, self.token)
         finally:
