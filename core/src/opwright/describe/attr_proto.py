@@ -124,18 +124,17 @@ class AttrProto(ProtoValue):
         required: bool = False,
         length: int = 1,
     ) -> None:
-        converted = convert_value(type, default)
         element = PYTHON_TYPES[type.element]
         self._set(
             name=name,
             comment=comment,
             type=type,
-            default=default if converted is None else converted,
-            min=min,
-            max=max,
+            default=_convert(type, default),
+            min=_convert(type.element, min),
+            max=_convert(type.element, max),
             min_exclusive=min_exclusive,
             max_exclusive=max_exclusive,
-            allowed=tuple(allowed),
+            allowed=tuple([_convert(type.element, value) for value in allowed]),
             required=required,
             length=length,
             _exact=None if type.is_list else element,
@@ -253,6 +252,12 @@ class AttrProto(ProtoValue):
         raise AttributeValueError(
             f"{op_type}: {whose} must be {span}, got {self.name}={value!r}{advice}"
         )
+
+
+def _convert(type: AttrType, value: Any) -> Any:
+    """Return a value with its exact type; unchanged where that differs, for rules to refuse."""
+    converted = convert_value(type, value)
+    return value if converted is None else converted
 
 
 _EXAMPLES = {AttrType.INTS: (1, 2), AttrType.FLOATS: (0.5, 1.0), AttrType.BOOLS: (True,)}

@@ -11,7 +11,7 @@ from opwright.describe.dtypes import is_float
 from opwright.describe.meta import BlockMetas, InferContext, Meta
 from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
-from opwright.describe.slot_dtypes import find_source, make_rules
+from opwright.describe.slot_dtypes import find_source, read_source
 from opwright.errors import DtypeError, OpwrightError, ShapeError, SlotError
 from opwright.foreign import describe_error
 from opwright.vocabulary import STEP_SLOT
@@ -108,7 +108,11 @@ class OpDefinition:
             if slot.aliases is not None
         )
         self.attr_names = frozenset(proto.attr_protos)
-        self._input_rules = make_rules(proto.inputs, self.input_index)
+        self._input_rules = tuple(
+            (i, slot, find_source(slot, self.input_index))
+            for i, slot in enumerate(proto.inputs)
+            if slot.same_as is not None or slot.dtypes
+        )
         # Kernels compute with these attributes in the dtype that selects them.
         self.numbers = tuple(
             attr.name
@@ -126,13 +130,7 @@ class OpDefinition:
 
     def output_dtype(self, index: int, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str | None:
         """Return the dtype that the OpProto gives to an output, or None where it gives none."""
-        source_index, source_attr, constant = self._output_sources[index]
-        if source_index >= 0:
-            metas = inputs[source_index]
-            return metas[0].dtype if metas else None
-        if source_attr is not None:
-            return attrs.get(source_attr)
-        return constant
+        return read_source(self._output_sources[index], inputs, attrs)
 
     def dispatch_dtype(self, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str:
         """Return the dtype that selects the kernel.
@@ -145,11 +143,7 @@ class OpDefinition:
             Complete attributes.
         """
         name = self.proto.dispatch_slot
-        index = self.input_index.get(name)
-        if index is None:
-            dtype = attrs.get(name)
-        else:
-            dtype = inputs[index][0].dtype if inputs[index] else None
+        dtype = read_source((self.input_index.get(name, -1), name, None), inputs, attrs)
         if dtype is None:
             raise DtypeError(
                 f"{self.op_type}: {name!r} selects the kernel by its dtype, got none; give it"
@@ -188,8 +182,10 @@ class OpDefinition:
         if self._input_rules:
             self._check_dtypes(inputs, attrs)
         ctx = InferContext(self, inputs, attrs, outputs_present, blocks)
-        if self.numbers:
-            self._check_numbers(ctx, self.dispatch_dtype(inputs, attrs))
+        if self.numbers and is_float(dtype := self.dispatch_dtype(inputs, attrs)):
+            for name in self.numbers:
+                if attrs.get(name) is not None:
+                    ctx.require_held(name, dtype)
         if self.random:
             _check_step(ctx)
         try:
@@ -210,12 +206,6 @@ class OpDefinition:
                 "call ctx.set_output"
             )
         return tuple(outputs)  # type: ignore[arg-type]  # none of them is None
-
-    def _check_numbers(self, ctx: InferContext, dtype: str) -> None:
-        if is_float(dtype):
-            for name in self.numbers:
-                if ctx.attr(name) is not None:
-                    ctx.require_held(name, dtype)
 
     def output_counts(self, inputs: SlotMetas, attrs: Mapping[str, AttrValue]) -> tuple[int, ...]:
         """Return how many variables each output slot gets where the caller names none.
@@ -264,26 +254,18 @@ class OpDefinition:
         )
 
     def _check_dtypes(self, inputs: SlotMetas, attrs: Mapping[str, Any]) -> None:
-        for rule in self._input_rules:
-            metas = inputs[rule.place]
-            if not metas:
-                continue
-            expected = None
-            if rule.source_index >= 0:
-                source = inputs[rule.source_index]
-                expected = source[0].dtype if source else None
-            elif rule.source_attr is not None:
-                expected = attrs.get(rule.source_attr)
-            for meta in metas:
+        for index, slot, source in self._input_rules:
+            expected = None if slot.same_as is None else read_source(source, inputs, attrs)
+            for meta in inputs[index]:
                 if expected is not None and meta.dtype != expected:
                     raise DtypeError(
-                        f"{self.op_type}: {rule.slot.name} must have the dtype of "
-                        f"{rule.slot.same_as}, {expected}, got {meta.dtype}; cast one of them"
+                        f"{self.op_type}: {slot.name} must have the dtype of "
+                        f"{slot.same_as}, {expected}, got {meta.dtype}; cast one of them"
                     )
-                if rule.allowed and meta.dtype not in rule.allowed:
-                    allowed = " or ".join(rule.slot.dtypes)
+                if slot.dtypes and meta.dtype not in slot.dtypes:
                     raise DtypeError(
-                        f"{self.op_type}: {rule.slot.name} must be {allowed}, got {meta.dtype}"
+                        f"{self.op_type}: {slot.name} must be {' or '.join(slot.dtypes)}, "
+                        f"got {meta.dtype}"
                     )
 
     def check_slots(

@@ -51,7 +51,6 @@ _FLOATS: Final = frozenset(FLOAT_DTYPES)
 _CODES: Final = {
     name: code | bits << 8 | 1 << 16 for name, (code, bits) in _DLPACK.items()
 }  # DLDataType {uint8 code, uint8 bits, uint16 lanes = 1} read as one little-endian word.
-_ITEM_SIZES: Final = {name: bits // 8 for name, (_, bits) in _DLPACK.items()}
 _NAMES: Final = {code: name for name, code in _CODES.items()}
 _NUMPY: Final[dict[str, np.dtype[Any]]] = {
     name: np.dtype(name) for name in DTYPES if name != "bfloat16"
@@ -98,8 +97,7 @@ def canonical_dtype(dtype: object) -> str:
             return dtype_from_numpy(np.dtype(dtype))  # type: ignore[call-overload]
         except (TypeError, ValueError, SyntaxError):
             pass  # reported below, with the names that exist
-    known = hint(str(dtype), DTYPES, "dtypes")
-    raise DtypeError(f"dtype: unknown dtype, got {dtype!r}{known}")
+    raise DtypeError(f"dtype: unknown dtype, got {dtype!r}{hint(str(dtype), DTYPES, 'dtypes')}")
 
 
 def dtype_from_numpy(dtype: np.dtype[Any]) -> str:
@@ -107,10 +105,7 @@ def dtype_from_numpy(dtype: np.dtype[Any]) -> str:
     name = _FROM_NUMPY.get(dtype)
     if name is not None:
         return name
-    native = dtype.newbyteorder("=")
-    if native in _FROM_NUMPY:
-        return _FROM_NUMPY[native]
-    if dtype.name in _DLPACK:  # bfloat16, which ml_dtypes adds to NumPy
+    if dtype.name in _DLPACK:  # of the other byte order, or bfloat16, which ml_dtypes adds to NumPy
         return str(dtype.name)
     raise DtypeError(f"dtype: unknown dtype, got {dtype}{hint(str(dtype), DTYPES, 'dtypes')}")
 
@@ -140,20 +135,14 @@ def dtype_to_numpy(dtype: str) -> np.dtype[Any]:
 
 def item_size(dtype: str) -> int:
     """Return the size of one element in bytes."""
-    try:
-        return _ITEM_SIZES[dtype]
-    except KeyError:
-        check_dtype(dtype)
-        raise
+    check_dtype(dtype)
+    return _DLPACK[dtype][1] // 8
 
 
 def dtype_to_code(dtype: str) -> int:
     """Return the dtype as one int: DLDataType's bytes, ``code | bits << 8 | lanes << 16``."""
-    try:
-        return _CODES[dtype]
-    except KeyError:
-        check_dtype(dtype)
-        raise
+    check_dtype(dtype)
+    return _CODES[dtype]
 
 
 def dtype_from_code(code: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 from opwright.describe.definition import Body, GradientRule, OpDefinition
 from opwright.describe.meta import InferContext, Meta, metas_match
 from opwright.describe.names import hint

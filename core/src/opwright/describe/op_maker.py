@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeAlias
 
 from opwright.describe.attribute_values import (
     PYTHON_TYPES,
     AttrType,
-    convert_element,
     convert_value,
     describe_type,
 )
@@ -24,10 +23,13 @@ from opwright.describe.definition import (
 )
 from opwright.describe.definition_rules import check_definition
 from opwright.describe.dtypes import DTYPES
-from opwright.describe.names import check_op_type, hint
+from opwright.describe.names import check_op_type
 from opwright.describe.op_proto import AttrProto, OpProto, VarProto
-from opwright.describe.proto_rules import check_op_proto
+from opwright.describe.proto_rules import check_dtype_names, check_op_proto
 from opwright.errors import RegistrationError
+
+_Draft: TypeAlias = dict[str, Any]
+"""The fields of a slot or attribute that are known so far."""
 
 BLOCK: Final = AttrType.BLOCK
 """The type of an attribute that holds a sub-block."""
@@ -36,15 +38,6 @@ _ATTR_TYPES: Final[dict[object, AttrType]] = {BLOCK: BLOCK}
 for _type in set(AttrType) - {BLOCK}:
     _python: Any = PYTHON_TYPES[_type.element]
     _ATTR_TYPES[list[_python] if _type.is_list else _python] = _type
-
-
-class _Draft(NamedTuple):
-    kind: str
-    name: str
-    values: dict[str, Any]
-
-
-_Proto = TypeVar("_Proto", AttrProto, VarProto)
 
 
 class OpMaker:
@@ -67,7 +60,9 @@ class OpMaker:
         self._type = type
         self._version = version
         self._comment = ""
-        self._drafts: list[_Draft] = []
+        self._drafts: dict[str, list[_Draft]] = {"input": [], "output": [], "attribute": []}
+        self._kind = ""  # of what was added last
+        self._last: _Draft = {}
         self._dispatch: str | None = None
         self._dynamic = False
 
@@ -108,7 +103,7 @@ class OpMaker:
                 f"them such as list[int], or BLOCK, got {type!r}"
             ) from None
         self._add("attribute", name, comment)
-        self._drafts[-1].values.update(type=attr_type, length=length)
+        self._last.update(type=attr_type, length=length)
         return self
 
     # -- what an attribute may be ------------------------------------------------------------------
@@ -116,13 +111,12 @@ class OpMaker:
     def default(self, value: object) -> OpMaker:
         """Set the value that the attribute has where none is given."""
         draft = self._attribute("default")
-        attr_type = draft.values["type"]
-        converted = convert_value(attr_type, value)
-        if converted is None:
+        if convert_value(draft["type"], value) is None:
             raise self._error(
-                f"the default of {draft.name!r} must be {describe_type(attr_type)}, got {value!r}"
+                f"the default of {draft['name']!r} must be {describe_type(draft['type'])}, "
+                f"got {value!r}"
             )
-        return self._set(draft, "default", converted)
+        return self._set(draft, "default", value)
 
     def greater_than(self, bound: float) -> OpMaker:
         """Allow only values above the bound."""
@@ -148,16 +142,9 @@ class OpMaker:
     def one_of(self, *values: object) -> OpMaker:
         """Allow only these values, or lists of them."""
         draft = self._attribute("one_of")
-        element = draft.values["type"].element
         if not values:
-            raise self._error(f"one_of must list the values of {draft.name!r}, got none")
-        converted = tuple(convert_element(element, value) for value in values)
-        if None in converted:
-            raise self._error(
-                f"each value allowed for {draft.name!r} must be {describe_type(element)}, "
-                f"got {values[converted.index(None)]!r}"
-            )
-        return self._set(draft, "allowed", converted)
+            raise self._error(f"one_of must list the values of {draft['name']!r}, got none")
+        return self._set(draft, "allowed", values)
 
     def required(self) -> OpMaker:
         """Require a value for the attribute."""
@@ -166,9 +153,9 @@ class OpMaker:
     def as_dtype(self, *names: str) -> OpMaker:
         """Make the attribute the canonical name of a dtype, one of `names` where given."""
         draft = self._attribute("as_dtype")
-        if draft.values["type"] is not AttrType.STRING:
-            raise self._error(f"as_dtype is for str attributes, got {draft.name!r}")
-        self._check_dtypes(draft.name, names)
+        if draft["type"] is not AttrType.STRING:
+            raise self._error(f"as_dtype is for str attributes, got {draft['name']!r}")
+        check_dtype_names(self._type, draft["name"], names)
         return self._set(draft, "allowed", names or DTYPES)
 
     # -- what a slot may hold ----------------------------------------------------------------------
@@ -197,8 +184,7 @@ class OpMaker:
         """Allow only these dtypes in the slot."""
         draft = self._slot("dtypes")
         if not names:
-            raise self._error(f"dtypes must list the dtypes of {draft.name!r}, got none")
-        self._check_dtypes(draft.name, names)
+            raise self._error(f"dtypes must list the dtypes of {draft['name']!r}, got none")
         return self._set(draft, "dtypes", names)
 
     def aliases(self, slot: str) -> OpMaker:
@@ -291,9 +277,9 @@ class OpMaker:
         proto = OpProto(
             type=self._type,
             comment=self._comment,
-            inputs=self._make_all("input", VarProto),
-            outputs=self._make_all("output", VarProto),
-            attrs=self._make_all("attribute", AttrProto),
+            inputs=[VarProto(**slot) for slot in self._drafts["input"]],
+            outputs=[VarProto(**slot) for slot in self._drafts["output"]],
+            attrs=[AttrProto(**attr) for attr in self._drafts["attribute"]],
             version=self._version,
             dispatch=self._dispatch,
             dynamic_output=self._dynamic,
@@ -305,59 +291,40 @@ class OpMaker:
         return RegistrationError(f"{self._type}: {message}")
 
     def _add(self, kind: str, name: str, comment: str) -> OpMaker:
-        self._drafts.append(_Draft(kind, name, {"comment": comment}))
+        self._kind, self._last = kind, {"name": name, "comment": comment}
+        self._drafts[kind].append(self._last)
         return self
 
-    def _make_all(self, kind: str, proto: type[_Proto]) -> tuple[_Proto, ...]:
-        return tuple(proto(name=d.name, **d.values) for d in self._drafts if d.kind == kind)
-
     def _attribute(self, method: str) -> _Draft:
-        if not self._drafts or self._drafts[-1].kind != "attribute":
-            raise self._error(f"{method} must follow add_attr, got {self._describe_last()}")
-        return self._drafts[-1]
+        return self._added_last(method, "add_attr", "attribute")
 
     def _slot(self, method: str, kind: str = "") -> _Draft:
-        last = self._drafts[-1].kind if self._drafts else ""
-        if last not in ("input", "output") or (kind and last != kind):
-            before = f"add_{kind}" if kind else "add_input or add_output"
-            raise self._error(f"{method} must follow {before}, got {self._describe_last()}")
-        return self._drafts[-1]
+        if kind:
+            return self._added_last(method, f"add_{kind}", kind)
+        return self._added_last(method, "add_input or add_output", "input", "output")
 
-    def _describe_last(self) -> str:
-        if not self._drafts:
-            return "nothing before it"
-        return f"the {self._drafts[-1].kind} {self._drafts[-1].name!r} before it"
+    def _added_last(self, method: str, before: str, *kinds: str) -> _Draft:
+        """Return the slot or attribute added last, which must be of one of these kinds."""
+        if self._kind not in kinds:
+            last = f"the {self._kind} {self._last['name']!r}" if self._kind else "nothing"
+            raise self._error(f"{method} must follow {before}, got {last} before it")
+        return self._last
 
     def _set(self, draft: _Draft, key: str, value: Any) -> OpMaker:
-        if key in draft.values:
+        if key in draft:
             raise self._error(
-                f"{draft.kind} {draft.name!r} must be given its {key} once, "
-                f"got {draft.values[key]!r} and {value!r}"
+                f"{self._kind} {draft['name']!r} must be given its {key} once, "
+                f"got {draft[key]!r} and {value!r}"
             )
-        draft.values[key] = value
+        draft[key] = value
         return self
 
     def _bound(self, method: str, key: str, bound: float, exclusive: bool) -> OpMaker:
         draft = self._attribute(method)
-        attr_type: AttrType = draft.values["type"]
-        if not attr_type.is_numeric:
+        if not draft["type"].is_numeric:
             raise self._error(
                 f"{method} is for int and float attributes, "
-                f"got {draft.name!r}, {attr_type.type_name}"
+                f"got {draft['name']!r}, {draft['type'].type_name}"
             )
-        converted = convert_element(attr_type.element, bound)
-        if converted is None:
-            raise self._error(
-                f"each bound of {draft.name!r} must be {describe_type(attr_type.element)}, "
-                f"got {bound!r}"
-            )
-        self._set(draft, key, converted)
+        self._set(draft, key, bound)
         return self._set(draft, f"{key}_exclusive", exclusive)
-
-    def _check_dtypes(self, name: str, dtypes: tuple[str, ...]) -> None:
-        for dtype in dtypes:
-            if dtype not in DTYPES:
-                raise self._error(
-                    f"the dtypes of {name!r} must be canonical names, got {dtype!r}"
-                    f"{hint(str(dtype), DTYPES, 'dtypes')}"
-                )

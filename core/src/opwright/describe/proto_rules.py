@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from opwright.describe.attribute_values import PYTHON_TYPES, AttrType, describe_type
@@ -167,14 +167,18 @@ def _check_names(proto: OpProto) -> None:
                 _fail(proto, f"{kind} must have a comment, got none for {name!r}")
 
 
-def _check_slot(proto: OpProto, slot: VarProto) -> None:
-    for dtype in slot.dtypes:
+def check_dtype_names(op_type: str, name: str, dtypes: Iterable[str]) -> None:
+    """Raise RegistrationError unless the dtypes of a slot or attribute have canonical names."""
+    for dtype in dtypes:
         if dtype not in DTYPES:
-            _fail(
-                proto,
-                f"the dtypes of {slot.name!r} must be canonical names, got {dtype!r}"
-                f"{hint(str(dtype), DTYPES, 'dtypes')}",
+            raise RegistrationError(
+                f"{op_type}: the dtypes of {name!r} must be canonical names, got {dtype!r}"
+                f"{hint(str(dtype), DTYPES, 'dtypes')}"
             )
+
+
+def _check_slot(proto: OpProto, slot: VarProto) -> None:
+    check_dtype_names(proto.type, slot.name, slot.dtypes)
     if slot.same_as is None:
         return
     if slot.same_as == slot.name and slot.duplicable and slot.name in proto.input_slots:

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from opwright.describe.dtypes import FLOAT_DTYPES
+from opwright.describe.meta import Meta
 from opwright.describe.op_proto import OpProto, VarProto
 
 DtypeSource: TypeAlias = tuple[int, str | None, str | None]
 """The place of an input slot or -1, the name of an attribute, a dtype; at most one of them."""
-
-
-class DtypeRule(NamedTuple):
-    """The dtype that one input slot must have: that of a slot or attribute, or one of a list."""
-
-    place: int
-    slot: VarProto
-    source_index: int
-    source_attr: str | None
-    allowed: frozenset[str]
-
-
-def make_rules(slots: Sequence[VarProto], places: Mapping[str, int]) -> tuple[DtypeRule, ...]:
-    """Return the rules of the input slots that have one; `places` are the positions of slots."""
-    rules = []
-    for place, slot in enumerate(slots):
-        if slot.same_as is not None or slot.dtypes:
-            index, attr, _ = find_source(slot, places)
-            rules.append(DtypeRule(place, slot, index, attr, frozenset(slot.dtypes)))
-    return tuple(rules)
 
 
 def find_source(slot: VarProto, places: Mapping[str, int]) -> DtypeSource:
@@ -38,6 +19,16 @@ def find_source(slot: VarProto, places: Mapping[str, int]) -> DtypeSource:
     if source is None:
         return -1, None, slot.dtypes[0] if len(slot.dtypes) == 1 else None
     return (places[source], None, None) if source in places else (-1, source, None)
+
+
+def read_source(
+    source: DtypeSource, inputs: Sequence[Sequence[Meta]], attrs: Mapping[str, Any]
+) -> str | None:
+    """Return the dtype that a source gives for these inputs and attributes; None for none."""
+    index, attr, dtype = source
+    if index >= 0:
+        return inputs[index][0].dtype if inputs[index] else None
+    return dtype if attr is None else attrs.get(attr)
 
 
 def can_be_float(proto: OpProto, slot: VarProto) -> bool:
