@@ -10,7 +10,6 @@ from opwright.backward.loops import differentiate_loop
 from opwright.backward.routing import Route
 from opwright.backward.versions import ForwardOp, Key
 from opwright.describe.control import Branch, Loop
-from opwright.describe.gradient_rules import find_forward
 from opwright.describe.meta import shapes_match
 from opwright.describe.rule_context import GradientContext
 from opwright.errors import GradientError, OpwrightError
@@ -175,7 +174,7 @@ class Walk:
 def _explain_no_rule(forward: ForwardOp) -> str:
     """Return the message for the author of an operator, or for the user of a gradient."""
     flowing = ", ".join(repr(key.name) for key in forward.data_reads())
-    once = find_forward(forward.op.definition)
+    once = forward.op.definition.forward
     if once is None:
         return (
             f"{forward}: has no gradient rule, but a gradient must flow through it to {flowing}; "

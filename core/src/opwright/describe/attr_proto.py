@@ -20,8 +20,6 @@ from opwright.describe.dtypes import DTYPES, canonical_dtype
 from opwright.describe.names import hint
 from opwright.errors import AttributeTypeError, AttributeValueError, DtypeError
 
-_DTYPE_NAMES = frozenset(DTYPES)
-
 
 class ProtoValue:
     """Cannot be changed; is compared, hashed and copied by `_fields`, in the order of ``__init__``.
@@ -151,11 +149,8 @@ class AttrProto(ProtoValue):
     @property
     def is_dtype(self) -> bool:
         """Whether the values are canonical dtype names."""
-        return (
-            self.type is AttrType.STRING
-            and bool(self.allowed)
-            and _DTYPE_NAMES.issuperset(self.allowed)
-        )
+        is_limited = self.type is AttrType.STRING and bool(self.allowed)
+        return is_limited and all(value in DTYPES for value in self.allowed)
 
     @property
     def type_name(self) -> str:

@@ -107,10 +107,9 @@ class BodyEmitter(ABC):
     def check_output(self, name: str, shape: tuple[int, ...] | None, dtype: str) -> None:
         """Raise ProgramError where an output of the composite is written with another meta."""
         promised = self._promised.get(name)
-        if promised is None or shape is None:
-            return
-        if not metas_match(Meta(shape, dtype), promised):
-            self._fail_output(name, str(Meta(shape, dtype)))
+        meta = None if shape is None else Meta(shape, dtype)
+        if promised is not None and meta is not None and not metas_match(meta, promised):
+            self._fail_output(name, str(meta))
 
     def meta(self, name: str) -> Meta | None:
         """Return the meta of a variable; None where its rank is unknown."""
@@ -155,16 +154,13 @@ class BodyEmitter(ABC):
     program = block
 
     def _check_type(self, definition: OpDefinition) -> None:
-        if definition.proto.has_blocks:
-            what = "with blocks"
-        elif definition.proto.dynamic_output:
-            what = "whose output shape depends on values"
-        else:
-            return
-        raise ProgramError(
-            f"{self._op.type}: the body of a composite cannot have an operator {what}, "
-            f"got {definition.op_type}; write it as operators of the program"
-        )
+        proto = definition.proto
+        if proto.has_blocks or proto.dynamic_output:
+            what = "with blocks" if proto.has_blocks else "whose output shape depends on values"
+            raise ProgramError(
+                f"{self._op.type}: the body of a composite cannot have an operator {what}, "
+                f"got {proto.type}; write it as operators of the program"
+            )
 
     def _check_read(self, definition: OpDefinition, slot: str, name: str) -> None:
         if name in self._written:

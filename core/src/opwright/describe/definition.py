@@ -54,6 +54,8 @@ class OpDefinition:
     infer_shape, gradient, body, control, random, upgrade, count_outputs, effect, unchanged,
     plan_only
         As given to `OpMaker.build`.
+    forward : str or None
+        The operator type whose derived gradient this is, see `grad_op`.
     alias_slots : tuple of (int, int)
         Positions of each output slot that works in place, and of the input slot it overwrites.
     any_shape_only : bool
@@ -66,8 +68,17 @@ class OpDefinition:
 
     __slots__ = (
         *("_input_rules", "_output_sources", "alias_slots", "any_intermediate", "any_shape_only"),
-        *("attr_names", "body", "control", "count_outputs", "effect", "gradient", "infer_shape"),
-        *("input_index", "numbers", "op_type", "output_index", "plan_only", "proto", "random"),
+        *("attr_names", "body", "control", "count_outputs", "effect", "forward", "gradient"),
+        *(
+            "infer_shape",
+            "input_index",
+            "numbers",
+            "op_type",
+            "output_index",
+            "plan_only",
+            "proto",
+            "random",
+        ),
         *("unchanged", "upgrade"),
     )
 
@@ -85,6 +96,7 @@ class OpDefinition:
         effect: bool = False,
         unchanged: Unchanged | None = None,
         plan_only: bool = False,
+        forward: str | None = None,
     ) -> None:
         self.proto = proto
         self.infer_shape = infer_shape
@@ -97,6 +109,7 @@ class OpDefinition:
         self.effect = effect
         self.unchanged = unchanged
         self.plan_only = plan_only
+        self.forward = forward
         self.op_type = proto.type
         self.input_index = {slot.name: i for i, slot in enumerate(proto.inputs)}
         self.output_index = {slot.name: i for i, slot in enumerate(proto.outputs)}

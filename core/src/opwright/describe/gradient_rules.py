@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opwright.describe.definition import Body, GradientRule, OpDefinition
+from opwright.describe.definition import Body, GradientRule, InferShape, OpDefinition
 from opwright.describe.meta import InferContext, Meta, metas_match
 from opwright.describe.names import hint
 from opwright.describe.op_proto import OpProto, VarProto
@@ -197,100 +197,82 @@ def derive_grad_definition(forward: OpDefinition) -> OpDefinition:
         dispatch=proto.dispatch_slot or None,
     )
     check_op_proto(derived)
-    shape = _GradShape(forward, derived, [slot.name for slot in graded])
-    return OpDefinition(derived, shape, rule.gradient, body=rule.body)
+    shape = _gradient_shape(forward, derived)
+    return OpDefinition(derived, shape, rule.gradient, body=rule.body, forward=forward.op_type)
 
 
-def find_forward(definition: OpDefinition) -> str | None:
-    """Return the operator type whose derived gradient this is, None for other operators."""
-    rule = definition.infer_shape
-    return rule.op_type if isinstance(rule, _GradShape) else None
-
-
-class _GradShape:
-    """The shape rule of a derived gradient: all inputs must belong to one forward call.
+def _gradient_shape(forward: OpDefinition, derived: OpProto) -> InferShape:
+    """Return the shape rule of a derived gradient: all inputs must belong to one forward call.
 
     A kernel of a gradient infers the size of one array from the shape of another, so these must
     agree. The shape rule of the forward operator checks the forward inputs and gives the metas of
     its outputs. The outputs, and gradients of outputs, that the gradient reads must have these
     metas. The derived OpProto limits dtypes as the forward one does.
     """
+    slots = forward.proto.outputs
+    indices = {slot.name: index for index, slot in enumerate(derived.inputs)}
+    # The inputs that have the metas of an output of the forward operator, and that output.
+    reads = tuple(
+        (indices[name], output)
+        for output, slot in enumerate(slots)
+        for name in (slot.name, grad_name(slot.name))
+        if name in indices
+    )
+    is_simple = not any(slot.optional or slot.duplicable for slot in slots)
+    ones = (1,) * len(slots) if is_simple else None  # every output is always there, once
 
-    __slots__ = ("_counts", "_derived", "_forward", "_graded", "_reads")
-
-    def __init__(self, forward: OpDefinition, derived: OpProto, graded: Sequence[str]) -> None:
-        self._forward = forward
-        self._derived = derived
-        self._graded = tuple((grad_name(name), name) for name in graded)
-        places = {slot.name: place for place, slot in enumerate(derived.inputs)}
-        # Where it reads an output of the forward operator, or the gradient of one; which output.
-        self._reads = tuple(
-            (places[name], output)
-            for output, slot in enumerate(forward.proto.outputs)
-            for name in (slot.name, grad_name(slot.name))
-            if name in places
-        )
-        simple = not any(slot.optional or slot.duplicable for slot in forward.proto.outputs)
-        # Of an operator whose outputs are always there, once each.
-        self._counts = (1,) * len(forward.proto.outputs) if simple else None
-
-    @property
-    def op_type(self) -> str:
-        """The forward operator type."""
-        return self._forward.op_type
-
-    def __call__(self, ctx: InferContext) -> None:
-        """Refuse inputs that do not fit together; each gradient has the meta of its input."""
-        outputs = self._infer_forward(ctx)
+    def infer_shape(ctx: InferContext) -> None:
         inputs = ctx.all_inputs
-        for place, output in self._reads:
-            metas = inputs[place]
-            if metas and metas != outputs[output]:  # an absent one stands for zeros
-                self._check(ctx, place, output, metas, outputs[output] or ())
-        for grad, name in self._graded:
-            if ctx.has_output(grad):
-                ctx.set_metas(grad, ctx.inputs(name))
+        outputs = _infer_forward(ctx, forward, ones or _count_outputs(ctx, forward, reads))
+        for index, output in reads:
+            metas, expected = inputs[index], outputs[output] or ()
+            # An absent one stands for zeros.
+            if metas and metas != expected and not _are_alike(metas, expected):
+                ctx.fail(
+                    f"{derived.inputs[index].name} must be {', '.join(map(str, expected))}, as "
+                    f"{forward.op_type} makes {slots[output].name}, got "
+                    f"{', '.join(map(str, metas))}; pass the arrays of one forward call"
+                )
+        for grad in derived.outputs:
+            if ctx.has_output(grad.name):
+                ctx.set_metas(grad.name, ctx.inputs(str(grad.same_as)))
 
-    def _infer_forward(self, ctx: InferContext) -> list[tuple[Meta, ...] | None]:
-        counts = self._counts or tuple(
-            self._count(ctx, output) for output in range(len(self._forward.proto.outputs))
-        )
-        forward = ctx.for_operator(self._forward, len(self._forward.proto.inputs), counts)
-        try:
-            self._forward.infer_shape(forward)
-        except OpwrightError as error:
-            kind = DtypeError if isinstance(error, DtypeError) else ShapeError
-            raise kind(
-                f"{ctx.op_type}: its inputs must be those of {self._forward.op_type}, got {error}"
-            ) from error
-        return forward.outputs
+    return infer_shape
 
-    def _count(self, ctx: InferContext, output: int) -> int:
-        slot = self._forward.proto.outputs[output]
-        lengths = [len(ctx.all_inputs[place]) for place, read in self._reads if read == output]
-        length = max(lengths, default=0)
-        if length or slot.optional:
-            return length
+
+def _are_alike(metas: Sequence[Meta], others: Sequence[Meta]) -> bool:
+    return len(metas) == len(others) and all(map(metas_match, metas, others))
+
+
+def _infer_forward(
+    ctx: InferContext, forward: OpDefinition, counts: tuple[int, ...]
+) -> list[tuple[Meta, ...] | None]:
+    inner = ctx.for_operator(forward, len(forward.proto.inputs), counts)
+    try:
+        forward.infer_shape(inner)
+    except OpwrightError as error:
+        kind = DtypeError if isinstance(error, DtypeError) else ShapeError
+        raise kind(
+            f"{ctx.op_type}: its inputs must be those of {forward.op_type}, got {error}"
+        ) from error
+    return inner.outputs
+
+
+def _count_outputs(
+    ctx: InferContext, forward: OpDefinition, reads: Sequence[tuple[int, int]]
+) -> tuple[int, ...]:
+    """Return how many variables each output of the forward operator has."""
+    counts = [0] * len(forward.proto.outputs)
+    for index, output in reads:
+        counts[output] = max(counts[output], len(ctx.all_inputs[index]))
+    for output, slot in enumerate(forward.proto.outputs):
+        if counts[output] or slot.optional:
+            continue
         if not slot.duplicable:
-            return 1
-        count = self._forward.count_outputs  # inputs and attributes are named alike
-        return 0 if count is None else count(ctx)
-
-    def _check(
-        self,
-        ctx: InferContext,
-        place: int,
-        output: int,
-        metas: Sequence[Meta],
-        outputs: Sequence[Meta],
-    ) -> None:
-        if len(metas) != len(outputs) or not all(map(metas_match, metas, outputs)):
-            expected, got = (", ".join(map(str, listed)) for listed in (outputs, metas))
-            forward = self._forward.proto
-            ctx.fail(
-                f"{self._derived.inputs[place].name} must be {expected}, as {forward.type} makes "
-                f"{forward.outputs[output].name}, got {got}; pass the arrays of one forward call"
-            )
+            counts[output] = 1
+        elif forward.count_outputs is not None:
+            counts[output] = forward.count_outputs(ctx)  # inputs and attributes are named alike
+    return tuple(counts)
 
 
 def _forward_slots(proto: OpProto, rule: GradOp) -> list[VarProto]:

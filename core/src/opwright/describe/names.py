@@ -43,6 +43,14 @@ def find_nearest(name: str, known: Iterable[str]) -> str | None:
     return min(starts, key=len) if starts else None
 
 
+def is_text(name: str) -> bool:
+    """Whether a name can be written: half a surrogate pair cannot."""
+    try:
+        return name.isascii() or bool(name.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 def printable(name: str) -> str:
     """Return a name on one line: characters that do not print are escaped."""
     if name.isprintable():

@@ -179,20 +179,14 @@ def check_dtype_names(op_type: str, name: str, dtypes: Iterable[str]) -> None:
 
 def _check_slot(proto: OpProto, slot: VarProto) -> None:
     check_dtype_names(proto.type, slot.name, slot.dtypes)
-    if slot.same_as is None:
-        return
-    if slot.same_as == slot.name and slot.duplicable and slot.name in proto.input_slots:
-        return
-    attr = proto.attr_protos.get(slot.same_as)
-    if slot.same_as == slot.name or (
-        slot.same_as not in proto.input_slots and (attr is None or not attr.is_dtype)
-    ):
-        sources = [*proto.input_slots, *(attr.name for attr in proto.attrs if attr.is_dtype)]
-        known = [name for name in sources if name != slot.name]
+    sources = [*proto.input_slots, *(attr.name for attr in proto.attrs if attr.is_dtype)]
+    if not (slot.duplicable and slot.name in proto.input_slots):  # of several the first counts
+        sources = [name for name in sources if name != slot.name]
+    if slot.same_as is not None and slot.same_as not in sources:
         _fail(
             proto,
             f"same_dtype_as of {slot.name!r} must name an input or a dtype attribute, "
-            f"got {slot.same_as!r}{hint(slot.same_as, known, 'these')}",
+            f"got {slot.same_as!r}{hint(slot.same_as, sources, 'these')}",
         )
 
 
@@ -274,22 +268,16 @@ def _check_bounds(proto: OpProto, attr: AttrProto) -> None:
 
 def _check_dispatch(proto: OpProto) -> None:
     name = proto.dispatch_slot
-    if not name and proto.has_blocks:
-        return  # control flow has no kernel
+    known = [slot.name for slot in proto.inputs if not slot.optional]
+    known += [a.name for a in proto.attrs if a.is_dtype and (a.required or a.has_default)]
+    if name in known or (proto.has_blocks and not name):  # control flow has no kernel
+        return
     if not name:
         _fail(
             proto,
             "an operator must have a required input or a dtype attribute, whose dtype selects the "
             "kernel, got neither; add_attr('dtype', str, …).as_dtype()",
         )
-    slot = proto.input_slots.get(name)
-    if slot is not None and not slot.optional:
-        return
-    attr = proto.attr_protos.get(name)
-    if attr is not None and attr.is_dtype and (attr.required or attr.has_default):
-        return
-    known = [s.name for s in proto.inputs if not s.optional]
-    known += [a.name for a in proto.attrs if a.is_dtype and (a.required or a.has_default)]
     _fail(
         proto,
         f"dispatch_on must name a required input, or a dtype attribute that is never absent, "

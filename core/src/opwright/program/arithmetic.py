@@ -79,9 +79,8 @@ def _apply(symbol: str, x: Any, y: Any) -> Variable:
 
 
 def _is_operand(value: Any) -> bool:
-    if isinstance(value, (Arithmetic, np.ndarray, np.generic)):
-        return True
-    return isinstance(value, numbers.Real) or hasattr(value, "__dlpack__")
+    kinds = (Arithmetic, np.ndarray, np.generic, numbers.Real)
+    return isinstance(value, kinds) or hasattr(value, "__dlpack__")
 
 
 def _call(symbol: str, x: Any, **attrs: Any) -> Variable:

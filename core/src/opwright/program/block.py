@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from opwright.describe.arguments import suggest_arguments
 from opwright.describe.journal import transaction
 from opwright.describe.meta import Meta, format_shape
-from opwright.describe.names import hint
+from opwright.describe.names import hint, is_text
 from opwright.errors import DtypeError, ProgramError, ShapeError, VariableNotFoundError
 from opwright.program.building import make_operator
 from opwright.program.operator import Given, Operator
@@ -60,10 +61,14 @@ class Block:
     @property
     def depth(self) -> int:
         """How many blocks are around this one."""
-        depth, block = 0, self.parent
+        return sum(1 for _ in self._outward()) - 1
+
+    def _outward(self) -> Iterator[Block]:
+        """Yield this block and those around it, up to the global one."""
+        block: Block | None = self
         while block is not None:
-            depth, block = depth + 1, block.parent
-        return depth
+            yield block
+            block = block.parent
 
     def create_var(
         self,
@@ -163,7 +168,7 @@ class Block:
         name: object = variable.name
         if not isinstance(name, str) or not name:
             raise ProgramError(f"create_var: a name is a str that is not empty, got {name!r}")
-        if not name.isascii() and not _is_text(name):
+        if not is_text(name):
             raise ProgramError(
                 f"create_var: a name is text, got {name!r}, which has half a surrogate pair and "
                 "cannot be saved; take another name"
@@ -219,12 +224,9 @@ class Block:
 
     def find_var(self, name: str) -> Variable | None:
         """Return the variable of that name in this block or those around it, else None."""
-        block: Block | None = self
-        while block is not None:
-            variable = block.vars.get(name)
-            if variable is not None:
-                return variable
-            block = block.parent
+        for block in self._outward():
+            if name in block.vars:
+                return block.vars[name]
         return None
 
     def var(self, name: str) -> Variable:
@@ -242,11 +244,7 @@ class Block:
         """Return what `var` returns; an error message begins with `who`."""
         variable = self.find_var(name)
         if variable is None:
-            known: dict[str, None] = {}
-            block: Block | None = self
-            while block is not None:
-                known.update(dict.fromkeys(block.vars))
-                block = block.parent
+            known = dict.fromkeys(chain.from_iterable(block.vars for block in self._outward()))
             raise VariableNotFoundError(
                 f"{who}: no such variable, got {name!r}{hint(name, known, 'variables')}"
             )
@@ -359,14 +357,6 @@ class Block:
 
     def __str__(self) -> str:
         return format_block(self)
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _check_declaration(old: Variable, new: Variable) -> None:

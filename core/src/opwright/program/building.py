@@ -102,9 +102,7 @@ def make_operator(
     With `adapts`, the adapter of `adapt_inputs` may append operators that cast its inputs.
     """
     definition = definition_of(op_type)
-    bound, named = bind_slots(op_type, inputs), bind_slots(op_type, outputs)
-    check_ownership(block, op_type, bound, inputs)
-    check_ownership(block, op_type, named, outputs)
+    bound, named = bind_slots(op_type, inputs, block), bind_slots(op_type, outputs, block)
     if adapts:
         bound = adapted(block, definition, bound)
     return BlockPlace(block).make(definition, bound, named, attrs)
@@ -144,22 +142,6 @@ def get_inputs(block: Block, op_type: str, bound: Slots) -> dict[str, list[Varia
             for name in names
         ]
     return variables
-
-
-def check_ownership(block: Block, op_type: str, bound: Slots, given: Mapping[str, Given]) -> None:
-    """Raise ProgramError for a Variable that is not the one of its name in this block."""
-    for slot, value in given.items():
-        if type(value) is str or value is None:
-            continue
-        items = value if isinstance(value, list | tuple) else (value,)
-        for item, name in zip(items, bound.get(slot, ()), strict=False):
-            if block.vars.get(name) is item or not isinstance(item, Variable):
-                continue
-            if block.find_var(name) not in (None, item):
-                raise ProgramError(
-                    f"{op_type}: {slot} must be a variable of this block or of one around it, got "
-                    f"{item!r} of another program or block; build the operator where its inputs are"
-                )
 
 
 def infer_outputs(

@@ -55,11 +55,18 @@ def read_blocks(message: Message, program: Program) -> Program:
     program.restore_streams(message.get("next_stream", 0))
     for position, block_message in enumerate(blocks):
         _read_block(program, position, block_message)
-    reader = _OperatorReader(message.get("requires", ()))
+    definitions: dict[str, OpDefinition] = {}
+    bodies: set[int] = set()
     for block, block_message in zip(program.blocks, blocks, strict=True):
         for index, op_message in enumerate(block_message.get("ops", ())):
             try:
-                block.ops.append(reader.read(block, op_message))
+                desc = read_op(op_message)
+                if desc.type not in definitions:
+                    requires = message.get("requires", ())
+                    definitions[desc.type] = _get_definition(desc.type, requires)
+                op = _read_operator(block, definitions[desc.type], desc)
+                _check_bodies(block, op, bodies)
+                block.ops.append(op)
             except OpwrightError as error:
                 error.add_note(f"in operator {index} of block {block.idx} of the program read")
                 raise
@@ -121,86 +128,78 @@ def _read_var(block: Block, message: Message) -> Variable:
     return variable
 
 
-class _OperatorReader:
-    """Reads operators; `requires` are the packages that the program needs."""
-
-    def __init__(self, requires: Iterable[Message]) -> None:
-        self._required = {item.get("plugin", ""): item for item in requires}
-        self._definitions: dict[str, OpDefinition] = {}
-        self._bodies: set[int] = set()
-
-    def read(self, block: Block, message: Message) -> Operator:
-        """Return the operator of a message, checked as `Block.append_op` does."""
-        desc = read_op(message)
-        definition = self._definitions.get(desc.type)
-        if definition is None:
-            definition = self._definitions[desc.type] = self._get_definition(desc.type)
-        proto = definition.proto
-        inputs, outputs, attrs = desc.inputs, desc.outputs, desc.attrs
-        if desc.version != proto.version:
-            inputs, outputs, attrs = self._upgrade(definition, desc)
-        definition.check_slots(inputs, outputs)
-        filled = proto.fill_attrs(attrs)
-        for slot, names in inputs.items():
-            for name in names:
+def _read_operator(block: Block, definition: OpDefinition, desc: OpDescription) -> Operator:
+    """Return the operator of a description, checked as `Block.append_op` does."""
+    proto = definition.proto
+    inputs, outputs, attrs = desc.inputs, desc.outputs, desc.attrs
+    if desc.version != proto.version:
+        inputs, outputs, attrs = _upgrade(definition, desc)
+    definition.check_slots(inputs, outputs)
+    filled = proto.fill_attrs(attrs)
+    for slot, names in inputs.items():
+        for name in names:
+            block.get_var(name, f"{desc.type}: {slot}")
+    for slot, names in outputs.items():
+        for name in names:
+            if name not in block.vars:
                 block.get_var(name, f"{desc.type}: {slot}")
-        for slot, names in outputs.items():
-            for name in names:
-                if name not in block.vars:
-                    block.get_var(name, f"{desc.type}: {slot}")
-                    raise FormatError(f"{desc.type}: {slot} writes {name!r} of an outer block")
-        op = Operator.make(
-            block,
-            definition,
-            {slot.name: inputs[slot.name] for slot in proto.inputs if slot.name in inputs},
-            {slot.name: outputs[slot.name] for slot in proto.outputs if slot.name in outputs},
-            filled,
+                raise FormatError(f"{desc.type}: {slot} writes {name!r} of an outer block")
+    return Operator.make(
+        block,
+        definition,
+        {name: inputs[name] for name in proto.input_slots if name in inputs},
+        {name: outputs[name] for name in proto.output_slots if name in outputs},
+        filled,
+    )
+
+
+def _check_bodies(block: Block, op: Operator, taken: set[int]) -> None:
+    """Check the blocks of an operator, and add them to those that are taken."""
+    for attr, index in op.block_attrs().items():
+        blocks = block.program.blocks
+        if not 0 < index < len(blocks) or blocks[index].parent_idx != block.idx:
+            raise FormatError(
+                f"{op.type}: {attr} must be a block within block {block.idx}, got {index}"
+            )
+        if index in taken:
+            raise FormatError(
+                f"{op.type}: {attr} must be a block that is no other body, got {index} again"
+            )
+        taken.add(index)
+
+
+def _get_definition(op_type: str, requires: Iterable[Message]) -> OpDefinition:
+    """Return a definition; an error names the package among `requires` that provides it."""
+    try:
+        return definition_of(op_type)
+    except OperatorNotFoundError as error:
+        prefix, dot, _ = op_type.partition(".")
+        plugin = prefix if dot else STD_PLUGIN
+        for required in requires:
+            if required.get("plugin", "") == plugin:
+                distribution = required.get("distribution", "")
+                raise OperatorNotFoundError(
+                    f"{error}\n  the program was made with {distribution} "
+                    f"{required.get('version', '')}: pip install {distribution!r}"
+                ) from None
+        raise
+
+
+def _upgrade(
+    definition: OpDefinition, desc: OpDescription
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    op_type, version = desc.type, definition.proto.version
+    distribution = current_operators().package_of(op_type).distribution
+    if desc.version > version:
+        raise FormatError(
+            f"{op_type}: its version must be at most {version}, which is installed, got "
+            f"{desc.version}; upgrade {distribution}"
         )
-        self._check_bodies(block, op)
-        return op
-
-    def _check_bodies(self, block: Block, op: Operator) -> None:
-        for attr, index in op.block_attrs().items():
-            blocks = block.program.blocks
-            if not 0 < index < len(blocks) or blocks[index].parent_idx != block.idx:
-                raise FormatError(
-                    f"{op.type}: {attr} must be a block within block {block.idx}, got {index}"
-                )
-            if index in self._bodies:
-                raise FormatError(
-                    f"{op.type}: {attr} must be a block that is no other body, got {index} again"
-                )
-            self._bodies.add(index)
-
-    def _get_definition(self, op_type: str) -> OpDefinition:
-        try:
-            return definition_of(op_type)
-        except OperatorNotFoundError as error:
-            plugin, dot, _ = op_type.partition(".")
-            required = self._required.get(plugin if dot else STD_PLUGIN)
-            if required is None:
-                raise
-            distribution = required.get("distribution", "")
-            raise OperatorNotFoundError(
-                f"{error}\n  the program was made with {distribution} "
-                f"{required.get('version', '')}: pip install {distribution!r}"
-            ) from None
-
-    def _upgrade(
-        self, definition: OpDefinition, desc: OpDescription
-    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        op_type, version = desc.type, definition.proto.version
-        distribution = current_operators().package_of(op_type).distribution
-        if desc.version > version:
-            raise FormatError(
-                f"{op_type}: its version must be at most {version}, which is installed, got "
-                f"{desc.version}; upgrade {distribution}"
-            )
-        if definition.upgrade is None:
-            raise FormatError(
-                f"{op_type}: version {desc.version} cannot be read by version {version}, got no "
-                f"upgrade from {distribution}; install the older release"
-            )
-        given = {"inputs": desc.inputs, "outputs": desc.outputs, "attrs": desc.attrs}
-        upgraded = definition.upgrade(given, desc.version)
-        return upgraded["inputs"], upgraded["outputs"], upgraded["attrs"]
+    if definition.upgrade is None:
+        raise FormatError(
+            f"{op_type}: version {desc.version} cannot be read by version {version}, got no "
+            f"upgrade from {distribution}; install the older release"
+        )
+    given = {"inputs": desc.inputs, "outputs": desc.outputs, "attrs": desc.attrs}
+    upgraded = definition.upgrade(given, desc.version)
+    return upgraded["inputs"], upgraded["outputs"], upgraded["attrs"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
@@ -24,11 +24,8 @@ _END: Final = 2**31 - 1
 """A position after the last element of any axis; its negative is before the first."""
 
 
-class _Cut(NamedTuple):
-    axis: int
-    start: int
-    end: int
-    step: int
+_Cut = tuple[int, int, int, int]
+"""What a slice takes: the axis, the first position, the one after the last, and the step."""
 
 
 def read_key(x: Variable, key: Any) -> list[Call]:
@@ -163,7 +160,7 @@ def _read_slice(x: Variable, axis: int, part: slice) -> list[_Cut]:
     first, last = (0, _END) if step > 0 else (_END, -_END - 1)
     start = first if part.start is None else _bound(x, part.start)
     end = last if part.stop is None else _bound(x, part.stop)
-    return [_Cut(axis, start, end, step)]
+    return [(axis, start, end, step)]
 
 
 def _bound(x: Variable, bound: Any) -> int:
@@ -179,4 +176,4 @@ def _read_position(x: Variable, axis: int, part: Any) -> _Cut:
         raise ShapeError(
             f"{x.name}: an index on axis {axis} must be in [{-length}, {length}), got {position}"
         )
-    return _Cut(axis, position, _END if position == -1 else position + 1, 1)
+    return axis, position, _END if position == -1 else position + 1, 1

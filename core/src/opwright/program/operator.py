@@ -159,8 +159,11 @@ def _make_operator(op_type: str, inputs: Slots, outputs: Slots, attrs: Any) -> O
 def _split(
     proto: OpProto, given: Mapping[str, Any]
 ) -> tuple[dict[str, Given], dict[str, Given], dict[str, Any]]:
-    known: tuple[Mapping[str, object], ...]
-    known = (proto.input_slots, proto.output_slots, proto.attr_protos)
+    known: tuple[Mapping[str, object], ...] = (
+        proto.input_slots,
+        proto.output_slots,
+        proto.attr_protos,
+    )
     for name in given:
         if not any(name in names for names in known):
             every = [name for names in known for name in names]
@@ -172,8 +175,17 @@ def _split(
     return inputs, outputs, attrs
 
 
-def _name_of(op_type: str, slot: str, item: object) -> str:
+def _name_of(op_type: str, slot: str, item: object, block: Block | None) -> str:
     if isinstance(item, Variable):
+        if (
+            block is not None
+            and block.vars.get(item.name) is not item
+            and block.find_var(item.name) not in (None, item)
+        ):
+            raise ProgramError(
+                f"{op_type}: {slot} must be a variable of this block or of one around it, got "
+                f"{item!r} of another program or block; build the operator where its inputs are"
+            )
         return item.name
     if isinstance(item, str) and item:
         return item
@@ -182,16 +194,19 @@ def _name_of(op_type: str, slot: str, item: object) -> str:
     )
 
 
-def bind_slots(op_type: str, given: Mapping[str, Given]) -> Slots:
-    """Return the names in each slot, () for None; SlotError for what is no variable or name."""
+def bind_slots(op_type: str, given: Mapping[str, Given], block: Block | None = None) -> Slots:
+    """Return the names in each slot, () for None; SlotError for what is no variable or name.
+
+    With a `block`, ProgramError for a Variable that is not the one of its name there.
+    """
     bound: Slots = {}
     for slot, value in given.items():
         if type(value) is str and value:  # the most common form, in a third of the time
             bound[slot] = (value,)
         elif isinstance(value, list | tuple):
-            bound[slot] = tuple([_name_of(op_type, slot, item) for item in value])
+            bound[slot] = tuple([_name_of(op_type, slot, item, block) for item in value])
         else:
-            bound[slot] = () if value is None else (_name_of(op_type, slot, value),)
+            bound[slot] = () if value is None else (_name_of(op_type, slot, value, block),)
     return bound
 
 

@@ -55,22 +55,23 @@ def _write_program(
 def _write_block(message: pb.BlockDesc, block: Block) -> None:
     message.idx = block.idx
     message.parent_idx = -1 if block.parent_idx is None else block.parent_idx
-    message.vars.extend(map(_var_message, block.vars.values()))
+    for variable in block.vars.values():
+        _write_var(message.vars.add(), variable)
     for op in block.ops:
         messages.write_op(message.ops.add(), op.definition.proto, op.inputs, op.outputs, op.attrs)
 
 
-def _var_message(variable: Variable) -> pb.VarDesc:
-    return pb.VarDesc(
-        name=variable.name,
-        shape=None if variable.shape is None else pb.Shape(dims=variable.shape),
-        dtype=variable.dtype,
-        persistable=variable.persistable,
-        is_parameter=variable.is_parameter,
-        stop_gradient=variable.stop_gradient,
-        frozen=isinstance(variable, Parameter) and not variable.trainable,
-        is_data=variable.is_data,
-    )
+def _write_var(message: pb.VarDesc, variable: Variable) -> None:
+    message.name = variable.name
+    message.dtype = variable.dtype
+    message.persistable = variable.persistable
+    message.is_parameter = variable.is_parameter
+    message.stop_gradient = variable.stop_gradient
+    message.frozen = isinstance(variable, Parameter) and not variable.trainable
+    message.is_data = variable.is_data
+    if variable.shape is not None:
+        message.shape.SetInParent()  # sets the shape of a scalar, too
+        message.shape.dims.extend(variable.shape)
 
 
 def program_to_bytes(

@@ -25,8 +25,7 @@ def copy_block(block: Block, program: Program) -> Block:
 
 
 def _copy_operator(op: Operator, block: Block) -> Operator:
-    inputs, outputs, attrs = dict(op.inputs), dict(op.outputs), dict(op.attrs)
-    return Operator.make(block, op.definition, inputs, outputs, attrs)
+    return Operator.make(block, op.definition, dict(op.inputs), dict(op.outputs), dict(op.attrs))
 
 
 def clone_operator(op: Operator, block: Block) -> Operator:

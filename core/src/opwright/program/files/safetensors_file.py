@@ -17,6 +17,7 @@ import numpy as np
 
 from opwright.describe.dtypes import DTYPES, dtype_from_numpy, dtype_to_numpy, short_dtype
 from opwright.describe.meta import Meta
+from opwright.describe.names import is_text
 from opwright.errors import FormatError
 from opwright.program.files.disk import Chunk, StrPath, read_into
 
@@ -148,11 +149,8 @@ def _check_length(who: str, header_bytes: int) -> int:
 def _check_name(who: str, name: str) -> None:
     if name == METADATA:
         _refuse(who, f"a tensor named {name!r}, which the format reserves; rename it")
-    if not name.isascii():
-        try:
-            name.encode()
-        except UnicodeEncodeError as error:
-            _refuse(who, f"a tensor named {name[:80]!r}, which is no text: {error.reason}")
+    if not is_text(name):
+        _refuse(who, f"a tensor named {name[:80]!r}, which is no text: surrogates not allowed")
 
 
 def _check_bools(who: str, name: str, array: NDArray[Any]) -> None:
