@@ -52,7 +52,14 @@ from opwright.describe.meta import (
     shapes_match,
 )
 from opwright.describe.op_maker import BLOCK, OpMaker
-from opwright.describe.op_proto import AttrProto, AttrType, AttrValue, OpProto, VarProto
+from opwright.describe.op_proto import (
+    AttrProto,
+    AttrType,
+    AttrValue,
+    OpProto,
+    VarProto,
+    can_be_float,
+)
 from opwright.describe.rule_context import BodyContext, GradientContext, grad_name
 from opwright.describe.second_gradients import (
     Composition,
@@ -62,7 +69,6 @@ from opwright.describe.second_gradients import (
     same_again,
 )
 from opwright.describe.shape_rules import elementwise_shape, same_shape_as
-from opwright.describe.slot_dtypes import can_be_float
 
 __all__ = [
     "BLOCK",

@@ -18,7 +18,7 @@ from opwright.errors import (
     OperatorNotFoundError,
     OpwrightError,
 )
-from opwright.program.files import pair
+from opwright.program.files import opening
 from opwright.program.files.disk import write_file
 from opwright.program.files.params_file import encode_params, mark_of
 from opwright.program.serialize import program_to_bytes
@@ -160,7 +160,7 @@ def test_tensors_that_do_not_fit_are_named(folder, model, changes, message):
 
 def test_an_oversized_program_is_not_read(folder, model, monkeypatch):
     size = (folder / "program.pb").stat().st_size
-    monkeypatch.setattr(pair, "MAX_PROGRAM_BYTES", size - 1)
+    monkeypatch.setattr(opening, "MAX_PROGRAM_BYTES", size - 1)
     check_refused(folder, model, FormatError, f"at most {size - 1} bytes, got {size}")
 
 

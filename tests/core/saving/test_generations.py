@@ -19,7 +19,7 @@ from opwright.errors import (
     FormatError,
 )
 from opwright.program.files import opening
-from opwright.program.files.savers import Saver
+from opwright.program.files.generations import Saver
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from opwright.describe.dtypes import is_float
 from opwright.describe.meta import BlockMetas, InferContext, Meta
 from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
-from opwright.describe.slot_dtypes import find_source, read_source
 from opwright.errors import DtypeError, OpwrightError, ShapeError, SlotError
 from opwright.foreign import describe_error
 from opwright.vocabulary import STEP_SLOT
@@ -33,6 +32,9 @@ Unchanged: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
 SlotMetas: TypeAlias = tuple[tuple[Meta, ...], ...]
 """The metas of all variables, slot by slot in the order of the OpProto; () where absent."""
+
+_DtypeSource: TypeAlias = tuple[int, str | None, str | None]
+"""The place of an input slot or -1, the name of an attribute, a dtype; at most one of them."""
 
 MAX_OUTPUTS: Final = 1 << 16
 """The most variables in a slot whose number an attribute gives: making these takes a second."""
@@ -122,7 +124,7 @@ class OpDefinition:
         )
         self.attr_names = frozenset(proto.attr_protos)
         self._input_rules = tuple(
-            (i, slot, find_source(slot, self.input_index))
+            (i, slot, _find_source(slot, self.input_index))
             for i, slot in enumerate(proto.inputs)
             if slot.same_as is not None or slot.dtypes
         )
@@ -132,7 +134,7 @@ class OpDefinition:
             for attr in proto.attrs
             if attr.type.element is AttrType.FLOAT and proto.dispatch_slot
         )
-        self._output_sources = tuple(find_source(slot, self.input_index) for slot in proto.outputs)
+        self._output_sources = tuple(_find_source(slot, self.input_index) for slot in proto.outputs)
 
     def __repr__(self) -> str:
         return f"OpDefinition({self.op_type!r})"
@@ -143,7 +145,7 @@ class OpDefinition:
 
     def output_dtype(self, index: int, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str | None:
         """Return the dtype that the OpProto gives to an output, or None where it gives none."""
-        return read_source(self._output_sources[index], inputs, attrs)
+        return _read_source(self._output_sources[index], inputs, attrs)
 
     def dispatch_dtype(self, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str:
         """Return the dtype that selects the kernel.
@@ -156,7 +158,7 @@ class OpDefinition:
             Complete attributes.
         """
         name = self.proto.dispatch_slot
-        dtype = read_source((self.input_index.get(name, -1), name, None), inputs, attrs)
+        dtype = _read_source((self.input_index.get(name, -1), name, None), inputs, attrs)
         if dtype is None:
             raise DtypeError(
                 f"{self.op_type}: {name!r} selects the kernel by its dtype, got none; give it"
@@ -268,7 +270,7 @@ class OpDefinition:
 
     def _check_dtypes(self, inputs: SlotMetas, attrs: Mapping[str, Any]) -> None:
         for index, slot, source in self._input_rules:
-            expected = None if slot.same_as is None else read_source(source, inputs, attrs)
+            expected = None if slot.same_as is None else _read_source(source, inputs, attrs)
             for meta in inputs[index]:
                 if expected is not None and meta.dtype != expected:
                     raise DtypeError(
@@ -335,3 +337,19 @@ def _check_step(ctx: InferContext) -> None:
     for meta in ctx.inputs(STEP_SLOT):
         if any(dim not in (1, -1) for dim in meta.shape):  # kernels read one number
             ctx.fail(f"{STEP_SLOT} must have one element, got {meta}; give the number of the run")
+
+
+def _find_source(slot: VarProto, places: Mapping[str, int]) -> _DtypeSource:
+    """Return where the dtype of a slot comes from; `places` are the positions of input slots."""
+    source = slot.same_as
+    if source is None:
+        return -1, None, slot.dtypes[0] if len(slot.dtypes) == 1 else None
+    return (places[source], None, None) if source in places else (-1, source, None)
+
+
+def _read_source(source: _DtypeSource, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str | None:
+    """Return the dtype that a source gives for these inputs and attributes; None for none."""
+    index, attr, dtype = source
+    if index >= 0:
+        return inputs[index][0].dtype if inputs[index] else None
+    return dtype if attr is None else attrs.get(attr)

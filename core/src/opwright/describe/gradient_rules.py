@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from opwright.describe.definition import Body, GradientRule, InferShape, OpDefinition
 from opwright.describe.meta import InferContext, Meta, metas_match
 from opwright.describe.names import hint
-from opwright.describe.op_proto import OpProto, VarProto
+from opwright.describe.op_proto import OpProto, VarProto, can_be_float
 from opwright.describe.proto_rules import check_op_proto
 from opwright.describe.rule_context import GradientContext, grad_name
-from opwright.describe.slot_dtypes import can_be_float
 from opwright.errors import (
     DtypeError,
     GradientError,

@@ -21,11 +21,17 @@ from opwright.describe.definition import (
     Unchanged,
     Upgrade,
 )
-from opwright.describe.definition_rules import check_definition
 from opwright.describe.dtypes import DTYPES
+from opwright.describe.gradient_rules import GradOp
 from opwright.describe.names import check_op_type
 from opwright.describe.op_proto import AttrProto, OpProto, VarProto
-from opwright.describe.proto_rules import check_dtype_names, check_op_proto
+from opwright.describe.proto_rules import (
+    check_control,
+    check_count_outputs,
+    check_dtype_names,
+    check_op_proto,
+    check_random,
+)
 from opwright.errors import RegistrationError
 
 _Draft: TypeAlias = dict[str, Any]
@@ -268,7 +274,7 @@ class OpMaker:
             unchanged=unchanged,
             plan_only=plan_only,
         )
-        check_definition(definition)
+        self._check(definition)
         return definition
 
     # -- inside ------------------------------------------------------------------------------------
@@ -286,6 +292,28 @@ class OpMaker:
         )
         check_op_proto(proto)
         return proto
+
+    def _check(self, definition: OpDefinition) -> None:
+        """Raise RegistrationError where functions, random numbers or control flow break a rule."""
+        for word in ("infer_shape", "gradient", "body", "upgrade", "count_outputs"):
+            function = getattr(definition, word)
+            optional = word != "infer_shape" and function is None
+            if not (optional or callable(function) or isinstance(function, NoGradient)):
+                raise self._error(f"{word} must be a function, got {function!r}")
+        gradient = definition.gradient
+        if isinstance(gradient, GradOp):
+            gradient.check(definition.proto)
+        elif isinstance(gradient, NoGradient) and not gradient.reason.strip():
+            raise self._error("no_gradient must say why there is none, got no reason")
+        if definition.random:
+            check_random(definition.proto)
+        if definition.control is not None:
+            check_control(definition.proto, definition.control)
+        if definition.count_outputs is not None:
+            check_count_outputs(definition.proto)
+        rules = (definition.gradient, definition.body, definition.control, definition.upgrade)
+        if definition.plan_only and any(rule is not None for rule in rules):
+            raise self._error("plan_only excludes gradient, body, control and upgrade, got one")
 
     def _error(self, message: str) -> RegistrationError:
         return RegistrationError(f"{self._type}: {message}")

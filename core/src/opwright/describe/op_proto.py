@@ -11,10 +11,11 @@ from typing import Any, NoReturn, TypeVar
 
 from opwright.describe.attr_proto import AttrProto, ProtoValue
 from opwright.describe.attribute_values import AttrType, AttrValue, describe_type
+from opwright.describe.dtypes import FLOAT_DTYPES
 from opwright.describe.names import hint_argument
 from opwright.errors import AttributeValueError, SlotError
 
-__all__ = ["AttrProto", "AttrType", "AttrValue", "OpProto", "VarProto"]
+__all__ = ["AttrProto", "AttrType", "AttrValue", "OpProto", "VarProto", "can_be_float"]
 
 
 class VarProto(ProtoValue):
@@ -270,3 +271,15 @@ def _get(items: Mapping[str, _Item], op_type: str, name: str, what: str, plural:
         near = hint_argument(str(name), items, plural)
         raise SlotError(f"{op_type}: unknown {what}, got {name!r}{near}")
     return item
+
+
+def can_be_float(proto: OpProto, slot: VarProto) -> bool:
+    """Tell whether a slot can hold floats, and so have a gradient."""
+    seen = set()
+    while slot.same_as is not None and slot.name not in seen and not slot.dtypes:
+        seen.add(slot.name)
+        attr = proto.attr_protos.get(slot.same_as)
+        if attr is not None:
+            return any(dtype in FLOAT_DTYPES for dtype in attr.allowed)
+        slot = proto.input(slot.same_as)
+    return not slot.dtypes or any(dtype in FLOAT_DTYPES for dtype in slot.dtypes)

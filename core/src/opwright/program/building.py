@@ -6,6 +6,8 @@ All of it runs within a transaction: when an error is raised, the program is unc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from opwright.describe.completion import (
@@ -17,10 +19,10 @@ from opwright.describe.completion import (
     derived_name,
 )
 from opwright.describe.control import Loop
+from opwright.describe.journal import setting
 from opwright.describe.meta import Meta, format_shape, shapes_match
 from opwright.describe.op_proto import AttrType, AttrValue, OpProto, VarProto
 from opwright.errors import DtypeError, ProgramError, ShapeError, SlotError
-from opwright.program.adapting import adapted
 from opwright.program.operator import (
     Given,
     Operator,
@@ -41,6 +43,14 @@ _STRIDES: Final = (0x9E3779B1, 0xBB67AE85, 0x3C6EF373, 0xA54FF53B)
 """What a turn adds to the step, by depth. Random numbers depend on 32 bits of the step; multiples
 of these lie far from each other there, so that no turn has the step of a later run.
 """
+
+InputAdapter = Callable[["Block", "OpDefinition", Names], Names]
+"""From the names that an operator is given, by slot, to those that it reads.
+
+It may append operators, such as ``cast``; these are not adapted.
+"""
+
+_ADAPTER: ContextVar[InputAdapter | None] = ContextVar("input_adapter", default=None)
 
 CheckOutput = Callable[[str, "tuple[int, ...] | None", str], None]
 
@@ -104,7 +114,7 @@ def make_operator(
     definition = definition_of(op_type)
     bound, named = bind_slots(op_type, inputs, block), bind_slots(op_type, outputs, block)
     if adapts:
-        bound = adapted(block, definition, bound)
+        bound = _adapted(block, definition, bound)
     return BlockPlace(block).make(definition, bound, named, attrs)
 
 
@@ -326,3 +336,25 @@ def _carry_step(
     }
     inputs = {**inputs, control.carried: (*inputs.get(control.carried, ()), STEP)}
     return inputs, {**outputs, **more}, {**attrs, **carried}
+
+
+def adapt_inputs(adapter: InputAdapter | None) -> AbstractContextManager[object]:
+    """Let `Block.append_op` replace what each new operator reads, in this thread or task.
+
+    Gradient operators are not adapted: their rules are written for the forward operators.
+
+    Parameters
+    ----------
+    adapter : callable, optional
+        ``adapter(block, definition, inputs) -> inputs``, names by slot. None changes nothing.
+    """
+    return setting(_ADAPTER, adapter)
+
+
+def _adapted(block: Block, definition: OpDefinition, inputs: Names) -> dict[str, tuple[str, ...]]:
+    """Return what an operator that is appended to `block` reads."""
+    adapter = _ADAPTER.get()
+    if adapter is None:
+        return dict(inputs)
+    with adapt_inputs(None):
+        return dict(adapter(block, definition, inputs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from opwright.errors import OpwrightError
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 
 def copy_block(block: Block, program: Program) -> Block:
     """Return a copy of a block that belongs to `program`, which does not list it yet."""
-    twin = Block(program, block.idx, block.parent_idx)
-    twin.vars = {name: variable.copy_to(twin) for name, variable in block.vars.items()}
-    twin.ops = [_copy_operator(op, twin) for op in block.ops]
+    return _fill(Block(program, block.idx, block.parent_idx), block, _copy_operator)
+
+
+def _fill(twin: Block, source: Block, copy: Callable[[Operator, Block], Operator]) -> Block:
+    twin.vars = {name: variable.copy_to(twin) for name, variable in source.vars.items()}
+    twin.ops = [copy(op, twin) for op in source.ops]
     return twin
 
 
@@ -39,11 +42,7 @@ def clone_operator(op: Operator, block: Block) -> Operator:
 def clone_block(parent: Block, index: int) -> Block:
     """Return a copy of a block, and of those within it, as a block within `parent`."""
     program = parent.program
-    source = program.block(index)
-    twin = program.add_block(parent.idx)
-    twin.vars = {name: variable.copy_to(twin) for name, variable in source.vars.items()}
-    twin.ops = [clone_operator(op, twin) for op in source.ops]
-    return twin
+    return _fill(program.add_block(parent.idx), program.block(index), clone_operator)
 
 
 def clear_block(block: Block) -> None:

@@ -12,8 +12,7 @@ from opwright.errors import FileMissingError, FormatError
 from opwright.program import Program
 from opwright.program.deserialize import read_blocks
 from opwright.program.files.disk import open_regular
-from opwright.program.files.opening import SavedFiles, folder_of, read_saved
-from opwright.program.files.pair import read_program
+from opwright.program.files.opening import SavedFiles, folder_of, read_program, read_saved
 from opwright.program.files.params_file import Arrays, read_params
 from opwright.program.files.safetensors_file import read_array, read_header
 from opwright.program.files.writing import persistable_variables

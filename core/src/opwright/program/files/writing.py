@@ -23,8 +23,7 @@ from opwright.program.files.manifest import (
     check_notes,
     write_manifest,
 )
-from opwright.program.files.opening import folder_of
-from opwright.program.files.pair import adopt_pair
+from opwright.program.files.opening import adopt_pair, folder_of
 from opwright.program.files.params_file import Arrays, encode_params, mark_of
 from opwright.program.operator import names_read_first
 from opwright.program.variable import list_names
