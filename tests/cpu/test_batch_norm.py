@@ -101,3 +101,30 @@ def test_nan_and_infinity_stay_in_their_channel() -> None:
     out, *_ = ow.ops.batch_norm(x, ones, 0 * ones, ones, ones, training=True)
     clean = np.isfinite(out).all(axis=0)
     np.testing.assert_array_equal(clean, [True, False, False, False, True, True])
+
+
+@pytest.mark.parametrize("activation", ["relu", ""])
+@pytest.mark.parametrize("shape", [(64, 3), (2, 3, 5, 7)])
+def test_a_fused_normalization_moves_the_unbiased_variance(
+    shape: tuple[int, ...], activation: str
+) -> None:
+    rows = np.random.default_rng(2).normal(3, 2, shape).astype("float32")
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
+        x = layers.data("x", [*shape])
+        out = layers.batch_norm(x, activation=activation or None, unbiased=True, momentum=0.5)
+    scope = ow.Scope()
+    ow.Network(startup.global_block()).run(scope)
+    network = ow.Network(main.global_block())
+    network.compile(["x"], [out], scope=scope)(x=rows)
+    assert (FUSED in network.placement().types) == bool(activation)
+    spread = rows.var(axis=(0, *range(2, len(shape))), ddof=1)
+    np.testing.assert_allclose(
+        scope.var("batch_norm_0_variance").numpy(), 0.5 + 0.5 * spread, rtol=1e-5
+    )
+
+
+def test_an_unbiased_variance_needs_more_than_one_element_of_each_channel() -> None:
+    arrays = {slot: np.ones(3) for slot in ("scale", "bias", "mean", "variance")}
+    match = r"batch_norm: unbiased needs more than 1 element for each channel .*\[1, 3\]"
+    with pytest.raises(ow.errors.ShapeError, match=match):
+        ow.ops.batch_norm(np.ones((1, 3)), **arrays, training=True, unbiased=True)

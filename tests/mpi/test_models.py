@@ -156,12 +156,12 @@ print("good")
 
 
 NORMALIZATION = """
-def normalize(rows, grads, parallel, sync):
+def normalize(rows, grads, parallel, sync, **more):
     main, startup = ow.Program(seed=1), ow.Program(seed=1)
     with ow.program_guard(main, startup):
         x = nn.layers.data("x", [None, 3, 4])
         weight = nn.layers.data("weight", [None, 3, 4])
-        out = nn.layers.batch_norm(x, sync=sync, momentum=0.7)
+        out = nn.layers.batch_norm(x, sync=sync, momentum=0.7, **more)
         loss = nn.layers.mean(out * out * weight)
         pairs = ow.append_backward([loss], parameters=[x, *main.parameters()])
         trained = [pair for pair in pairs if pair[0] is not x]
@@ -194,6 +194,8 @@ for part, unequal in (
     close(own[2:], whole[2:])
     close(own_states, states)
     same_on_all(own_states)
+    unbiased = normalize(X[part], W[part], {"unequal_rows": unequal}, sync, unbiased=True)[1]
+    close(unbiased, normalize(X, W, None, None, unbiased=True)[1])
 print("good")
 """
 

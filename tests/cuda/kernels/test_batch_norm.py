@@ -131,6 +131,16 @@ def test_residual_and_relu_are_taken_along_bit_for_bit(shape: Any, dtype: str) -
         assert_same_bits(apart, together)
 
 
+@pytest.mark.parametrize("op_type", ["batch_norm", FUSED])
+def test_the_running_variance_may_move_towards_the_unbiased_one(op_type: str) -> None:
+    given = numbers((5, 7, 3), "float64")
+    attrs = {**ATTRS, "training": True, "unbiased": True}
+    activation = {"activation": "relu"} if op_type == FUSED else {}
+    found = run(op_type, given, {**attrs, **activation})["variance_out"]
+    spread = given["x"].var(axis=(0, 2), ddof=1)
+    np.testing.assert_allclose(found, 0.75 * given["variance"] + 0.25 * spread, rtol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", [(12, 16), (6, 5), (3, 4, 4, 4), (2, 3, 3, 5)], ids=str)
 def test_the_gradient_knows_bit_for_bit_where_relu_gave_0(shape: Any, dtype: str) -> None:

@@ -18,6 +18,7 @@ def batch_norm(
     momentum: float = 0.9,
     epsilon: float = 1e-5,
     training: bool = False,
+    unbiased: bool = False,
 ) -> tuple[Array, ...]:
     channels_last = np.moveaxis(x, 1, -1)
     rows = channels_last.reshape(x.size // max(x.shape[1], 1), x.shape[1])
@@ -25,7 +26,8 @@ def batch_norm(
     if training and len(rows):
         m, v = rows.mean(0), ((rows - rows.mean(0)) ** 2).mean(0)
         mean = momentum * mean + (1 - momentum) * m
-        variance = momentum * variance + (1 - momentum) * v
+        moved = rows.var(0, ddof=1) if unbiased else v
+        variance = momentum * variance + (1 - momentum) * moved
     inv_std = 1 / np.sqrt(v + epsilon)
     out = (channels_last - m) * inv_std * scale + bias
     return np.moveaxis(out, -1, 1), mean, variance, m, inv_std
@@ -65,6 +67,10 @@ CASES = (
     case(Random((2, 3, 4)), 3, "sequence", training=True, momentum=0.5),
     case(Random((2, 3, 2, 2)), 3, "images", training=True),
     case(Random((2, 3, 2, 2)), 3, "images-running", epsilon=0.1),
+    case(Random((5, 17)), 17, "unbiased", training=True, unbiased=True),
+    case(Random((2, 3, 3, 2)), 3, "unbiased-images", training=True, unbiased=True),
+    case(Random((1, 3)), 3, "unbiased-running", unbiased=True),
+    case(Random((0, 3)), 3, "unbiased-empty", training=True, unbiased=True),
     replace(
         case(Values([[10000.0], [10001.0], [10005.0]]), 1, "large-mean", training=True),
         no_half_grad="saved_mean has the dtype of x, whose steps are 8 here in float16",

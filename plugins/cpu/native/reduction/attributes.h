@@ -69,8 +69,9 @@ struct BatchNormAttrs {
   double momentum;
   double epsilon;
   bool training;
+  bool unbiased;
   std::optional<std::string> activation;  // of the fused operator only
-  OPWRIGHT_ATTRIBUTES(momentum, epsilon, training, activation);
+  OPWRIGHT_ATTRIBUTES(momentum, epsilon, training, unbiased, activation);
 };
 
 struct BatchNormGradAttrs {

@@ -209,12 +209,15 @@ struct BatchNormKernel {
     const T rest = static_cast<T>(1 - attrs.momentum);
     const T epsilon = static_cast<T>(attrs.epsilon);
     T* batch[] = {mean, variance};
+    const double n = static_cast<double>(lines_.count());
+    const T corrections[] = {T(1), attrs.unbiased ? static_cast<T>(n / (n - 1)) : T(1)};
     for (uint32_t which = 0; which < 2; ++which) {  // the running ones may be updated in place
       const T* running = ctx.input(3 + which).data<T>();
       T* running_out = ctx.output(1 + which).data<T>();
+      const T share = rest * corrections[which];
       for (int64_t c = channels.begin; c < channels.end; ++c) {
         const T old = running[c];
-        running_out[c] = uses_batch_ ? momentum * old + rest * batch[which][c] : old;
+        running_out[c] = uses_batch_ ? momentum * old + share * batch[which][c] : old;
         if (!uses_batch_) batch[which][c] = old;
       }
     }

@@ -114,14 +114,14 @@ def _batch_norm(
     momentum: float,
     epsilon: float,
     training: bool,
+    unbiased: bool = False,
 ) -> Any:
     enough = 1 if training else 0
     require(x.numel() > enough * x.shape[1], "batches without elements, or of one in training")
-    # PyTorch keeps the unbiased variance, ours the biased one: the running ones are not compared.
-    out = F.batch_norm(
-        x, mean.clone(), variance.clone(), scale, bias, training, 1 - momentum, epsilon
-    )
-    return (out,) if training else (out, mean, variance)
+    mean, variance = mean.clone(), variance.clone()
+    out = F.batch_norm(x, mean, variance, scale, bias, training, 1 - momentum, epsilon)
+    # PyTorch's running variance is the unbiased one: others are not compared.
+    return (out,) if training and not unbiased else (out, mean, variance)
 
 
 def _layer_norm(

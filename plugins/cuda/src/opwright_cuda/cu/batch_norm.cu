@@ -116,11 +116,12 @@ OW_INLINE P Moved(Compute<P> running, Compute<P> share, Compute<P> batch) {
 }
 
 // The statistics of each channel, from those of its parts: one block a channel, which has `n` runs
-// of `size` elements. Squares that over- or underflow are added up again.
+// of `size` elements. The running variance moves towards variance * correction. Squares that over-
+// or underflow are added up again.
 template <typename T, typename P>
 __global__ void batch_statistics(RunningStatistics<P> s, const Moments<Compute<T>>* moments,
                                  Parts parts, const T* x, int64_t n, int64_t size,
-                                 Compute<T> momentum, Compute<T> epsilon) {
+                                 Compute<T> momentum, Compute<T> epsilon, Compute<T> correction) {
   using C = Compute<T>;
   const int64_t channel = blockIdx.x;
   const Moments<C> all = PutTogether(moments, parts, channel, MomentsOf<C>());
@@ -139,7 +140,7 @@ __global__ void batch_statistics(RunningStatistics<P> s, const Moments<Compute<T
   s.saved_mean[channel] = Store<P>(mean);
   s.saved_inv_std[channel] = Store<P>(inverse);
   s.mean_out[channel] = Moved<P>(Load(s.mean[channel]), momentum, mean);
-  s.variance_out[channel] = Moved<P>(Load(s.variance[channel]), momentum, variance);
+  s.variance_out[channel] = Moved<P>(Load(s.variance[channel]), momentum, variance * correction);
 }
 
 // The running statistics in place of the batch's.

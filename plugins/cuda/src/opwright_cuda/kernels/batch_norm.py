@@ -141,7 +141,10 @@ def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
     x, momentum = plan.input("x"), scalar(types.computed, ctx.attrs["momentum"])
     team.launch(plan, source, expression, [moments, x, np.int64(n_channels)])
     runs = (np.int64(n), np.int64(size))
-    arguments = [statistics, moments, parts, x, *runs, momentum, epsilon]
+    count = n * size
+    unbiased = count / (count - 1) if ctx.attrs["unbiased"] else 1.0
+    correction = scalar(types.computed, unbiased)
+    arguments = [statistics, moments, parts, x, *runs, momentum, epsilon, correction]
     expression = f"batch_statistics<{types.images}, {types.parameters}>"
     plan.launch(source, expression, n_channels, threads, arguments)
 

@@ -24,7 +24,7 @@ from opwright_dist.operators.description import add_group, find_group
 
 _FLOATS: Final = ("float32", "float64")
 _STATISTICS: Final = ("mean", "variance")
-_OWN_ATTRS: Final = ("momentum", "epsilon", "training")
+_OWN_ATTRS: Final = ("momentum", "epsilon", "training", "unbiased")
 
 
 class _Writer:
@@ -55,6 +55,14 @@ class _Writer:
         attrs = {name: self.b.attr(name) for name in ("group", "unequal_rows")}
         inputs = {"x": channels, "rows": self.b.input("x")}
         return self.b.emit("dist.all_reduce", inputs, attrs={"reduce": "mean", **attrs})
+
+    def correction(self) -> str:
+        """Write n / (n - 1) for the n elements of a channel of all processes."""
+        ones = self.apply("fill_like", self.b.input("x") or "", value=1.0)
+        own = self.apply("sum", ones, axis=self.axes)
+        attrs = {"reduce": "sum", "group": self.b.attr("group")}
+        n = self.b.emit("dist.all_reduce", {"x": own}, attrs=attrs)
+        return self.apply("divide", n, self.apply("scale", n, bias=-1.0))
 
     def move(self, running: str, batch: str, out: str) -> None:
         """Write momentum * running + (1 - momentum) * batch."""
@@ -89,9 +97,11 @@ def _body(b: BodyContext) -> None:
     b.emit("add", {"x": normal, "y": w.line_up(bias)}, {"out": b.output("out")})
     b.set_output("saved_mean", mean)
     b.set_output("saved_inv_std", inv_std)
-    for slot, batch in zip(_STATISTICS, (mean, spread), strict=True):
-        if b.has_output(f"{slot}_out"):
-            w.move(b.input(slot) or "", batch, b.output(f"{slot}_out") or "")
+    if b.has_output("mean_out"):
+        w.move(b.input("mean") or "", mean, b.output("mean_out") or "")
+    if b.has_output("variance_out"):
+        moved = w.apply("multiply", spread, w.correction()) if b.attr("unbiased") else spread
+        w.move(b.input("variance") or "", moved, b.output("variance_out") or "")
 
 
 def _grad_body(b: BodyContext) -> None:
@@ -166,6 +176,8 @@ BATCH_NORM = (
     .default(1e-5)
     .at_least(0.0)
     .add_attr("training", bool, "whether to use and collect the statistics of the batch")
+    .default(False)
+    .add_attr("unbiased", bool, "whether the running variance moves towards v * n / (n - 1)")
     .default(False)
     .build(
         infer_shape=_shape,

@@ -206,6 +206,7 @@ def batch_norm(
     epsilon: float = 1e-5,
     activation: str | None = None,
     training: bool = True,
+    unbiased: bool = False,
     sync: bool | str | DataParallel | None = None,
     name: str | None = None,
     param_attr: ParamAttr | None = None,
@@ -229,6 +230,9 @@ def batch_norm(
         The type of an operator from ``x`` to ``out``.
     training : bool
         False uses the running mean and variance instead of those of the batch.
+    unbiased : bool
+        Whether the running variance moves towards the unbiased one, of n elements n / (n - 1) times
+        that of the batch, as PyTorch has it.
     sync : bool, str or DataParallel, optional
         True or "world" takes mean and variance over the batch of all processes that train together,
         another name over those of a group. The running ones are then equal on all of them.
@@ -248,6 +252,7 @@ def batch_norm(
         "momentum": checks.check_float(who, "momentum", momentum, at_least=0.0, at_most=1.0),
         "epsilon": checks.check_float(who, "epsilon", epsilon, above=0.0),
         "training": checks.check_bool(who, "training", training),
+        "unbiased": checks.check_bool(who, "unbiased", unbiased),
     }
     op_type, parallel = who, check_data_parallel(who, sync)
     if parallel is not None:

@@ -132,6 +132,7 @@ class LayerMethods(ModelPrograms):
         epsilon: float = 1e-05,
         activation: str | None = None,
         training: bool = True,
+        unbiased: bool = False,
         sync: bool | str | DataParallel | None = None,
         name: str | None = None,
         param_attr: ParamAttr | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, format_shape, grad_op, merge_dims
+from opwright.op import InferContext, OpMaker, format_shape, grad_op, merge_dims, numel
 from opwright_std.compositions import normalisations as normalisations_gradients
 from opwright_std.numerics import squares
 from opwright_std.numerics.dtypes import FLOATS, Array
@@ -35,6 +35,7 @@ def batch_norm(
     momentum: float,
     epsilon: float,
     training: bool,
+    unbiased: bool = False,
 ) -> None:
     axes, lined_up, count = _layout(x)
     use_batch = training and count > 0  # an empty batch has no statistics
@@ -50,7 +51,9 @@ def batch_norm(
     out += bias.reshape(lined_up)
     if use_batch:
         _move(mean, momentum, saved_mean, mean_out)
-        _move(variance, momentum, spread, variance_out)
+        # The shape rule has refused an unbiased variance of one element.
+        correction = x.dtype.type(count / (count - 1) if unbiased else 1)
+        _move(variance, momentum, spread * correction, variance_out)
     else:
         np.copyto(mean_out, mean)
         np.copyto(variance_out, variance)
@@ -111,6 +114,11 @@ def _batch_norm_shape(ctx: InferContext) -> None:
     """The output has the shape of x, all else is [channels]."""
     shape = ctx.input("x").shape
     ctx.require(len(shape) >= 2, f"x must be [n, channels, ...], got {format_shape(shape)}")
+    if ctx.attr("training") and ctx.attr("unbiased") and numel((shape[0], *shape[2:])) == 1:
+        ctx.fail(
+            "unbiased needs more than 1 element for each channel in training, got x "
+            f"{format_shape(shape)}; use a larger batch, or unbiased=False"
+        )
     channels = shape[1]
     for slot in ("scale", "bias", *_STATISTICS):
         ctx.require_shape(slot, (channels,))
@@ -125,8 +133,9 @@ def _batch_norm_maker() -> OpMaker:
         "Batch normalisation, out = (x - m) / sqrt(v + epsilon) * scale + bias for each channel. "
         "In training m and v are mean and variance (of all elements) of this batch, and the "
         "running ones move: mean_out = momentum * mean + (1 - momentum) * m, and variance_out "
-        "likewise with v. Otherwise m = mean, v = variance, and both stay. The running statistics "
-        "are state, no gradient goes through them. Ioffe and Szegedy, 2015."
+        "likewise with v, or with v * n / (n - 1) for n elements of a channel where it is to be "
+        "unbiased, as PyTorch has it. Otherwise m = mean, v = variance, and both stay. The running "
+        "statistics are state, no gradient goes through them. Ioffe and Szegedy, 2015."
     )
     maker.add_input("x", "float [n, channels, ...]").dtypes(*FLOATS)
     maker.add_input("scale", "[channels]").same_dtype_as("x")
@@ -151,6 +160,8 @@ BATCH_NORM = (
     .default(1e-5)
     .at_least(0.0)
     .add_attr("training", bool, "whether to use and collect the statistics of the batch")
+    .default(False)
+    .add_attr("unbiased", bool, "whether the running variance moves towards v * n / (n - 1)")
     .default(False)
     .build(
         infer_shape=_batch_norm_shape,

@@ -79,6 +79,7 @@ def _maker(op_type: str, dtypes: Sequence[str], comment: str) -> OpMaker:
     maker.add_attr("momentum", float, "share of the old running statistics that stays").required()
     maker.add_attr("epsilon", float, "added to the variance").required()
     maker.add_attr("training", bool, "whether the statistics are those of the batch").required()
+    maker.add_attr("unbiased", bool, "as batch_norm has it").default(False)
     maker.add_attr("activation", str, "what is applied, nothing for an empty name").required()
     return maker.one_of("", *ACTIVATIONS)
 
