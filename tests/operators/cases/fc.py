@@ -28,23 +28,36 @@ def fc(
     bias: Array | float = 0.0,
     num_flatten_dims: int = 1,
     activation: str = "",
+    transpose_weight: bool = False,
 ) -> Array:
+    weight = weight.T if transpose_weight else weight
     flat = x.reshape(*x.shape[:num_flatten_dims], prod(x.shape[num_flatten_dims:]))
     return ACTIVATIONS[activation](np.einsum("...i,io->...o", flat, weight) + bias)
 
 
 def case(
-    shape: tuple[int, ...], outputs: int, kept: int = 1, activation: str = "", bias: bool = True
+    shape: tuple[int, ...],
+    outputs: int,
+    kept: int = 1,
+    activation: str = "",
+    bias: bool = True,
+    turned: bool = False,
 ) -> Case:
     size = prod(shape[kept:])
-    shapes = {"x": shape, "weight": (size, outputs)} | ({"bias": (outputs,)} if bias else {})
+    weight = (outputs, size) if turned else (size, outputs)
+    shapes = {"x": shape, "weight": weight} | ({"bias": (outputs,)} if bias else {})
     inputs: dict[str, Source] = {slot: Random(dims, -1, 1) for slot, dims in shapes.items()}
     parts = ("x".join(map(str, shape)), str(outputs), activation, "bias" if bias else "")
+    parts += ("turned",) if turned else ()
     return Case(
         "fc",
         inputs,
         fc,
-        attrs={"num_flatten_dims": kept, "activation": activation},
+        attrs={
+            "num_flatten_dims": kept,
+            "activation": activation,
+            **({"transpose_weight": True} if turned else {}),
+        },
         label="-".join(part for part in parts if part),
         terms=max(size, 1),
         magnitude=2.0,
@@ -73,4 +86,13 @@ CASES = (
     case((2, 3, 4), 5, kept=2, activation="softmax"),
     case((2, 0, 4), 5, kept=2),
     case((2, 3, 2, 2), 4, kept=2, activation="sigmoid"),
+    *(case((3, n), 5, activation="tanh", turned=True) for n in LENGTHS),
+    *(
+        case((rows, 17), 33, activation=name, turned=True)
+        for rows in (2, 9)
+        for name in ACTIVATIONS
+    ),
+    case((0, 4), 5, activation="softmax", turned=True),
+    case((2, 3, 2, 2), 4, kept=2, activation="sigmoid", turned=True),
+    case((2, 0, 4), 5, kept=2, bias=False, turned=True),
 )

@@ -17,9 +17,18 @@ struct MatmulAttrs {
   OPWRIGHT_ATTRIBUTES(transpose_x, transpose_y);
 };
 
+// Axis i of what is multiplied is axis axes[i] of what is given, of out likewise; none: the same.
+struct FoldedMatmulAttrs {
+  std::vector<int64_t> x_axes;
+  std::vector<int64_t> y_axes;
+  std::vector<int64_t> out_axes;
+  OPWRIGHT_ATTRIBUTES(x_axes, y_axes, out_axes);
+};
+
 struct FcAttrs {
   std::string activation;
-  OPWRIGHT_ATTRIBUTES(activation);
+  bool transpose_weight = false;
+  OPWRIGHT_ATTRIBUTES(activation, transpose_weight);
 };
 
 struct ConvolutionAttrs {

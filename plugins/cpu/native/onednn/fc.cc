@@ -169,9 +169,11 @@ struct FcKernel {
   opwright::Status Make(opwright::PrepareContext& ctx, const FcAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(ParseActivation(attrs.activation, &activation_));
     const opwright::Meta weight = ctx.input(1);
-    columns_ = weight.dim(1);
+    const bool turned = attrs.transpose_weight;
+    columns_ = weight.dim(turned ? 0 : 1);
     rows_ = columns_ == 0 ? 0 : ctx.output(0).numel() / columns_;
-    shape_ = MakeMatrixShape({rows_, weight.dim(0)}, {weight.dim(0), columns_}, false, false);
+    const int64_t inputs = weight.dim(turned ? 1 : 0);
+    shape_ = MakeMatrixShape({rows_, inputs}, {weight.dim(0), weight.dim(1)}, false, turned);
     ctx.SetEstimate(EstimateProductNs<T>(shape_, ctx.n_threads()));
     constexpr bool is_float = std::is_floating_point_v<T>;
     if (is_float && shape_.Multiplications() == 0) return opwright::Status::Ok();
@@ -212,7 +214,7 @@ struct FcKernel {
     }
     ProductRequest request;
     request.shape = shape_;
-    request.dtype = OneDnnType<T>();
+    request.dtype = request.out_dtype = OneDnnType<T>();
     request.with_bias = ctx.has_input(2);
     const bool is_bits = !std::is_floating_point_v<T> && activation_ == Activation::kRelu;
     request.activation = is_bits ? nullptr : FindEltwise(attrs.activation);

@@ -1,4 +1,5 @@
-// Matrix products: large float32 ones and bfloat16 through oneDNN, the others by our own loops.
+// Matrix products: large float32 ones and bfloat16 through oneDNN, the others by our own loops. The
+// fused operator reads factors, and writes the product, where transposes around it have their axes.
 #include <cstring>
 #include <type_traits>
 
@@ -31,16 +32,26 @@ bool IsOwnProduct(const MatrixShape& shape) {
   return IsOwn(shape) || (HasAvx512() ? IsTurned(shape) : IsShortSum(shape.size));
 }
 
-template <typename T>
-struct MatmulKernel {
+MatrixShape ShapeOf(const opwright::PrepareContext& ctx, const MatmulAttrs& attrs) {
+  return MakeMatrixShape(ctx.input(0).shape().dims(), ctx.input(1).shape().dims(),
+                         attrs.transpose_x, attrs.transpose_y);
+}
+
+MatrixShape ShapeOf(const opwright::PrepareContext& ctx, const FoldedMatmulAttrs& attrs) {
+  return MakeMatrixShape(LaidBy(ctx.input(0).shape().dims(), attrs.x_axes),
+                         LaidBy(ctx.input(1).shape().dims(), attrs.y_axes), attrs.out_axes);
+}
+
+template <typename T, typename Attrs>
+struct ProductKernel {
   static void Configure(opwright::KernelOptions& options) {
     options.library = "onednn";
     options.by_threads = !std::is_integral_v<T>;  // a part's size decides how it is computed
   }
 
-  opwright::Status Prepare(opwright::PrepareContext& ctx, const MatmulAttrs& attrs) {
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(
-        PrepareWithMemory(this, [&](MatmulKernel* made) { return made->Make(ctx, attrs); }));
+        PrepareWithMemory(this, [&](ProductKernel* made) { return made->Make(ctx, attrs); }));
     if (product_.packed_bytes() == 0) return opwright::Status::Ok();
     return ctx.Pack(1, product_.packed_bytes());
   }
@@ -48,7 +59,7 @@ struct MatmulKernel {
   struct Bound {
     ProductExecution execution;
   };
-  opwright::Status Bind(const opwright::RunContext&, const MatmulAttrs&, Bound& bound) const {
+  opwright::Status Bind(const opwright::RunContext&, const Attrs&, Bound& bound) const {
     bound.execution.Bind(product_);
     return opwright::Status::Ok();
   }
@@ -59,30 +70,28 @@ struct MatmulKernel {
     return opwright::Status::Ok();
   }
 
-  opwright::Status Run(const opwright::RunContext& ctx, const MatmulAttrs&, Bound& bound) const {
+  opwright::Status Run(const opwright::RunContext& ctx, const Attrs&, Bound& bound) const {
     if (is_zero_) {
       if (out_bytes_ > 0) std::memset(ctx.output(0).raw(), 0, out_bytes_);
       return opwright::Status::Ok();
     }
     const T* x = ctx.input(0).data<T>();
     const T* y = ctx.input(1).data<T>();
-    T* out = ctx.output(0).data<T>();
     if (!product_.empty()) {
-      bound.execution.Run(ctx.workspace<char>(), x, y, nullptr, out);
+      bound.execution.Run(ctx.workspace<char>(), x, y, nullptr, ctx.output(0).raw());
       return opwright::Status::Ok();
     }
     if constexpr (!std::is_same_v<T, opwright::BFloat16>) {
-      own_.template Run<T>(x, y, out, ctx.workspace<char>());
+      own_.template Run<T>(x, y, ctx.output(0).data<T>(), ctx.workspace<char>());
     }
     return opwright::Status::Ok();
   }
 
  private:
-  opwright::Status Make(opwright::PrepareContext& ctx, const MatmulAttrs& attrs) {
-    const MatrixShape shape =
-        MakeMatrixShape(ctx.input(0).shape().dims(), ctx.input(1).shape().dims(), attrs.transpose_x,
-                        attrs.transpose_y);
-    out_bytes_ = static_cast<size_t>(ctx.output(0).numel()) * sizeof(T);
+  opwright::Status Make(opwright::PrepareContext& ctx, const Attrs& attrs) {
+    const MatrixShape shape = ShapeOf(ctx, attrs);
+    is_widened_ = !opwright::SameDtype(ctx.output(0).dtype(), opwright::DtypeOf<T>());
+    out_bytes_ = static_cast<size_t>(ctx.output(0).numel()) * (is_widened_ ? 4 : sizeof(T));
     is_zero_ = shape.Multiplications() == 0;  // nothing to do, or sums of nothing
     if (is_zero_) return opwright::Status::Ok();
     ctx.SetEstimate(EstimateProductNs<T>(shape, ctx.n_threads()));
@@ -100,6 +109,7 @@ struct MatmulKernel {
     ProductRequest request;
     request.shape = shape;
     request.dtype = OneDnnType<T>();
+    request.out_dtype = is_widened_ ? dnnl::memory::data_type::f32 : request.dtype;
     request.pack_y = ctx.packable(1) && shape.stack.empty();
     request.n_threads = ctx.n_threads();
     OPWRIGHT_RETURN_IF_ERROR(product_.Make(request));
@@ -109,9 +119,16 @@ struct MatmulKernel {
 
   size_t out_bytes_ = 0;
   bool is_zero_ = false;
+  bool is_widened_ = false;  // bfloat16 makes float32
   OwnProduct own_;
   Product product_;
 };
+
+template <typename T>
+using MatmulKernel = ProductKernel<T, MatmulAttrs>;
+
+template <typename T>
+using FoldedMatmulKernel = ProductKernel<T, FoldedMatmulAttrs>;
 
 }  // namespace
 }  // namespace opwright_cpu
@@ -120,3 +137,5 @@ OPWRIGHT_REGISTER_KERNEL_FOR("matmul", "cpu", opwright_cpu::MatmulKernel, float,
                              opwright::BFloat16, int8_t, int16_t, int32_t, int64_t, uint8_t,
                              uint16_t, uint32_t, uint64_t);
 OPWRIGHT_CPU_REGISTER_WIDENED("matmul", opwright_cpu::MatmulKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("cpu.folded_matmul", "cpu", opwright_cpu::FoldedMatmulKernel, float,
+                             double, opwright::BFloat16);

@@ -1,6 +1,7 @@
 #include "onednn/matrix_shape.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/parallel.h"
 
@@ -9,40 +10,54 @@ namespace {
 
 // A factor whose vector has become one row or one column.
 struct Factor {
-  std::vector<int64_t> stack;
+  Laid stack;
   int64_t rows;
   int64_t columns;
   int64_t strides[2];
 };
 
-Factor MakeFactor(const std::vector<int64_t>& shape, bool transpose, bool vector_is_row) {
-  if (shape.size() == 1) {
-    if (vector_is_row) return {{}, 1, shape[0], {shape[0], 1}};
-    return {{}, shape[0], 1, {1, 1}};
+Factor MakeFactor(const Laid& array, bool vector_is_row) {
+  const std::vector<int64_t>&dims = array.dims, &strides = array.strides;
+  if (dims.size() == 1) {
+    if (vector_is_row) return {{}, 1, dims[0], {dims[0], 1}};
+    return {{}, dims[0], 1, {1, 1}};
   }
-  const int64_t rows = shape[shape.size() - 2];
-  const int64_t columns = shape.back();
-  const std::vector<int64_t> stack(shape.begin(), shape.end() - 2);
-  if (transpose) return {stack, columns, rows, {1, columns}};
-  return {stack, rows, columns, {columns, 1}};
+  const size_t rank = dims.size();
+  return {{{dims.begin(), dims.end() - 2}, {strides.begin(), strides.end() - 2}},
+          dims[rank - 2],
+          dims[rank - 1],
+          {strides[rank - 2], strides[rank - 1]}};
 }
 
 // Elements from one matrix to the next along every axis of the common stack.
 std::vector<int64_t> StackStrides(const Factor& factor, size_t rank) {
   std::vector<int64_t> strides(rank, 0);
-  int64_t stride = factor.rows * factor.columns;
-  for (size_t i = 0; i < factor.stack.size(); ++i) {
-    const int64_t dim = factor.stack[factor.stack.size() - 1 - i];
-    if (dim != 1) strides[rank - 1 - i] = stride;
-    stride *= dim;
+  const size_t missing = rank - factor.stack.dims.size();
+  for (size_t i = 0; i < factor.stack.dims.size(); ++i) {
+    if (factor.stack.dims[i] != 1) strides[missing + i] = factor.stack.strides[i];
   }
   return strides;
 }
 
 int64_t CommonDim(const Factor& x, const Factor& y, size_t from_back) {
-  const int64_t left = from_back < x.stack.size() ? x.stack[x.stack.size() - 1 - from_back] : 1;
-  const int64_t right = from_back < y.stack.size() ? y.stack[y.stack.size() - 1 - from_back] : 1;
-  return left == 1 ? right : left;
+  const auto dim = [=](const std::vector<int64_t>& dims) {
+    return from_back < dims.size() ? dims[dims.size() - 1 - from_back] : 1;
+  };
+  return dim(x.stack.dims) == 1 ? dim(y.stack.dims) : dim(x.stack.dims);
+}
+
+// How far apart elements of x y lie along each axis, where axis i of a compact array of them is
+// axis axes[i].
+std::vector<int64_t> OutStrides(const std::vector<int64_t>& dims,
+                                const std::vector<int64_t>& axes) {
+  std::vector<int64_t> strides(dims.size());
+  int64_t stride = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    const size_t axis = axes.empty() ? i : static_cast<size_t>(axes[i]);
+    strides[axis] = stride;
+    stride *= dims[axis];
+  }
+  return strides;
 }
 
 // Adds an axis inside the others, as one with its neighbour where the strides allow it.
@@ -51,8 +66,9 @@ void AddAxis(const StackAxis& axis, std::vector<StackAxis>* stack) {
   if (!stack->empty()) {
     StackAxis& outer = stack->back();
     if (outer.x_stride == axis.x_stride * axis.size &&
-        outer.y_stride == axis.y_stride * axis.size) {
-      outer = {outer.size * axis.size, axis.x_stride, axis.y_stride};
+        outer.y_stride == axis.y_stride * axis.size &&
+        outer.out_stride == axis.out_stride * axis.size) {
+      outer = {outer.size * axis.size, axis.x_stride, axis.y_stride, axis.out_stride};
       return;
     }
   }
@@ -64,6 +80,7 @@ void JoinRows(MatrixShape* shape) {
   if (shape->stack.size() != 1 || shape->stack[0].y_stride != 0) return;
   const StackAxis axis = shape->stack[0];
   if (shape->x_strides[1] != 1 || axis.x_stride != shape->size.m * shape->x_strides[0]) return;
+  if (axis.out_stride != shape->size.m * shape->out_row) return;
   shape->size.m *= axis.size;
   shape->stack.clear();
   shape->stack_size = 1;
@@ -119,32 +136,61 @@ std::vector<MatrixPart> SplitColumns(const MatrixPart& whole, int32_t n_parts) {
 }  // namespace
 
 MatrixShape::Offsets MatrixShape::At(int64_t index) const {
-  Offsets offsets{0, 0};
+  Offsets offsets{0, 0, 0};
   for (auto axis = stack.rbegin(); axis != stack.rend(); ++axis) {
     const int64_t position = index % axis->size;
     index /= axis->size;
     offsets.x += position * axis->x_stride;
     offsets.y += position * axis->y_stride;
+    offsets.out += position * axis->out_stride;
   }
   return offsets;
+}
+
+Laid LaidBy(const std::vector<int64_t>& shape, const std::vector<int64_t>& axes) {
+  std::vector<int64_t> compact(shape.size());
+  int64_t stride = 1;
+  for (size_t axis = shape.size(); axis-- > 0; stride *= shape[axis]) compact[axis] = stride;
+  if (axes.empty()) return {shape, compact};
+  Laid laid;
+  for (const int64_t axis : axes) {
+    laid.dims.push_back(shape[static_cast<size_t>(axis)]);
+    laid.strides.push_back(compact[static_cast<size_t>(axis)]);
+  }
+  return laid;
 }
 
 MatrixShape MakeMatrixShape(const std::vector<int64_t>& x_shape,
                             const std::vector<int64_t>& y_shape, bool transpose_x,
                             bool transpose_y) {
-  const Factor x = MakeFactor(x_shape, transpose_x, true);
-  const Factor y = MakeFactor(y_shape, transpose_y, false);
+  Laid x = LaidBy(x_shape, {}), y = LaidBy(y_shape, {});
+  for (Laid* laid : {&x, &y}) {
+    if (!(laid == &x ? transpose_x : transpose_y)) continue;
+    std::swap(laid->dims.back(), laid->dims[laid->dims.size() - 2]);
+    std::swap(laid->strides.back(), laid->strides[laid->strides.size() - 2]);
+  }
+  return MakeMatrixShape(x, y, {});
+}
+
+MatrixShape MakeMatrixShape(const Laid& x_laid, const Laid& y_laid,
+                            const std::vector<int64_t>& out_axes) {
+  const Factor x = MakeFactor(x_laid, true);
+  const Factor y = MakeFactor(y_laid, false);
   MatrixShape shape;
   shape.size = {x.rows, y.columns, x.columns};
   std::copy(x.strides, x.strides + 2, shape.x_strides);
   std::copy(y.strides, y.strides + 2, shape.y_strides);
-  const size_t rank = std::max(x.stack.size(), y.stack.size());
+  const size_t rank = std::max(x.stack.dims.size(), y.stack.dims.size());
   const std::vector<int64_t> x_stack = StackStrides(x, rank);
   const std::vector<int64_t> y_stack = StackStrides(y, rank);
+  std::vector<int64_t> dims(rank);
+  for (size_t axis = 0; axis < rank; ++axis) dims[axis] = CommonDim(x, y, rank - 1 - axis);
+  dims.insert(dims.end(), {shape.size.m, shape.size.n});
+  const std::vector<int64_t> out = OutStrides(dims, out_axes);
+  shape.out_row = out[rank];
   for (size_t axis = 0; axis < rank; ++axis) {
-    const int64_t dim = CommonDim(x, y, rank - 1 - axis);
-    shape.stack_size *= dim;
-    AddAxis({dim, x_stack[axis], y_stack[axis]}, &shape.stack);
+    shape.stack_size *= dims[axis];
+    AddAxis({dims[axis], x_stack[axis], y_stack[axis], out[axis]}, &shape.stack);
   }
   JoinRows(&shape);
   return shape;
@@ -153,12 +199,8 @@ MatrixShape MakeMatrixShape(const std::vector<int64_t>& x_shape,
 std::vector<MatrixPart> SplitProduct(const MatrixShape& shape, int32_t n_parts) {
   MatrixPart whole;
   whole.shape = shape;
-  int64_t stride = shape.size.n;
-  whole.out_strides.assign(shape.stack.size() + 1, stride);
-  stride *= shape.size.m;
-  for (size_t axis = shape.stack.size(); axis-- > 0; stride *= shape.stack[axis].size) {
-    whole.out_strides[axis] = stride;
-  }
+  for (const StackAxis& axis : shape.stack) whole.out_strides.push_back(axis.out_stride);
+  whole.out_strides.push_back(shape.out_row);
   const auto stacked = std::find_if(shape.stack.begin(), shape.stack.end(),
                                     [=](const StackAxis& axis) { return axis.size >= n_parts; });
   if (stacked != shape.stack.end()) {

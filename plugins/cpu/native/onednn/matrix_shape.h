@@ -9,18 +9,30 @@
 
 namespace opwright_cpu {
 
-// One axis of a stack: how far the next matrix of each factor is; 0 where it is repeated.
+// One axis of a stack: how far the next matrix of each factor is, 0 where it is repeated, and the
+// next one of out.
 struct StackAxis {
   int64_t size;
   int64_t x_stride;
   int64_t y_stride;
+  int64_t out_stride;
 };
 
-// out[s] = x[s] y[s] for every matrix s of a stack; out is compact.
+// An array whose axes may lie in memory in another order.
+struct Laid {
+  std::vector<int64_t> dims;
+  std::vector<int64_t> strides;
+};
+
+// Axis i is axis axes[i] of a compact array of this shape; none given: the same one.
+Laid LaidBy(const std::vector<int64_t>& shape, const std::vector<int64_t>& axes);
+
+// out[s] = x[s] y[s] for every matrix s of a stack; the columns of out lie side by side.
 struct MatrixShape {
   GemmSize size{};
   int64_t x_strides[2] = {};  // of rows and of columns
   int64_t y_strides[2] = {};
+  int64_t out_row = 0;           // stride of its rows
   std::vector<StackAxis> stack;  // outermost first, as few axes as describe it
   int64_t stack_size = 1;
 
@@ -28,6 +40,7 @@ struct MatrixShape {
   struct Offsets {
     int64_t x;
     int64_t y;
+    int64_t out;
   };
   Offsets At(int64_t index) const;
 
@@ -48,7 +61,11 @@ struct MatrixPart {
 // At most n_parts parts of about the same size, whose rows and columns are whole vectors.
 std::vector<MatrixPart> SplitProduct(const MatrixShape& shape, int32_t n_parts);
 
-// Shapes are those of the operator: the shape rule has checked that they fit.
+// Axis i of out, [stack, m, n], is axis out_axes[i] of x y; none given: the same one. The shape
+// rule has checked that all fit.
+MatrixShape MakeMatrixShape(const Laid& x, const Laid& y, const std::vector<int64_t>& out_axes);
+
+// Of compact arrays.
 MatrixShape MakeMatrixShape(const std::vector<int64_t>& x, const std::vector<int64_t>& y,
                             bool transpose_x, bool transpose_y);
 

@@ -79,7 +79,7 @@ class OwnProduct {
     GemmSize size = shape_.size;
     MatrixView<const T> a{x + at.x, shape_.x_strides[0], shape_.x_strides[1]};
     MatrixView<const T> b{y + at.y, shape_.y_strides[0], shape_.y_strides[1]};
-    MatrixView<T> c{out + index * size.m * size.n, size.n, 1};
+    MatrixView<T> c{out + at.out, shape_.out_row, 1};
     int64_t& length = by_rows_ ? size.m : size.n;
     const Part part = PartOf(length, Step(), piece, static_cast<int32_t>(pieces_));
     length = part.end - part.begin;

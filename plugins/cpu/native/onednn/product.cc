@@ -55,10 +55,10 @@ dnnl::matmul::primitive_desc Describe(const ProductRequest& request, const Matri
   if (request.activation != nullptr) AppendEltwise(*request.activation, &post_ops);
   attr.set_post_ops(post_ops);
   const memory::desc x = FactorDesc(part.shape, request.dtype, true);
-  const memory::desc out = Result(part, request.dtype);
+  const memory::desc out = Result(part, request.out_dtype);
   constexpr bool allow_empty = true;
   if (request.with_bias) {
-    return dnnl::matmul::primitive_desc(CpuEngine(), x, y, Bias(part.shape, request.dtype), out,
+    return dnnl::matmul::primitive_desc(CpuEngine(), x, y, Bias(part.shape, request.out_dtype), out,
                                         attr, allow_empty);
   }
   return dnnl::matmul::primitive_desc(CpuEngine(), x, y, out, attr, allow_empty);
@@ -90,6 +90,7 @@ opwright::Status Product::Make(const ProductRequest& request) {
 
 opwright::Status Product::AddPart(const ProductRequest& request, const MatrixPart& from) {
   const auto item = static_cast<int64_t>(memory::data_type_size(request.dtype));
+  const auto out_item = static_cast<int64_t>(memory::data_type_size(request.out_dtype));
   Part part;
   const auto like = std::find_if(parts_.begin(), parts_.end(), [&](const Part& other) {
     return AreAlike(other.shape, from.shape);
@@ -97,8 +98,8 @@ opwright::Status Product::AddPart(const ProductRequest& request, const MatrixPar
   if (like != parts_.end()) part = *like;  // made anew, the same code would be compiled again
   part.x = from.x * item;
   part.y = from.y * item;
-  part.bias = from.column * item;
-  part.out = from.out * item;
+  part.bias = from.column * out_item;
+  part.out = from.out * out_item;
   if (like != parts_.end()) {
     parts_.push_back(std::move(part));
     return opwright::Status::Ok();

@@ -17,7 +17,8 @@ namespace opwright_cpu {
 // What is multiplied.
 struct ProductRequest {
   MatrixShape shape;
-  dnnl::memory::data_type dtype = dnnl::memory::data_type::f32;
+  dnnl::memory::data_type dtype = dnnl::memory::data_type::f32;      // of both factors
+  dnnl::memory::data_type out_dtype = dnnl::memory::data_type::f32;  // and of a bias
   bool with_bias = false;
   const Eltwise* activation = nullptr;  // NULL for none
   bool pack_y = false;                  // y may be kept in the layout that the primitive likes best

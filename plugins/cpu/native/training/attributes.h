@@ -11,22 +11,26 @@ namespace opwright_cpu {
 struct FcAttrs {
   int64_t num_flatten_dims;
   std::string activation;
-  OPWRIGHT_ATTRIBUTES(num_flatten_dims, activation);
+  bool transpose_weight;
+  OPWRIGHT_ATTRIBUTES(num_flatten_dims, activation, transpose_weight);
 };
 
 struct FcInputGradAttrs {
   std::string activation;
-  OPWRIGHT_ATTRIBUTES(activation);
+  bool transpose_weight;
+  OPWRIGHT_ATTRIBUTES(activation, transpose_weight);
 };
 
 struct FcSgdAttrs {
   double weight_decay;
-  OPWRIGHT_ATTRIBUTES(weight_decay);
+  bool transpose_weight;
+  OPWRIGHT_ATTRIBUTES(weight_decay, transpose_weight);
 };
 
 struct GeluFcAttrs {
   std::string approximate;
-  OPWRIGHT_ATTRIBUTES(approximate);
+  bool transpose_weight;
+  OPWRIGHT_ATTRIBUTES(approximate, transpose_weight);
 };
 
 struct SoftmaxCrossEntropyAttrs {

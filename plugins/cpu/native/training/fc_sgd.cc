@@ -21,13 +21,14 @@ template <typename T>
 struct FcSgdKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
-  Status Prepare(opwright::PrepareContext& ctx, const FcSgdAttrs&) {
+  Status Prepare(opwright::PrepareContext& ctx, const FcSgdAttrs& attrs) {
+    is_turned_ = attrs.transpose_weight;
     k_ = ctx.input(0).dim(0);
     n_ = ctx.input(0).dim(1);
     m_ = ctx.input(1).dim(0);
     threads_ = ThreadsFor(m_, n_, k_, ctx.n_threads());
     gemm_ = BestGemm<T>();
-    ctx.SetWorkspace(static_cast<uint64_t>(kGemmScratch * threads_ + n_) * sizeof(T));
+    ctx.SetWorkspace(static_cast<uint64_t>(kGemmScratch * threads_ + outputs()) * sizeof(T));
     ctx.SetEstimate(EstimateProduct(m_, n_, k_, 2 * sizeof(T), threads_) +
                     static_cast<uint64_t>(m_ * n_ / 8));
     return Status::Ok();
@@ -43,8 +44,9 @@ struct FcSgdKernel {
     T* workspace = ctx.workspace<T>();
     Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
       const Part rows = OwnedRows(k_, thread, n_threads);
-      Update(x + rows.begin, grad, rows.end - rows.begin, step, keep,
-             workspace + kGemmScratch * thread, param + rows.begin * n_);
+      // Of a param [outputs, inputs], grad^T x: they change places.
+      Update((is_turned_ ? grad : x) + rows.begin, is_turned_ ? x : grad, rows.end - rows.begin,
+             step, keep, workspace + kGemmScratch * thread, param + rows.begin * n_);
     });
     if (ctx.has_input(4)) {
       T* sums = workspace + kGemmScratch * threads_;
@@ -54,6 +56,8 @@ struct FcSgdKernel {
   }
 
  private:
+  int64_t outputs() const { return is_turned_ ? k_ : n_; }
+
   // The memory of the output, which holds the input: where the plan gave it memory of its own, by a
   // copy.
   static T* InPlace(const opwright::InputTensor& input, const opwright::OutputTensor& output) {
@@ -88,14 +92,15 @@ struct FcSgdKernel {
   }
 
   void UpdateBias(const T* grad, T step, T keep, T* sums, T* bias) const {
-    SumColumns(grad, m_, n_, sums);
-    for (int64_t j = 0; j < n_; ++j) bias[j] = keep * bias[j] + step * sums[j];
+    SumColumns(grad, m_, outputs(), sums);
+    for (int64_t j = 0; j < outputs(); ++j) bias[j] = keep * bias[j] + step * sums[j];
   }
 
   int64_t m_ = 0;
   int64_t n_ = 0;
   int64_t k_ = 0;
   int32_t threads_ = 1;
+  bool is_turned_ = false;  // the weight is [outputs, inputs]
   GemmFn<T> gemm_ = nullptr;
 };
 

@@ -33,7 +33,7 @@ struct GeluFcKernel {
     const int64_t most =
         std::min((layer_.m + kRows - 1) / kRows, layer_.m * layer_.n * layer_.k / kLeastWork);
     threads_ = static_cast<int32_t>(std::clamp<int64_t>(most, 1, ctx.n_threads()));
-    ctx.SetWorkspace(static_cast<uint64_t>(threads_ * BlockFloats()) * sizeof(float));
+    ctx.SetWorkspace(static_cast<uint64_t>(threads_ * OwnFloats()) * sizeof(float));
     ctx.SetEstimate(EstimateProduct(layer_.m, layer_.n, layer_.k, sizeof(float), threads_) +
                     static_cast<uint64_t>(layer_.m * layer_.k / (2 * threads_)));
     return Status::Ok();
@@ -44,15 +44,20 @@ struct GeluFcKernel {
     const float* bias = ctx.has_input(2) ? ctx.input(2).data<float>() : nullptr;
     Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
       const Part part = PartOf(layer_.m, kRowStep, thread, n_threads);
-      float* activated = ctx.workspace<float>() + thread * BlockFloats();
+      float* activated = ctx.workspace<float>() + thread * OwnFloats();
+      const float* weight = ctx.input(1).data<float>();
+      if (layer_.is_turned && part.begin < part.end) {
+        float* rows = activated + BlockFloats();
+        TransposeRows(weight, layer_.k, layer_.n, layer_.k, rows);
+        weight = rows;
+      }
       for (int64_t row = part.begin; row < part.end; row += kRows) {
         const int64_t rows = std::min(kRows, part.end - row);
         float* out = ctx.output(0).data<float>() + row * layer_.n;
         for (int64_t term = 0; term < layer_.k; term += kTerms) {
           const int64_t terms = std::min(kTerms, layer_.k - term);
           ActivateRows({x + row * layer_.k + term, layer_.k, rows, terms, activated}, layer_.tanh);
-          Multiply(activated, rows, ctx.input(1).data<float>() + term * layer_.n, terms, term == 0,
-                   out);
+          Multiply(activated, rows, weight + term * layer_.n, terms, term == 0, out);
         }
         if (bias != nullptr) AddToRows(bias, rows, layer_.n, out);
       }
@@ -65,6 +70,9 @@ struct GeluFcKernel {
   static constexpr int64_t kRows = 126;   // at once: with kTerms a quarter of the second cache
   static constexpr int64_t kTerms = 512;
 
+  // Each thread has the rows of a turned weight for itself: it would wait for others less long than
+  // it takes to make them, but the products read them from its own cache.
+  int64_t OwnFloats() const { return BlockFloats() + (layer_.is_turned ? layer_.k * layer_.n : 0); }
   int64_t BlockFloats() const { return kRows * std::min(kTerms, layer_.k); }
 
   void Multiply(const float* activated, int64_t rows, const float* w, int64_t terms, bool is_first,

@@ -60,20 +60,31 @@ struct GeluFcGradKernel {
     float* transposed = memory;
     float* activated = memory + kColumns * layer_.n;
     float* products = activated + kColumns * kRows;  // x_grad may lie in the place of x
-    Transpose(ctx.input(1).data<float>() + column * layer_.n, width, transposed);
+    const float* weight = ctx.input(1).data<float>();
+    const bool is_turned = layer_.is_turned;  // then the weight lies as it is multiplied
+    if (!is_turned)
+      TransposeRows(weight + column * layer_.n, layer_.n, width, layer_.n, transposed);
+    const float* factor = is_turned ? weight + column : transposed;
+    const int64_t factor_row = is_turned ? layer_.k : width;
     float* sums = ctx.has_output(2) ? ctx.output(2).data<float>() + column : nullptr;
     if (sums != nullptr) std::fill_n(sums, width, 0.0f);
-    float* weight_grad = ctx.output(1).data<float>() + column * layer_.n;
+    float* weight_grad = ctx.output(1).data<float>() + column * (is_turned ? 1 : layer_.n);
     for (int64_t row = 0; row < layer_.m; row += kRows) {
       const int64_t rows = std::min(kRows, layer_.m - row);
       const float* grad = ctx.input(2).data<float>() + row * layer_.n;
-      Multiply({rows, width, layer_.n, grad, layer_.n, 1, transposed, width, 1, products, width,
+      Multiply({rows, width, layer_.n, grad, layer_.n, 1, factor, factor_row, 1, products, width,
                 1.0f, 0.0f, nullptr});
       const int64_t first = row * layer_.k + column;
       ActivateAndDeriveRows({ctx.input(0).data<float>() + first, layer_.k, rows, width, activated},
                             layer_.tanh, {products, ctx.output(0).data<float>() + first, sums});
-      Multiply({width, layer_.n, rows, activated, 1, width, grad, layer_.n, 1, weight_grad,
-                layer_.n, 1.0f, row == 0 ? 0.0f : 1.0f, nullptr});
+      const float keep = row == 0 ? 0.0f : 1.0f;
+      if (is_turned) {
+        Multiply({layer_.n, width, rows, grad, 1, layer_.n, activated, width, 1, weight_grad,
+                  layer_.k, 1.0f, keep, nullptr});
+      } else {
+        Multiply({width, layer_.n, rows, activated, 1, width, grad, layer_.n, 1, weight_grad,
+                  layer_.n, 1.0f, keep, nullptr});
+      }
     }
   }
 
@@ -85,16 +96,6 @@ struct GeluFcGradKernel {
       call.b = all.b + column;
       call.c = all.c + column;
       layer_.product.multiply(call);
-    }
-  }
-
-  // The rows of a line of the cache at a time.
-  void Transpose(const float* w, int64_t rows, float* to) const {
-    constexpr int64_t kBlock = 16;
-    for (int64_t first = 0; first < rows; first += kBlock) {
-      for (int64_t j = 0; j < layer_.n; ++j) {
-        for (int64_t i = first; i < first + kBlock; ++i) to[j * rows + i] = w[i * layer_.n + j];
-      }
     }
   }
 

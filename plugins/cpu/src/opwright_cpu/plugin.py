@@ -17,6 +17,7 @@ PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("training", "fc_input_grad fc_sgd"),
     ("gelu_fc", "gelu_fc gelu_fc_grad"),
     ("packed_attention", "packed_attention packed_attention_grad"),
+    ("folded_matmul", "folded_matmul"),
     ("lstm_train", "lstm_train lstm_train_grad"),
     ("convolution", "conv2d_fused fold_batch_norm"),
 )
@@ -27,6 +28,7 @@ PASSES: tuple[tuple[str, str, str], ...] = (
     ("fuse", "fuse_fc_input_grad", "relu_grad sigmoid_grad tanh_grad"),
     ("fuse", "fuse_gelu_fc", "gelu_grad"),
     ("fuse", "fuse_packed_attention", "scaled_dot_product_attention"),
+    ("fuse", "fuse_folded_matmul", "matmul"),
     ("fuse", "fuse_conv", "conv2d"),
     ("fuse", "train_lstm", "lstm_grad"),
     ("memory", "recompute", ""),

@@ -19,6 +19,8 @@ def fc_input_grad(draw: Draw) -> Drawn:
     if inputs is None:
         return None
     attrs = draw.attrs if inputs.get("activated") else {**draw.attrs, "activation": ""}
+    if attrs["transpose_weight"]:
+        inputs["weight"] = tuple(np.ascontiguousarray(array.T) for array in inputs["weight"])
     if attrs.get("activation"):  # sigmoid and tanh return nothing beyond 1
         inputs["activated"] = tuple(
             np.asarray(array / 4 + 0.5).astype(array.dtype) for array in inputs["activated"]
@@ -61,11 +63,21 @@ def conv2d_fused(draw: Draw) -> Drawn:
     return inputs, {**attrs, "activation": draw.choice(["", "relu", "sigmoid", "tanh"])}
 
 
+def fc_sgd(draw: Draw) -> Drawn:
+    """Inputs as they are proposed, of a weight that lies either way."""
+    inputs = draw.propose()
+    if inputs is None or not draw.attrs["transpose_weight"]:
+        return None if inputs is None else (inputs, draw.attrs)
+    inputs["param"] = tuple(np.ascontiguousarray(array.T) for array in inputs["param"])
+    return inputs, draw.attrs
+
+
 def _gelu_layer(draw: Draw) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
     """Weights of whole vectors, and as many rows as the gradient takes; the shape of the output."""
     inputs, outputs = 16 * draw.choice([1, 2, 5]), 16 * draw.choice([1, 3])
     leading = draw.choice([(48,), (7, 9), (3, 1, 31)])
-    made = {"x": draw.floats((*leading, inputs)), "weight": draw.floats((inputs, outputs))}
+    weight = (outputs, inputs) if draw.attrs["transpose_weight"] else (inputs, outputs)
+    made = {"x": draw.floats((*leading, inputs)), "weight": draw.floats(weight)}
     return made, (*leading, outputs)
 
 
@@ -118,6 +130,14 @@ def packed_attention_grad(draw: Draw) -> Drawn:
     return {**inputs, **{name: array.astype(dtype) for name, array in made.items()}}, attrs
 
 
+def folded_matmul(draw: Draw) -> Drawn:
+    """Stacks of matrices whose heads lie behind their rows, with an axis of one kind last."""
+    batch, heads, m, n, k = (draw.other_length() for _ in range(5))
+    inputs = {"x": draw.floats((batch, m, heads, k)), "y": draw.floats((batch, n, heads, k))}
+    attrs = {"x_axes": [0, 2, 1, 3], "y_axes": [0, 2, 3, 1], "out_dtype": draw.dtype}
+    return inputs, {**attrs, "out_axes": draw.choice([[], [0, 2, 1, 3]])}
+
+
 def _lstm(draw: Draw, **attrs: Any) -> tuple[dict[str, Any], tuple[int, ...], tuple[int, ...]]:
     """Weights and perhaps lengths; the shapes of a state of each layer, and of the output."""
     steps, n, size = draw.other_length(), draw.other_length(), draw.choice([1, 3, 16])
@@ -157,17 +177,12 @@ def lstm_train_grad(draw: Draw) -> Drawn:
     return made, draw.attrs
 
 
-def proposed(draw: Draw) -> Drawn:
-    """The shapes that the slots' comments write are those that the operator takes."""
-    inputs = draw.propose()
-    return None if inputs is None else (inputs, draw.attrs)
-
-
 SAMPLES = {
     "cpu.conv2d_fused": conv2d_fused,
     "cpu.fc_input_grad": fc_input_grad,
-    "cpu.fc_sgd": proposed,
+    "cpu.fc_sgd": fc_sgd,
     "cpu.fold_batch_norm": fold_batch_norm,
+    "cpu.folded_matmul": folded_matmul,
     "cpu.gelu_fc": gelu_fc,
     "cpu.gelu_fc_grad": gelu_fc_grad,
     "cpu.lstm_train": lstm_train,

@@ -30,12 +30,14 @@ def collective(draw: Draw) -> Drawn:
 
 
 def batch_norm(draw: Draw) -> Drawn:
-    """A variance is not negative, and neither is what is added to it."""
+    """A variance is not negative, and neither is what is added to it; one element has none."""
     inputs = draw.propose()
     if inputs is None:
         return None
-    inputs["variance"] = (draw.floats(inputs["variance"][0].shape, 0.25, 2.0),)
-    return inputs, {**_in_world(draw), "epsilon": abs(draw.attrs["epsilon"]) + 1e-3}
+    (x,), (variance,) = inputs["x"], inputs["variance"]
+    inputs["variance"] = (draw.floats(variance.shape, 0.25, 2.0),)
+    attrs = {**_in_world(draw), "epsilon": abs(draw.attrs["epsilon"]) + 1e-3}
+    return inputs, {**attrs, "unbiased": attrs["unbiased"] and x.size > variance.size}
 
 
 def part(draw: Draw) -> Drawn:

@@ -303,6 +303,7 @@ CONVOLUTIONS: Final = ("conv2d", "conv2d_grad", "conv2d_transpose", "*.conv2d_fu
 PASSES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("simplify", "canonicalize", "remove_identities", ()),
     ("simplify", "canonicalize", "shrink_activation_grad", ("max_pool2d_grad",)),
+    ("products", "canonicalize", "fold_transposes", ("transpose",)),
     ("fc", "fuse", "fuse_fc", ("matmul", "fc")),
     ("softmax_cross_entropy", "fuse", "fuse_softmax_cross_entropy", CROSS_ENTROPY_GRADS),
     ("optimizers", "fuse", "fuse_optimizers", OPTIMIZERS),

@@ -20,7 +20,7 @@ DERIVATIVES = {"relu_grad": "relu", "sigmoid_grad": "sigmoid", "tanh_grad": "tan
 
 
 def fuse_fc_input_grad(graph: Graph) -> None:
-    """Make ``cpu.fc_input_grad`` of a product with a transposed weight and what follows it."""
+    """Make ``cpu.fc_input_grad`` of a product with a weight and what follows it."""
     edit = graph.edit()
     for derivative in graph.of_type(*DERIVATIVES):
         product = writer_of(input_of(derivative, "out_grad"), "matmul")
@@ -39,11 +39,11 @@ def fuse_fc_input_grad(graph: Graph) -> None:
 
 
 def _is_input_gradient(product: LoweredOp) -> bool:
-    """Whether a product is ``grad @ weight^T`` of two matrices."""
+    """Whether a product is ``grad @ weight^T``, or for [outputs, inputs] ``grad @ weight``."""
     x, y = input_of(product, "x"), input_of(product, "y")
     if x is None or y is None or len(x.meta.shape) != 2 or len(y.meta.shape) != 2:
         return False
-    return bool(product.attrs["transpose_y"]) and not product.attrs["transpose_x"]
+    return not product.attrs["transpose_x"]
 
 
 def _sum_of_rows(graph: Graph, grad: Value) -> LoweredOp | None:
@@ -68,5 +68,8 @@ def _make(
     outputs = {"x_grad": output_of(derivative, "x_grad")}
     if total is not None:
         outputs["bias_grad"] = output_of(total, "out")
-    attrs = {"activation": DERIVATIVES[derivative.type]}
+    attrs = {
+        "activation": DERIVATIVES[derivative.type],
+        "transpose_weight": not product.attrs["transpose_y"],
+    }
     return make_if_served(graph, "cpu.fc_input_grad", inputs, outputs, attrs, product)

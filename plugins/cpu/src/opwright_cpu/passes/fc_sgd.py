@@ -25,33 +25,40 @@ def fuse_fc_sgd(graph: Graph) -> None:
         product = writer_of(input_of(update, "grad"), "matmul")
         if product is None or not _is_weight_gradient(product):
             continue
-        grad = input_of(product, "y")
-        bias = None if grad is None else biases.get(grad)
-        if bias is not None and _same_step(update, bias[1]):
-            made = _make(graph, update, product, bias[1])
-            if made is not None and edit.fuse([product, update, *bias], [made]):
-                continue
-        made = _make(graph, update, product, None)
-        if made is not None:
-            edit.fuse([product, update], [made])
+        # The bias that is updated with the weight tells which factor is the gradient.
+        for slot in ("y", "x"):
+            bias = biases.get(_own(input_of(product, slot)))
+            if bias is not None and _same_step(update, bias[1]):
+                made = _make(graph, update, product, bias[1], slot)
+                if made is not None and edit.fuse([product, update, *bias], [made]):
+                    break
+        else:
+            made = _make(graph, update, product, None, "y")
+            if made is not None:
+                edit.fuse([product, update], [made])
     edit.apply()
 
 
-def _bias_updates(graph: Graph) -> dict[Value, tuple[LoweredOp, LoweredOp]]:
+def _own(value: Value | None) -> Value | None:
+    """Return the value that a view shows, or the value itself."""
+    return value if value is None else value.source or value
+
+
+def _bias_updates(graph: Graph) -> dict[Value | None, tuple[LoweredOp, LoweredOp]]:
     """Return, by the gradient that is summed, the sum over rows and the update that reads it."""
-    found = {}
+    found: dict[Value | None, tuple[LoweredOp, LoweredOp]] = {}
     for update in graph.of_type("sgd"):
         total = writer_of(input_of(update, "grad"), "sum_like")
         if total is None:
             continue
         grad, bias = input_of(total, "x"), input_of(update, "param")
-        if grad is not None and bias is not None and bias.meta.shape == grad.meta.shape[1:]:
-            found[grad] = (total, update)
+        if grad is not None and bias is not None and bias.meta.shape == grad.meta.shape[-1:]:
+            found[_own(grad)] = (total, update)
     return found
 
 
 def _is_weight_gradient(product: LoweredOp) -> bool:
-    """Whether a product is ``x^T @ grad`` of two matrices."""
+    """Whether a product is ``x^T @ grad``, or for [outputs, inputs] ``grad^T @ x``."""
     x, y = input_of(product, "x"), input_of(product, "y")
     if x is None or y is None or len(x.meta.shape) != 2 or len(y.meta.shape) != 2:
         return False
@@ -64,16 +71,17 @@ def _same_step(update: LoweredOp, other: LoweredOp) -> bool:
 
 
 def _make(
-    graph: Graph, update: LoweredOp, product: LoweredOp, bias: LoweredOp | None
+    graph: Graph, update: LoweredOp, product: LoweredOp, bias: LoweredOp | None, grad: str
 ) -> LoweredOp | None:
+    """Make the update of a product whose slot ``grad`` is the gradient of the layer's output."""
     inputs = {
         "param": input_of(update, "param"),
-        "x": input_of(product, "x"),
-        "grad": input_of(product, "y"),
+        "x": input_of(product, "y" if grad == "x" else "x"),
+        "grad": input_of(product, grad),
         "learning_rate": input_of(update, "learning_rate"),
     }
     outputs = {"param_out": output_of(update, "param_out")}
     if bias is not None:
         inputs["bias"], outputs["bias_out"] = input_of(bias, "param"), output_of(bias, "param_out")
-    attrs = {"weight_decay": update.attrs["weight_decay"]}
+    attrs = {"weight_decay": update.attrs["weight_decay"], "transpose_weight": grad == "x"}
     return make_if_served(graph, "cpu.fc_sgd", inputs, outputs, attrs, update)

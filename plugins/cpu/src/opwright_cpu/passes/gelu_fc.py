@@ -12,6 +12,7 @@ from opwright.rewriting import (
     Value,
     input_of,
     make_if_served,
+    other_input,
     output_of,
     writer_of,
 )
@@ -24,12 +25,13 @@ def fuse_gelu_fc(graph: Graph) -> None:
         return
     _fuse_sums(graph)
     edit = graph.edit()
-    for layer in graph.of_type("fc"):
+    for layer in graph.of_type("fc", "matmul"):
         gelu = writer_of(input_of(layer, "x"), "gelu")
         if gelu is not None and gelu in trained and _is_plain(layer):
-            made = _make_layer(graph, gelu, layer)
+            add = _sum_behind(graph, layer)
+            made = _make_layer(graph, gelu, layer, add)
             if made is not None:
-                edit.fuse([gelu, layer], [made])
+                edit.fuse([gelu, layer] if add is None else [gelu, layer, add], [made])
     edit.apply()
 
 
@@ -74,7 +76,20 @@ def _own(value: Value | None) -> Value | None:
 
 def _is_plain(layer: LoweredOp) -> bool:
     """Whether a layer has no activation behind it, and works on the last axis."""
+    if layer.type == "matmul":
+        y = input_of(layer, "y")
+        return y is not None and len(y.meta.shape) == 2 and not layer.attrs["transpose_x"]
     return not layer.attrs["activation"] and layer.attrs["num_flatten_dims"] == _rank(layer) - 1
+
+
+def _sum_behind(graph: Graph, layer: LoweredOp) -> LoweredOp | None:
+    """Return the operator that adds a number for each column to a product."""
+    out = output_of(layer, "out")
+    add = None if out is None or layer.type == "fc" else graph.uses().only_reader(out)
+    if out is None or add is None or add.type != "add":
+        return None
+    bias = other_input(add, out)
+    return add if bias is not None and bias.meta.shape == out.meta.shape[-1:] else None
 
 
 def _rank(op: LoweredOp) -> int:
@@ -95,22 +110,26 @@ def _same_gelu(graph: Graph, derivative: LoweredOp) -> LoweredOp | None:
 
 
 def _is_input_gradient(product: LoweredOp) -> bool:
-    """Whether a product is ``grad @ weight^T``."""
+    """Whether a product is ``grad @ weight^T``, or for [outputs, inputs] ``grad @ weight``."""
     y = input_of(product, "y")
     if y is None or len(y.meta.shape) != 2 or _rank(product) < 2:
         return False
-    return bool(product.attrs["transpose_y"]) and not product.attrs["transpose_x"]
+    return not product.attrs["transpose_x"]
 
 
 def _weight_gradient(graph: Graph, gelu: LoweredOp, to_input: LoweredOp) -> LoweredOp | None:
-    """Return the product ``gelu(x)^T @ grad`` of two matrices, with the grad of ``to_input``."""
+    """Return the product ``gelu(x)^T @ grad`` of two matrices, with the grad of ``to_input``.
+
+    Of a weight [outputs, inputs] it is ``grad^T @ gelu(x)``.
+    """
+    slots = "xy" if to_input.attrs["transpose_y"] else "yx"
     activated, grad = output_of(gelu, "out"), _own(input_of(to_input, "x"))
     if activated is None:
         return None
     for reader in graph.uses().readers(activated):
         if reader.type != "matmul" or not reader.attrs["transpose_x"]:
             continue
-        x, y = input_of(reader, "x"), input_of(reader, "y")
+        x, y = (input_of(reader, slot) for slot in slots)
         if x is None or y is None or _own(x) is not activated or _own(y) is not grad:
             continue
         is_matrix = len(x.meta.shape) == 2 and x.meta.shape[1] == activated.meta.shape[-1]
@@ -143,16 +162,28 @@ def _make_gradient(
         "x_grad": output_of(derivative, "x_grad"),
         "weight_grad": output_of(to_weight, "out"),
     }
-    attrs = {"approximate": derivative.attrs["approximate"]}
+    attrs = {
+        "approximate": derivative.attrs["approximate"],
+        "transpose_weight": not to_input.attrs["transpose_y"],
+    }
     return make_if_served(graph, "cpu.gelu_fc_grad", inputs, outputs, attrs, derivative)
 
 
-def _make_layer(graph: Graph, gelu: LoweredOp, layer: LoweredOp) -> LoweredOp | None:
+def _make_layer(
+    graph: Graph, gelu: LoweredOp, layer: LoweredOp, add: LoweredOp | None
+) -> LoweredOp | None:
+    """Make one operator of gelu, the layer behind it, and the sum with a bias where it is apart."""
+    slot = "weight" if layer.type == "fc" else "y"
     inputs = {
         "x": input_of(gelu, "x"),
-        "weight": input_of(layer, "weight"),
+        "weight": input_of(layer, slot),
         "bias": input_of(layer, "bias"),
     }
-    outputs = {"out": output_of(layer, "out")}
-    attrs = {"approximate": gelu.attrs["approximate"]}
+    if add is not None:
+        inputs["bias"] = other_input(add, layer.outputs[0][0])
+    outputs = {"out": output_of(add or layer, "out")}
+    attrs = {
+        "approximate": gelu.attrs["approximate"],
+        "transpose_weight": layer.attrs[f"transpose_{slot}"],
+    }
     return make_if_served(graph, "cpu.gelu_fc", inputs, outputs, attrs, layer)

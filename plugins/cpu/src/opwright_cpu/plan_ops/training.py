@@ -15,8 +15,9 @@ def _need_matrix(ctx: InferContext, slot: str) -> tuple[int, int]:
 
 def _input_grad_shape(ctx: InferContext) -> None:
     rows, outputs = _need_matrix(ctx, "grad")
-    inputs, _ = _need_matrix(ctx, "weight")
-    ctx.require_shape("weight", (inputs, outputs))
+    turned = ctx.attr("transpose_weight")
+    inputs = _need_matrix(ctx, "weight")[1 if turned else 0]
+    ctx.require_shape("weight", (outputs, inputs) if turned else (inputs, outputs))
     ctx.require_shape("activated", (rows, inputs))
     ctx.set_output("x_grad", (rows, inputs))
     ctx.set_output("bias_grad", (inputs,))
@@ -30,7 +31,7 @@ FC_INPUT_GRAD = (
     )
     .add_input("grad", "float [rows, outputs]")
     .dtypes(*FLOATS)
-    .add_input("weight", "[inputs, outputs]")
+    .add_input("weight", "[inputs, outputs], with transpose_weight [outputs, inputs]")
     .same_dtype_as("grad")
     .add_input("activated", "[rows, inputs], what the activation returned; absent without one")
     .same_dtype_as("grad")
@@ -43,18 +44,21 @@ FC_INPUT_GRAD = (
     .add_attr("activation", str, "of the layer before, none for an empty name")
     .default("")
     .one_of("", "relu", "sigmoid", "tanh")
+    .add_attr("transpose_weight", bool, "whether weight is [outputs, inputs]")
+    .default(False)
     .build(infer_shape=_input_grad_shape, plan_only=True)
 )
 
 
 def _sgd_shape(ctx: InferContext) -> None:
-    inputs, outputs = _need_matrix(ctx, "param")
+    param = _need_matrix(ctx, "param")
+    inputs, outputs = param[::-1] if ctx.attr("transpose_weight") else param
     rows, _ = _need_matrix(ctx, "x")
     ctx.require_shape("x", (rows, inputs))
     ctx.require_shape("grad", (rows, outputs))
     ctx.require_shape("learning_rate", (1,))
     ctx.require_shape("bias", (outputs,))
-    ctx.set_output("param_out", (inputs, outputs))
+    ctx.set_output("param_out", param)
     ctx.set_output("bias_out", (outputs,))
 
 
@@ -65,7 +69,7 @@ FC_SGD = (
         "grad + weight_decay * param), and the same for bias with the sums of the columns of grad: "
         "the gradients are added as they are made, and never stored."
     )
-    .add_input("param", "float [inputs, outputs]")
+    .add_input("param", "float [inputs, outputs], with transpose_weight [outputs, inputs]")
     .dtypes(*FLOATS)
     .add_input("x", "[rows, inputs]")
     .same_dtype_as("param")
@@ -86,5 +90,7 @@ FC_SGD = (
     .add_attr("weight_decay", float, "factor of a parameter in its own gradient")
     .default(0.0)
     .at_least(0.0)
+    .add_attr("transpose_weight", bool, "whether param is [outputs, inputs]")
+    .default(False)
     .build(infer_shape=_sgd_shape, plan_only=True)
 )

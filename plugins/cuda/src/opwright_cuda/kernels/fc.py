@@ -64,9 +64,11 @@ def _fill_in_small(ctx: PrepareContext, plan: LaunchPlan) -> None:
 def _describe(ctx: PrepareContext) -> Product:
     """The kept axes of x are the rows, all others together the inner dimension."""
     x, kept = ctx.inputs["x"][0], ctx.attrs["num_flatten_dims"]
-    k, n = ctx.inputs["weight"][0].shape
+    turned = ctx.attrs["transpose_weight"]
+    rows, columns = ctx.inputs["weight"][0].shape
+    k, n = (columns, rows) if turned else (rows, columns)
     stacks = Layout((), ((), (), ()))
-    return Product(math.prod(x.shape[:kept]), n, k, False, False, stacks, x.dtype, x.dtype)
+    return Product(math.prod(x.shape[:kept]), n, k, False, turned, stacks, x.dtype, x.dtype)
 
 
 def _operands(plan: LaunchPlan) -> Operands:

@@ -73,7 +73,7 @@ def _gemm(op: OperatorShapes) -> int:
 
 
 def _fc(op: OperatorShapes) -> int:
-    return 2 * math.prod(op.output()) * op.input("weight")[0]
+    return 2 * math.prod(op.output()) * op.input("weight")[1 if op.attr("transpose_weight") else 0]
 
 
 def _dot(op: OperatorShapes) -> int:

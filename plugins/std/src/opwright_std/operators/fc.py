@@ -22,15 +22,17 @@ def _fc_shape(ctx: InferContext) -> None:
     """The output has the first num_flatten_dims axes of x, then one for the columns of weight."""
     x, weight = ctx.input("x").shape, ctx.input("weight").shape
     kept = ctx.attr("num_flatten_dims")
-    ctx.require(len(weight) == 2, f"weight must be [inputs, outputs], got {format_shape(weight)}")
+    turned = ctx.attr("transpose_weight")
+    wanted = "[outputs, inputs]" if turned else "[inputs, outputs]"
+    ctx.require(len(weight) == 2, f"weight must be {wanted}, got {format_shape(weight)}")
     if len(x) <= kept:
         ctx.fail(f"x must have more than num_flatten_dims={kept} dimensions, got {format_shape(x)}")
-    if not dims_match(numel(x[kept:]), weight[0]):
+    rows, columns = weight[::-1] if turned else weight
+    if not dims_match(numel(x[kept:]), rows):
         ctx.fail(
-            f"weight must have {numel(x[kept:])} rows, as many as x {format_shape(x)} has elements "
-            f"behind axis {kept - 1}, got {format_shape(weight)}"
+            f"weight must have {numel(x[kept:])} {'columns' if turned else 'rows'}, as many as x "
+            f"{format_shape(x)} has elements behind axis {kept - 1}, got {format_shape(weight)}"
         )
-    columns = weight[1]
     if ctx.has_input("bias"):
         ctx.require_shape("bias", (columns,))
         columns = merge_dims(columns, ctx.input("bias").shape[0])
@@ -42,7 +44,7 @@ def _flatten(ctx: BodyContext | GradientContext) -> str:
     x, kept = ctx.inputs("x")[0], ctx.attr("num_flatten_dims")
     if _is_flat(ctx):
         return x
-    # Behind the kept axes (0 copies them) stands the number of rows of weight, if it is known.
+    # Behind the kept axes (0 copies them) stands the number of inputs, if it is known.
     return ctx.emit("reshape", {"x": x}, attrs={"shape": [0] * kept + [_weight_dims(ctx)[0]]})
 
 
@@ -52,9 +54,13 @@ def _is_flat(ctx: BodyContext | GradientContext) -> bool:
 
 
 def _weight_dims(ctx: BodyContext | GradientContext) -> tuple[int, int]:
+    """Return the numbers of inputs and outputs."""
     meta = ctx.meta(ctx.inputs("weight")[0])
     # A file may hold a weight of another rank: nothing has refused it where x has no shape yet.
-    return (-1, -1) if meta is None or len(meta.shape) != 2 else (meta.shape[0], meta.shape[1])
+    if meta is None or len(meta.shape) != 2:
+        return -1, -1
+    rows, columns = meta.shape
+    return (columns, rows) if ctx.attr("transpose_weight") else (rows, columns)
 
 
 def _fc_body(b: BodyContext) -> None:
@@ -66,8 +72,10 @@ def _fc_body(b: BodyContext) -> None:
         steps.append((activation, None))
     for op_type, other in steps:
         inputs = {"x": name} if other is None else {"x": name, "y": other}
+        attrs = {"transpose_y": b.attr("transpose_weight")} if op_type == "matmul" else {}
         # Only the last one writes the declared output.
-        name = b.emit(op_type, inputs, {"out": b.output("out") if op_type == steps[-1][0] else 1})
+        out = {"out": b.output("out") if op_type == steps[-1][0] else 1}
+        name = b.emit(op_type, inputs, out, attrs)
 
 
 def _fc_gradient(g: GradientContext) -> None:
@@ -83,7 +91,7 @@ def _fc_gradient(g: GradientContext) -> None:
         g.set_input_grad("weight", _weight_grad(g, grad))
     if g.wants("x"):
         inputs = {"x": grad, "y": g.input("weight")}
-        x_grad = g.emit("matmul", inputs, attrs={"transpose_y": True})
+        x_grad = g.emit("matmul", inputs, attrs={"transpose_y": not g.attr("transpose_weight")})
         if not _is_flat(g):
             x_grad = g.emit("reshape_like", {"x": x_grad, "like": g.input("x")})
         g.set_input_grad("x", x_grad)
@@ -97,7 +105,9 @@ def _weight_grad(g: GradientContext, grad: str) -> str:
         flat = g.emit("reshape", {"x": flat}, attrs={"shape": [-1, rows]})
         grad = g.emit("reshape", {"x": grad}, attrs={"shape": [-1, columns]})
         kept = 1
-    product = g.emit("matmul", {"x": flat, "y": grad}, attrs={"transpose_x": True})
+    factors = (grad, flat) if g.attr("transpose_weight") else (flat, grad)
+    inputs = dict(zip("xy", factors, strict=True))
+    product = g.emit("matmul", inputs, attrs={"transpose_x": True})
     if kept == 1:
         return product
     return g.emit("sum_like", {"x": product, "like": g.input("weight")})
@@ -107,11 +117,16 @@ FC = (
     OpMaker("fc")
     .add_comment(
         "Fully connected layer, out = activation(x2 @ weight + bias), where x2 is x with all axes "
-        "from num_flatten_dims on made one. softmax goes along the last axis."
+        "from num_flatten_dims on made one. softmax goes along the last axis. With "
+        "transpose_weight the weight lies as PyTorch's Linear has it, [outputs, inputs]."
     )
     .add_input("x", "float, num_flatten_dims axes and at least one more")
     .dtypes(*FLOATS)
-    .add_input("weight", "[inputs, outputs], inputs being the product of the flattened axes")
+    .add_input(
+        "weight",
+        "[inputs, outputs], inputs being the product of the flattened axes; with "
+        "transpose_weight [outputs, inputs]",
+    )
     .same_dtype_as("x")
     .add_input("bias", "[outputs]; absent counts as 0")
     .same_dtype_as("x")
@@ -124,5 +139,7 @@ FC = (
     .add_attr("activation", str, "operator behind the sum, none for an empty name")
     .default("")
     .one_of(*ACTIVATIONS)
+    .add_attr("transpose_weight", bool, "whether weight is transposed first")
+    .default(False)
     .build(infer_shape=_fc_shape, gradient=_fc_gradient, body=_fc_body)
 )

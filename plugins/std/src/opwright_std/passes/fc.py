@@ -35,7 +35,7 @@ def _fuse_bias(graph: Graph) -> None:
             bias = input_of(add, bias_slot)
             if product is None or not _is_layer(product) or bias is None:
                 continue
-            if bias.meta.shape == input_of(product, "y").meta.shape[1:]:  # type: ignore[union-attr]
+            if bias.meta.shape == product.outputs[0][0].meta.shape[-1:]:
                 made = _make_fc(graph, product, bias, "", add)
                 if made is not None and edit.fuse([product, add], [made]):
                     break
@@ -59,9 +59,9 @@ def _fuse_activation(graph: Graph) -> None:
 
 
 def _is_layer(product: LoweredOp) -> bool:
-    """Whether a product is of rows and one matrix, neither transposed."""
+    """Whether a product is of rows and one matrix, which may be transposed."""
     x, y = input_of(product, "x"), input_of(product, "y")
-    if x is None or y is None or product.attrs["transpose_x"] or product.attrs["transpose_y"]:
+    if x is None or y is None or product.attrs["transpose_x"]:
         return False
     return len(x.meta.shape) >= 2 and len(y.meta.shape) == 2
 
@@ -79,10 +79,15 @@ def _make_fc(
     if graph.definition("fc") is None:
         return None
     x, out = input_of(layer, "x"), output_of(last, "out")
-    weight = input_of(layer, "weight" if layer.type == "fc" else "y")
+    slot = "weight" if layer.type == "fc" else "y"
+    weight, turned = input_of(layer, slot), layer.attrs[f"transpose_{slot}"]
     if x is None or weight is None or out is None:
         return None
     kept = layer.attrs.get("num_flatten_dims", len(x.meta.shape) - 1)
     inputs = {"x": x, "weight": weight, "bias": bias}
-    attrs = {"num_flatten_dims": kept, "activation": activation}
+    attrs = {
+        "num_flatten_dims": kept,
+        "activation": activation,
+        "transpose_weight": turned,
+    }
     return make_if_served(graph, "fc", inputs, {"out": out}, attrs, layer)
