@@ -14,7 +14,7 @@ class StepErrors:
 
     def __init__(self, ops: Sequence[LoweredOp], device: str) -> None:
         self.ops = ops  # of the plan; a step's ``op_index`` is a position in it
-        self._device = device
+        self.device = device
 
     def fail(self, position: int, message: str, cause: BaseException | None) -> BaseException:
         """Return the exception for the step at this position of the plan."""
@@ -36,7 +36,7 @@ class StepErrors:
         kernel = "" if op.entry is None else f" {op.entry.library!r} of {op.entry.package.label}"
         reason = message if cause is None else describe_error(cause)
         text = (
-            f"{op.type}[{op.device or self._device}]: operator {op.index} failed in "
+            f"{op.type}[{op.device or self.device}]: operator {op.index} failed in "
             f"{place}{kernel}, got {reason}; {_values(op)}{done}"
         )
         error = (OutOfMemoryError if isinstance(cause, MemoryError) else KernelError)(text)

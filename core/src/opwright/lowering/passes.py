@@ -6,8 +6,8 @@ from opwright.describe.names import hint
 from opwright.errors import PluginError, ProgramError
 from opwright.foreign import describe_error
 from opwright.lowering.graph.graph import Graph
-from opwright.lowering.graph.values import Buffer, LoweredOp, Role, Value
-from opwright.lowering.graph.verify import find_violation, last_writes
+from opwright.lowering.graph.values import LoweredOp, Role, Value
+from opwright.lowering.graph.verify import find_violation
 from opwright.lowering.request import Target
 from opwright.registry import PassEntry
 
@@ -30,17 +30,15 @@ def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
     if not chosen:
         return
     graph.target.chosen_passes.update(dict.fromkeys(chosen))
-    lasting: dict[Buffer, Value] | None = None
     changed = False
     for entry in chosen:
-        if not entry.operators or graph.has_any(entry.operators):
-            lasting = last_writes(graph) if lasting is None else lasting
-            changed |= _run_pass(entry, graph, lasting)
+        if not (entry.operators and entry.operators.isdisjoint(graph.type_names())):
+            changed |= _run_pass(entry, graph)
     if changed:
         remove_dead_ops(graph)
 
 
-def _run_pass(entry: PassEntry, graph: Graph, lasting: dict[Buffer, Value]) -> bool:
+def _run_pass(entry: PassEntry, graph: Graph) -> bool:
     """Run one pass; return whether the graph may have changed."""
     before = list(graph.ops)
     try:
@@ -55,7 +53,7 @@ def _run_pass(entry: PassEntry, graph: Graph, lasting: dict[Buffer, Value]) -> b
     if graph.ops == before and not graph.target.context.settings.strict:
         return False
     graph.forget_uses()
-    fault = find_violation(graph, lasting)
+    fault = find_violation(graph)
     if fault is None and entry.phase == "memory":
         fault = _find_unserved(graph)
     if fault is not None:

@@ -256,9 +256,7 @@ class Network:
         ProgramError
             If nothing was lowered yet.
         """
-        last = self._need_last("placement")
-        # The device may refuse to record a graph after the plan was made.
-        return last.placement.with_refusal(last.plan.capture_refusal)
+        return self._need_last("placement").placement
 
     def lock(self) -> Lock:
         """Return the kernels and passes of what was lowered or run last.

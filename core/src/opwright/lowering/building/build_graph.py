@@ -173,7 +173,7 @@ class GraphBuilder:
             if slot in aliased:
                 shared = self._own_inputs(op, aliased[slot])
                 slots = zip(slot_names, metas, shared, strict=True)
-                values = [Value(name, meta, old.buffer, op) for name, meta, old in slots]
+                values = [self._overwrite(name, meta, old.buffer, op) for name, meta, old in slots]
             else:
                 new = zip(slot_names, metas, sizes, strict=True)
                 values = [self._write(name, meta, size, op) for name, meta, size in new]
@@ -251,7 +251,14 @@ class GraphBuilder:
                 f"{meta.dtype}{list(meta.shape)} after {old.dtype}{list(old.shape)}; "
                 "write to another name"
             )
-        return Value(name, meta, buffer, op)
+        return self._overwrite(name, meta, buffer, op)
+
+    def _overwrite(self, name: str, meta: Meta, buffer: Buffer, op: LoweredOp | None) -> Value:
+        """Return a new value in memory that has, or may have, another one."""
+        value = Value(name, meta, buffer, op)
+        if buffer.external is not None and buffer.external.role is Role.PERSISTABLE:
+            self.graph.lasting[buffer] = value
+        return value
 
     def _seed(self, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
         program = self.request.code.program

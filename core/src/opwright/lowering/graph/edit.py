@@ -82,11 +82,14 @@ class Edit:
             directions.add(-1)
         if not self._gone.isdisjoint(old) or not self._keeps_order(directions):
             return False
+        lost: set[Value] = set()
         for op in ops:
             if op.has_effect and op is not at:
                 return False
+            for values in op.outputs:
+                lost.update(values)
         written = {value for op in new for value in op.writes()}
-        lost = {value for op in ops for values in op.outputs for value in values} - written
+        lost -= written
         if not (
             self._can_lose(lost, old)
             and self._can_read(new, here, places)
@@ -222,10 +225,9 @@ class Edit:
         self._at[at] = tuple(new)
         self._lost |= lost
         self._directions |= directions
-        origins = {op.index for op in ops if not op.origins}
-        origins.update(*[op.origins for op in ops if op.origins])
+        origins = tuple(sorted({index for op in ops for index in op.origins or (op.index,)}))
         for op in new:
-            op.origins = tuple(sorted(origins))
+            op.origins = origins
             reads = op.data_reads()
             self._newly_read.update([value.buffer for value in reads])
             self._pinned.update([value.source or value for value in reads])

@@ -7,7 +7,7 @@ one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opwright.describe.definition import OpDefinition
@@ -17,6 +17,7 @@ from opwright.lowering.graph.making import make_op, view_value
 from opwright.lowering.graph.signature import Signature
 from opwright.lowering.graph.uses import Uses
 from opwright.lowering.graph.values import (
+    Buffer,
     Continuation,
     External,
     LoweredOp,
@@ -74,6 +75,8 @@ class Graph:
         loop.
     fetches : list of Value
         The fetched values in order, once sinks are placed.
+    lasting : dict of Buffer to Value
+        What memory of the scope that is written must hold when the plan ends.
     signatures : dict
         What equal operators share, by type, metas and attributes.
     prepare_s : float
@@ -102,6 +105,7 @@ class Graph:
         self.sinks: list[tuple[Value, External]] = []
         self.keeps: list[Value] = []
         self.fetches: list[Value] = []
+        self.lasting: dict[Buffer, Value] = {}
         self.signatures: dict[tuple[Any, ...], Signature] = {}
         self.prepare_s = 0.0
         self.n_threads = 1
@@ -128,18 +132,12 @@ class Graph:
         requested = frozenset(types)
         return [op for op in self.ops if op.type in requested]
 
-    def has_any(self, types: Collection[str]) -> bool:
-        """Whether an operator is of one of these types; ``"*.name"`` is that of any plugin."""
-        if self._by_type is None:
-            self.of_type()
+    def type_names(self) -> set[str]:
+        """Return the types of all operators, each also as ``"*.name"``, that of any plugin."""
         if self._type_names is None:
-            present = self._by_type or {}
-            self._type_names = {
-                name
-                for op_type in present
-                for name in (op_type, f"{ANY}.{op_type.rpartition('.')[2]}")
-            }
-        return not self._type_names.isdisjoint(types)
+            self._type_names = {op.type for op in self.ops}
+            self._type_names |= {f"{ANY}.{t.rpartition('.')[2]}" for t in self._type_names}
+        return self._type_names
 
     def value(self, name: str, meta: Meta) -> Value:
         """Return a new value in its own memory; ``name`` is for messages."""

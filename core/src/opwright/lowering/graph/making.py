@@ -39,7 +39,7 @@ def infer_op(graph: Graph, op: LoweredOp, metas: SlotMetas, counts: tuple[int, .
 
     `metas` are those of the inputs.
     """
-    key = (op.type, metas, counts, attrs_key(op.attrs) if op.attrs else ())
+    key = (op.type, metas, counts, attrs_key(op.attrs))
     signature = graph.signatures.get(key)
     if signature is None:
         outputs = op.definition.infer(metas, op.attrs, counts)
@@ -61,19 +61,20 @@ def make_op(
     definition = graph.target.context.ops.get(operator) if isinstance(operator, str) else operator
     proto = definition.proto
     given, written_slots = _list_values(inputs), _list_values(outputs)
-    _check_aliases(definition, given, written_slots)
-    in_place = {proto.outputs[i].name: proto.inputs[j].name for i, j in definition.alias_slots}
-    definition.check_slots(
-        given,
-        {
-            slot: given.get(in_place[slot], ()) if slot in in_place else values
-            for slot, values in written_slots.items()
-        },
-    )
-    read = tuple([given.get(slot.name, ()) for slot in proto.inputs])
-    written = tuple([written_slots.get(slot.name, ()) for slot in proto.outputs])
-    op = LoweredOp(definition, read, proto.fill_attrs(attrs), like.index)
-    op.signature = infer_op(graph, op, metas_of(read), tuple(map(len, written)))
+    named = _check_aliases(definition, given, written_slots)
+    definition.check_slots(given, named)
+    read = tuple([given.get(slot, ()) for slot in definition.input_index])
+    written = tuple([written_slots.get(slot, ()) for slot in definition.output_index])
+    metas, counts = metas_of(read), tuple(map(len, written))
+    op = LoweredOp(definition, read, attrs, like.index)
+    try:  # complete attributes, of an operator that was checked
+        op.signature = graph.signatures.get((op.type, metas, counts, attrs_key(attrs)))
+    except TypeError:  # a list, which no key has
+        op.signature = None
+    if op.signature is None:
+        op.attrs = proto.fill_attrs(attrs)
+        op.signature = infer_op(graph, op, metas, counts)
+    op.attrs = op.signature.attrs
     for slot, values, metas in zip(proto.outputs, written, op.signature.outputs, strict=True):
         for value, meta in zip(values, metas, strict=True):
             if value.meta != meta:
@@ -113,8 +114,12 @@ def _check_aliases(
     definition: OpDefinition,
     inputs: Mapping[str, tuple[Value, ...]],
     outputs: Mapping[str, tuple[Value, ...]],
-) -> None:
-    """Refuse an output that the operator writes in place and that is in other memory."""
+) -> Mapping[str, tuple[Value, ...]]:
+    """Refuse an output that the operator writes in place and that is in other memory.
+
+    Return the outputs, those with the inputs that they overwrite in their place.
+    """
+    named = dict(outputs)
     for out_slot, in_slot in definition.alias_slots:
         output = definition.proto.outputs[out_slot].name
         input = definition.proto.inputs[in_slot].name
@@ -125,6 +130,9 @@ def _check_aliases(
                 f"{input!r}, got {list(outputs.get(output, ()))}; take the output of the operator "
                 "that is replaced"
             )
+        if output in named:
+            named[output] = inputs.get(input, ())
+    return named
 
 
 def _check_known(op: LoweredOp, outputs: tuple[tuple[Meta, ...], ...]) -> None:

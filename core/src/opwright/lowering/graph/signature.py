@@ -52,16 +52,18 @@ class Signature:
         Slot by slot, in the order of the OpProto.
     sizes : tuple of tuple of int
         Bytes of each output; 0 where only the run can tell.
+    attrs : mapping of str to value
+        Complete attributes.
     attrs_key : tuple
-        The attributes as a key.
+        They as a key.
     choices : dict to Choice
         By device, where the choice depends on nothing but the signature; by device, number of
         threads and `Arguments`, where the kernel or one before it has a ``prepare``.
     """
 
     __slots__ = (
-        "_attrs",
         "_moved_bytes",
+        "attrs",
         "attrs_key",
         "choices",
         "definition",
@@ -89,12 +91,12 @@ class Signature:
         self.choices: dict[str | tuple[Any, ...], Choice] = {}
         self._moved_bytes = -1
         self.attrs_key = attrs_key(attrs)
-        self._attrs = attrs
+        self.attrs = attrs
 
     @property
     def dtype(self) -> str:
         """The dtype that selects the kernel."""
-        return self.definition.dispatch_dtype(self.inputs, self._attrs)
+        return self.definition.dispatch_dtype(self.inputs, self.attrs)
 
     @property
     def moved_bytes(self) -> int:

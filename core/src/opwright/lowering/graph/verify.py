@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opwright.lowering.graph.values import Role
-
 if TYPE_CHECKING:
     from opwright.lowering.graph.graph import Graph
     from opwright.lowering.graph.values import Buffer, LoweredOp, Value
@@ -17,23 +15,8 @@ if TYPE_CHECKING:
 Contents = dict["Buffer", "Value"]
 
 
-def last_writes(graph: Graph) -> Contents:
-    """Return the values in the memory of the scope when the plan ends."""
-    contents: Contents = {}
-    for op in graph.ops:
-        for values in op.outputs:
-            for value in values:
-                external = value.buffer.external
-                if external is not None and external.role is Role.PERSISTABLE:
-                    contents[value.buffer] = value
-    return contents
-
-
-def find_violation(graph: Graph, lasting: Contents) -> str | None:
-    """Return what is wrong with a graph, or None.
-
-    `lasting` is what `last_writes` returned before the pass: it must still hold.
-    """
+def find_violation(graph: Graph) -> str | None:
+    """Return what is wrong with a graph, or None."""
     contents: Contents = {}
     for op in graph.ops:
         for values in op.data_slots():
@@ -50,7 +33,7 @@ def find_violation(graph: Graph, lasting: Contents) -> str | None:
                 contents[value.buffer] = value
         for value in op.unwritten():
             contents.pop(value.buffer, None)
-    return _final_fault(graph, contents, lasting)
+    return _final_fault(graph, contents)
 
 
 def _captured_fault(op: LoweredOp, contents: Contents) -> str | None:
@@ -62,13 +45,13 @@ def _captured_fault(op: LoweredOp, contents: Contents) -> str | None:
     return None
 
 
-def _final_fault(graph: Graph, contents: Contents, lasting: Contents) -> str | None:
+def _final_fault(graph: Graph, contents: Contents) -> str | None:
     sinks = [value for value, _ in graph.sinks]
     for value in [*sinks, *graph.keeps, *graph.fetches]:
         current = contents.get(value.buffer)
         if not _shows(value, current):
             return f"{value!r} is fetched, {_blame(current)}"
-    for buffer, value in lasting.items():
+    for buffer, value in graph.lasting.items():
         if contents.get(buffer) is not value:
             return f"persistable {value!r} must be written last by its own value, and is not"
     return None

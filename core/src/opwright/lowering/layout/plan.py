@@ -17,7 +17,7 @@ from opwright.lowering.graph.values import Buffer, Child, LoweredOp, Role, Value
 from opwright.lowering.kernels.estimate import estimate_ns
 from opwright.lowering.layout.memory import MemoryLayout
 from opwright.lowering.request import LowerRequest, Target
-from opwright.registry import HOST, HOST_DEVICE, KernelEntry
+from opwright.registry import HOST, HOST_DEVICE
 
 
 class Placement:
@@ -44,24 +44,35 @@ class Placement:
         which it records in the second run.
     """
 
-    def __init__(self, device: str, n_threads: int, prepare_s: float) -> None:
-        self.device = device
-        self.n_threads = n_threads
-        self.prepare_s = prepare_s
+    def __init__(self, lowered: LoweredPlan) -> None:
+        self.device = lowered.errors.device
+        self.n_threads = lowered.n_threads
+        self.prepare_s = lowered.prepare_s
         self.operators = self.python_steps = self.copies = self.bytes_moved = 0
         self.kernels: Counter[str] = Counter()
         self.types: Counter[str] = Counter()
         self.refusals: dict[str, str] = {}
-        self.graph_refusal = ""
+        self.graph_refusal = lowered.plan.capture_refusal
+        for op in lowered.errors.ops:
+            if op.is_copy:
+                self.copies += 1
+                self.bytes_moved += op.inputs[0][0].buffer.size
+            else:
+                self._add_operator(op)
 
-    def with_refusal(self, reason: str) -> Placement:
-        """Return these counts, and why the device does not replay the plan as one graph."""
-        twin = object.__new__(Placement)
-        vars(twin).update(vars(self), graph_refusal=reason)
-        return twin
+    def _add_operator(self, op: LoweredOp) -> None:
+        self.operators += 1
+        self.types[op.type] += 1
+        if op.entry is not None:
+            self.kernels[f"{op.entry.device}/{op.entry.library}"] += 1
+            self.python_steps += op.prepared.needs_gil
+            for entry, reason in op.refusals:
+                who = f"{op.type} by {entry.device}/{entry.library}"
+                self.refusals.setdefault(who, reason)
+        for child in op.children:
+            self._add_child(child.plan.placement)
 
-    def add_child(self, child: Placement) -> None:
-        """Add the counts of the body of a control-flow operator."""
+    def _add_child(self, child: Placement) -> None:
         self.operators += child.operators
         self.python_steps += child.python_steps
         self.kernels.update(child.kernels)
@@ -94,7 +105,12 @@ class LoweredPlan(NamedTuple):
     Attributes
     ----------
     plan : _runtime.Plan
-    placement : Placement
+    errors : StepErrors
+        Makes the errors of its steps; has its operators.
+    n_threads : int
+        Of its kernels.
+    prepare_s : float
+        Seconds spent in the ``prepare`` of kernels.
     target : Target
         What it was lowered for.
     given_externals : dict of str to int
@@ -107,12 +123,19 @@ class LoweredPlan(NamedTuple):
     """
 
     plan: _runtime.Plan
-    placement: Placement
+    errors: StepErrors
+    n_threads: int
+    prepare_s: float
     target: Target
     given_externals: dict[str, int]
     fetch_externals: tuple[int, ...]
     fetch_values: tuple[int, ...]
     fetch_metas: tuple[Meta, ...]
+
+    @property
+    def placement(self) -> Placement:
+        """Its counts now: the device may yet refuse to record it as a graph."""
+        return Placement(self)
 
 
 class PlanAssembler:
@@ -159,9 +182,12 @@ class PlanAssembler:
         builder.writes(tuple(self._lasting))
         n_kept = len(graph.keeps) if self._request.fetches.role is None else 0
         externals = [value.buffer.root().external for value in graph.fetches[n_kept:]]
+        errors = StepErrors(graph.ops, self._device_name)
         return LoweredPlan(
-            builder.build(StepErrors(graph.ops, self._device_name), self._kernel_bytes()),
-            self._placement(),
+            builder.build(errors, self._kernel_bytes()),
+            errors,
+            graph.n_threads,
+            graph.prepare_s,
             self._request.target,
             self._given,
             tuple(external.index for external in externals if external is not None),
@@ -345,26 +371,3 @@ class PlanAssembler:
                 continuation.resolve,
                 [(self._value(value), name) for name, value in continuation.crossing.items()],
             )
-
-    def _placement(self) -> Placement:
-        graph = self._graph
-        kernels: Counter[KernelEntry] = Counter()
-        placement = Placement(self._device_name, graph.n_threads, graph.prepare_s)
-        for op in graph.ops:
-            if op.is_copy:
-                placement.copies += 1
-                placement.bytes_moved += op.inputs[0][0].buffer.size
-                continue
-            placement.operators += 1
-            placement.types[op.type] += 1
-            if op.entry is not None:
-                kernels[op.entry] += 1
-                for entry, reason in op.refusals:
-                    who = f"{op.type} by {entry.device}/{entry.library}"
-                    placement.refusals.setdefault(who, reason)
-                placement.python_steps += op.prepared.needs_gil
-            for child in op.children:
-                placement.add_child(child.plan.placement)
-        for entry, count in kernels.items():
-            placement.kernels[f"{entry.device}/{entry.library}"] += count
-        return placement

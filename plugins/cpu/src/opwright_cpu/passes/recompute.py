@@ -57,8 +57,10 @@ class _Late(NamedTuple):
 
 def recompute(graph: Graph) -> None:
     """Compute quick values again before their last readers, where that saves memory."""
+    if not _is_worth_a_look(graph):
+        return
     share = graph.target.context.options.fill(dict(graph.target.options or ()))[OPTION]
-    if share <= 0 or not _is_worth_a_look(graph):
+    if share <= 0:
         return
     lives = _lifetimes(graph.ops)
     candidates = list(_find_late(graph, lives))

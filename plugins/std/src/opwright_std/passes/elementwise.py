@@ -103,7 +103,7 @@ KINDS = _kinds()
 Places = tuple[list[int], int, Callable[[Mapping[str, Any]], Numbers] | None]
 """Positions of the input slots and of the output slot of a kind, and its ``parameters``."""
 
-Steps = dict[LoweredOp, tuple[tuple[Value, ...], Value, Numbers]]
+Steps = dict[LoweredOp | None, tuple[tuple[Value, ...], Value, Numbers]]
 """What the function of each element-wise operator reads, writes and takes as parameters."""
 
 NO_NUMBERS: Numbers = (0.0, 0.0)
@@ -111,7 +111,7 @@ NO_NUMBERS: Numbers = (0.0, 0.0)
 
 def fuse_elementwise(graph: Graph) -> None:
     """Make ``std.elementwise_chain`` of every tree of two and more element-wise operators."""
-    ops = graph.of_type(*KINDS)
+    ops = [op for op in graph.ops if op.type in KINDS] if len(graph.ops) > 1 else []
     chain = graph.definition(CHAIN) if len(ops) > 1 and graph.is_served(CHAIN) else None
     if chain is None:
         return
@@ -120,7 +120,7 @@ def fuse_elementwise(graph: Graph) -> None:
         return
     edit = graph.edit()
     uses = graph.uses()
-    for op in reversed(list(left)):
+    for op in reversed(ops):
         if op not in left:
             continue
         tree = _grow(op, uses, left)
@@ -143,10 +143,9 @@ def _steps(ops: Sequence[LoweredOp], dtypes: Sequence[str]) -> Steps:
         inputs: tuple[Value, ...] = ()
         for place in read:
             inputs += op.inputs[place]
-        if len(inputs) == len(read) and op.outputs[written]:
-            out = op.outputs[written][0]
-            if out.meta.dtype in dtypes:
-                found[op] = inputs, out, numbers(op.attrs) if numbers else NO_NUMBERS
+        outputs = op.outputs[written]
+        if outputs and len(inputs) == len(read) and outputs[0].meta.dtype in dtypes:
+            found[op] = inputs, outputs[0], numbers(op.attrs) if numbers else NO_NUMBERS
     return found
 
 
@@ -171,10 +170,10 @@ def _grow(last: LoweredOp, uses: Uses, left: Steps) -> list[LoweredOp]:
     while waiting and len(tree) < MAX_FUNCTIONS:
         value = waiting.pop()
         op = value.op
-        if op is None or op in tree:
-            continue
         step = left.get(op)
-        if step is None or value.meta != meta or value.source is not None:
+        if step is None or op is None or op in tree:
+            continue
+        if value.meta != meta or value.source is not None:
             continue
         reads = step[0]
         n_inputs = len(inputs) - 1 + len(reads)
@@ -208,9 +207,9 @@ def _make(graph: Graph, tree: list[LoweredOp], steps: Steps) -> LoweredOp | None
     inputs = list(given)
     places = {value: place for place, value in enumerate((*inputs, *results))}
     attrs = {
-        "functions": [op.type for op in tree],
-        "operands": list(map(places.__getitem__, reads)),
-        "parameters": parameters,
+        "functions": tuple([op.type for op in tree]),
+        "operands": tuple(map(places.__getitem__, reads)),
+        "parameters": tuple(parameters),
     }
     written = {"out": results[-1:]}
     return make_if_served(graph, CHAIN, {"x": inputs}, written, attrs, tree[-1])

@@ -17,7 +17,7 @@ def remove_identities(graph: Graph) -> None:
     edit refuses it where the copy is wanted: by a fetch, by the scope, or by an operator that
     writes in place.
     """
-    found = [op for op in graph.of_type(*KEEPS_DATA) if KEEPS_DATA[op.type](op)]
+    found = [op for op in graph.ops if op.type in KEEPS_DATA and KEEPS_DATA[op.type](op)]
     if not found:
         return
     edit = graph.edit()

@@ -15,10 +15,8 @@ def _check_operands(ctx: InferContext) -> None:
         f"operands must be one or two for each of {count} functions, got {len(operands)}",
     )
     for i, operand in enumerate(operands):
-        ctx.require(
-            0 <= operand < known + min(i, count - 1),
-            f"operands must be inputs, or results of functions before, got {operand} at {i}",
-        )
+        if not 0 <= operand < known + min(i, count - 1):
+            ctx.require(False, f"operands must be inputs, or results of functions before, got {operand} at {i}")
     given = len(ctx.attr("parameters"))
     ctx.require(given == 2 * count, f"parameters must be {2 * count} numbers, got {given}")
 
