@@ -55,16 +55,22 @@ def lower(request: LowerRequest) -> LoweredPlan:
         hoist_constants(graph)
         device = open_device(request.target.device, request.target.context)
         plan = PlanAssembler(graph, request, plan_memory(graph, device)).build()
-        _forget_writers(built)
+        _forget(built, graph.ops)
         return plan
     finally:
         if was_enabled:
             gc.enable()
 
 
-def _forget_writers(ops: Iterable[LoweredOp]) -> None:
-    """Remove the references from values to operators: cycles would wait for the collector."""
-    for op in ops:
+def _forget(built: Iterable[LoweredOp], kept: Iterable[LoweredOp]) -> None:
+    """Remove what nothing needs when a plan is built.
+
+    The references from values to operators are cycles, which would wait for the collector; the
+    signatures of the operators that a plan keeps for its errors would be visited by it.
+    """
+    for op in built:
         for values in op.outputs:
             for value in values:
                 value.op = None
+    for op in kept:
+        op.signature = None

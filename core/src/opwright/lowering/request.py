@@ -49,6 +49,8 @@ class Target:
         whether there is a kernel decides what passes do.
     chosen_passes : dict of PassEntry to None
         Those that such plans run, in order.
+    last_short : list of bool
+        Whether the last of such plans was short; empty before the first.
     """
 
     def __init__(
@@ -74,9 +76,12 @@ class Target:
         self.lock = lock
         self.chosen_kernels: dict[KernelEntry, bool] = {}
         self.chosen_passes: dict[PassEntry, None] = {}
+        self.last_short: list[bool] = []
 
     def with_threads(self, n_threads: int) -> Target:
         """Return this target, with what is chosen, for another number of threads."""
+        if n_threads == self.n_threads:
+            return self
         twin = object.__new__(Target)
         vars(twin).update(vars(self), n_threads=n_threads)
         return twin

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta
@@ -34,19 +35,6 @@ if TYPE_CHECKING:
     from opwright.program import Operator, Program
 
 
-class KernelChooser(Protocol):
-    """Chooses kernels: `opwright.lowering.kernels.select`, a room above."""
-
-    def find_kernel(self, op: LoweredOp, graph: Graph, /) -> bool:
-        """Choose a kernel for an operator; False where no kernel accepts it."""
-
-    def find_preferring_kernel(self, op: LoweredOp, attr: str, graph: Graph, /) -> bool:
-        """Choose a kernel; return whether it prefers the value of an attribute."""
-
-    def estimate_ns(self, op: LoweredOp, device: str, /) -> int:
-        """Return how long the chosen kernel of an operator takes on a device."""
-
-
 class Graph:
     """A network for known shapes, as passes see it.
 
@@ -54,6 +42,8 @@ class Graph:
     ----------
     target : Target
         Where the plan runs, and how its kernels are chosen.
+    kernel_target : Target
+        That with the number of threads that kernels are chosen for now.
     program : Program or None
         The program of the operators, for what shapes of one run do not say: the dimensions that
         it declares as unknown. A pass reads it, and changes nothing.
@@ -90,9 +80,10 @@ class Graph:
     """
 
     def __init__(
-        self, request: LowerRequest, written_names: frozenset[str], kernels: KernelChooser
+        self, request: LowerRequest, written_names: frozenset[str], kernels: ModuleType
     ) -> None:
         self.target: Target = request.target
+        self.kernel_target: Target = kernels.first_target(request)
         self.program: Program | None = request.code.program
         self.operators: Sequence[Operator] = request.code.ops
         self._kernels = kernels
@@ -194,7 +185,7 @@ class Graph:
 
     def has_kernel(self, op: LoweredOp) -> bool:
         """Choose a kernel of the plan's device for ``op``; return whether one accepts it."""
-        return self._kernels.find_kernel(op, self)
+        return self._kernels.find_kernel(op, self)  # type: ignore[no-any-return]
 
     def has_preferring_kernel(self, op: LoweredOp, attr: str) -> bool:
         """Choose the kernel of `has_kernel` if it prefers the value of an attribute of ``op``.
@@ -202,11 +193,11 @@ class Graph:
         Return whether it does; its other preferences must hold, too. Kernels after the last one
         with this preference (`opwright.kernel.KernelEntry.prefers`) are not prepared.
         """
-        return self._kernels.find_preferring_kernel(op, attr, self)
+        return self._kernels.find_preferring_kernel(op, attr, self)  # type: ignore[no-any-return]
 
     def estimate_ns(self, op: LoweredOp) -> int:
         """Return how long one run of an operator takes by estimate, once it has a kernel."""
-        return self._kernels.estimate_ns(op, self.device)
+        return self._kernels.estimate_ns(op, self.device)  # type: ignore[no-any-return]
 
     def uses(self) -> Uses:
         """Return the readers and writers in the current graph; cached until it changes."""

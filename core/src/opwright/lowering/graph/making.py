@@ -39,12 +39,13 @@ def infer_op(graph: Graph, op: LoweredOp, metas: SlotMetas, counts: tuple[int, .
 
     `metas` are those of the inputs.
     """
-    key = (op.type, metas, counts, attrs_key(op.attrs))
+    attributes = attrs_key(op.attrs)
+    key = (op.type, metas, counts, attributes)
     signature = graph.signatures.get(key)
     if signature is None:
         outputs = op.definition.infer(metas, op.attrs, counts)
         _check_known(op, outputs)
-        signature = Signature(op.definition, metas, outputs, op.attrs)
+        signature = Signature(op.definition, metas, outputs, op.attrs, attributes)
         graph.signatures[key] = signature
     return signature
 

@@ -1,9 +1,9 @@
 """Chooses the kernel of each operator: the first candidate that does not refuse.
 
 Prepared kernels of all plans that exist are found in the context by (kernel, attributes, metas,
-threads, options): to prepare one may take milliseconds, and equal layers need it once. All kernels
+threads, options): to prepare one may take milliseconds, and equal layers need it once. The kernels
 of a plan use the same number of threads: that of the process, or one if the plan turns out to be
-short.
+short. For a plan that seems short they are first prepared for one thread.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from opwright.errors import KernelNotFoundError
 from opwright.lowering.graph.constants import is_constant
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.making import signature_of
-from opwright.lowering.graph.signature import Choice, Signature
+from opwright.lowering.graph.signature import Choice, Signature, size_bytes
 from opwright.lowering.graph.values import (
     Buffer,
     LoweredOp,
@@ -43,7 +43,7 @@ from opwright.registry.prepare_context import Refuse
 
 if TYPE_CHECKING:
     from opwright._runtime import Prepared
-    from opwright.lowering.request import Target
+    from opwright.lowering.request import LowerRequest, Target
 
 NOT_DETERMINISTIC: Final = f"{REFUSED}two runs may give other bits, and the plan is deterministic"
 """Why a kernel that declares it cannot be used in a deterministic plan."""
@@ -55,12 +55,25 @@ def select_kernels(graph: Graph) -> None:
     KernelNotFoundError lists the registered kernels, refusals with reasons, and what to install;
     LockError the operators without a locked kernel.
     """
+    tried = graph.kernel_target
+    if tried is not graph.target:
+        if _suits_one_thread(graph):
+            graph.target.last_short[:] = [True]
+            return
+        graph.kernel_target = graph.target
+        for op in graph.ops:
+            op.refusals = ()
     falls_back = False
     unserved = []
     for op in graph.ops:
-        if not _needs_kernel(op) or _is_settled(op, graph):
+        if not _needs_kernel(op) or (tried is graph.target and _is_settled(op, graph)):
             continue
-        if _find(op, graph.device, graph, arguments_of(op, graph)):
+        arguments = arguments_of(op, graph)
+        if _find(op, graph.device, graph, arguments):
+            continue
+        single = _choose_for(op, graph.device, graph, tried, arguments) if op.entry else None
+        if single is not None:  # a kernel that takes one thread alone
+            _set_kernel(op, single)
             continue
         if graph.target.fallback and _may_fall_back(op, graph) and _find_on_host(op, graph):
             op.device = HOST_DEVICE
@@ -74,8 +87,43 @@ def select_kernels(graph: Graph) -> None:
     graph.n_threads = graph.target.n_threads
     if graph.n_threads > 1:
         _use_one_thread_if_short(graph)
+        graph.target.last_short[:] = [graph.n_threads == 1]
     if falls_back:
         _add_copies(graph)
+
+
+def first_target(request: LowerRequest) -> Target:
+    """Return the target that kernels are first chosen for: with one thread if a plan seems short.
+
+    It seems so if the last one of its callable was, else by its bytes: as if each operator read
+    what is given, and one of them the scope. The estimates of the kernels then decide, so a wrong
+    guess costs time alone.
+    """
+    target, n_ops = request.target, len(request.code.ops)
+    if target.n_threads == 1 or not target.device.is_host:
+        return target
+    if target.last_short and not target.deterministic:
+        return target.with_threads(1) if target.last_short[0] else target
+    given = sum(map(size_bytes, request.given.metas.values()))
+    kept = sum(map(size_bytes, request.persistables.metas.values()))
+    bytes_ns = (n_ops * given + kept) // estimate.BYTES_PER_NS
+    is_short = n_ops * estimate.STEP_NS + bytes_ns < estimate.SHORT_PLAN_NS
+    return target.with_threads(1) if is_short else target
+
+
+def _suits_one_thread(graph: Graph) -> bool:
+    """Choose kernels for one thread; return whether each operator has one, in a short plan."""
+    ops = [op for op in graph.ops if _needs_kernel(op)]
+    for op in ops:
+        is_settled = _is_settled(op, graph)
+        if not is_settled and not _find(op, graph.device, graph, arguments_of(op, graph)):
+            return False
+    return _is_short(ops, graph)
+
+
+def _is_short(ops: Sequence[LoweredOp], graph: Graph) -> bool:
+    often = [op for op in ops if not is_constant(op)]
+    return estimate.is_short(often, graph.target.n_threads if graph.target.deterministic else 2)
 
 
 def _is_settled(op: LoweredOp, graph: Graph) -> bool:
@@ -119,8 +167,7 @@ def _use_one_thread_if_short(graph: Graph) -> None:
     host = [
         op for op in graph.ops if _needs_kernel(op) and (op.device or graph.device) == HOST_DEVICE
     ]
-    often = [op for op in host if not is_constant(op)]
-    if not estimate.is_short(often, graph.n_threads if graph.target.deterministic else 2):
+    if not _is_short(host, graph):
         return
     single = graph.target.with_threads(1)
     choices: dict[tuple[int, int], Choice] = {}  # equal operators share signature and kernel
@@ -168,7 +215,7 @@ def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph) -> bool:
     if choice is None:  # candidates after the last one that prefers it need not be tried
         arguments = Arguments(find_packable(op, graph))
         best = candidates[: suited[-1] + 1]
-        choice = _choose_for(op, graph.device, graph, graph.target, arguments, best)
+        choice = _choose_for(op, graph.device, graph, graph.kernel_target, arguments, best)
     if choice is None or not choice.entry.suits(op.attrs, name):
         return False
     _set_kernel(op, choice)
@@ -187,7 +234,7 @@ def _find_on_host(op: LoweredOp, graph: Graph) -> bool:
 def _find(op: LoweredOp, device: str, graph: Graph, arguments: Arguments) -> bool:
     choice = signature_of(op).choices.get(device)
     if choice is None:
-        choice = _choose_for(op, device, graph, graph.target, arguments)
+        choice = _choose_for(op, device, graph, graph.kernel_target, arguments)
     if choice is None:
         return False
     _set_kernel(op, choice)

@@ -9,9 +9,10 @@ of exactly its size, so that a checker can watch its ends.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
-from collections.abc import Mapping
-from itertools import accumulate
+from collections.abc import Iterable
+from heapq import heappop, heappush
 
 from opwright import _runtime
 from opwright.describe.control import Loop
@@ -20,7 +21,6 @@ from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.signature import MAX_BYTES, size_bytes
 from opwright.lowering.graph.values import Buffer, LoweredOp, Value, copy_op, new_value
 from opwright.lowering.layout.packing import LEAST_PACKED_BYTES, MOST_PACKED, pack
-from opwright.registry import HOST_DEVICE
 
 LEAST_SHARED_BYTES = 4096
 """A Python kernel works in place from this size on."""
@@ -28,21 +28,14 @@ LEAST_SHARED_BYTES = 4096
 _N_LISTED = 3
 
 
-class MemoryLayout:
-    """Slot sizes in bytes for each device type (None: the plan's own)."""
-
-    def __init__(self) -> None:
-        self.slots: dict[str | None, list[int]] = {}
-
-    def offsets(self, device: str | None) -> list[int]:
-        """Return the offset of each slot in one arena, and the size of the arena."""
-        return list(accumulate(self.slots.get(device, ()), initial=0))
+Slots = dict[str | None, list[int]]
+"""The slot sizes in bytes on each device type; None is the plan's own."""
 
 
-def plan_memory(graph: Graph, device: _runtime.Device) -> MemoryLayout:
+def plan_memory(graph: Graph, device: _runtime.Device) -> Slots:
     """Assign a slot to every owned buffer, and let operators work in place.
 
-    `device` is the plan's own.
+    `device` is the plan's own. Return the sizes of the slots.
     """
     _place_sinks(graph)
     if not device.shares_memory:
@@ -54,17 +47,16 @@ def plan_memory(graph: Graph, device: _runtime.Device) -> MemoryLayout:
     for position, op in enumerate(graph.ops):
         if op.reuse:
             _reuse_inputs(op, position)
-    layout = _assign_slots(graph, {None: device, HOST_DEVICE: _runtime.host_device()})
-    for name in layout.slots:
-        _check_size(graph, layout, name)
-    return layout
+    slots: Slots = {}
+    for name, buffers in _owned_buffers(graph).items():
+        slots[name] = _assign_slots(buffers, device if name is None else _runtime.host_device())
+        if sum(slots[name]) > MAX_BYTES:
+            raise _too_large(graph, sum(slots[name]), name)
+    return slots
 
 
-def _check_size(graph: Graph, layout: MemoryLayout, device: str | None) -> None:
-    """Raise OutOfMemoryError, with the largest values, if no arena can be as large as all."""
-    total = layout.offsets(device)[-1]
-    if total <= MAX_BYTES:
-        return
+def _too_large(graph: Graph, total: int, device: str | None) -> OutOfMemoryError:
+    """Return the error, with the largest values, where no arena can be as large as all."""
     owned = {
         value.buffer.root(): value
         for op in graph.ops
@@ -73,7 +65,7 @@ def _check_size(graph: Graph, layout: MemoryLayout, device: str | None) -> None:
     }
     largest = sorted(owned.values(), key=lambda value: -value.buffer.size)[:_N_LISTED]
     listed = ", ".join(f"{v.name!r} {v.meta} of {v.buffer.size} bytes" for v in largest)
-    raise OutOfMemoryError(
+    return OutOfMemoryError(
         f"plan: its values must have less than 2**63 bytes together, got {total} bytes, the "
         f"largest in {listed}; make them smaller"
     )
@@ -125,23 +117,24 @@ def _separate_overwritten_inputs(graph: Graph) -> None:
     ops: list[LoweredOp] = []
     for op in graph.ops:
         ops.append(op)
-        for value in () if op.is_copy else op.writes():
-            if value.buffer.external is not None:
-                ops += _separate_outputs(op)
-                break
+        if not op.is_copy:
+            ops += _separate_outputs(op)
     graph.ops = ops
 
 
 def _separate_outputs(op: LoweredOp) -> list[LoweredOp]:
     """Give outputs that must not overwrite inputs other memory; return the copies that follow."""
-    copies = []
-    allowed = _in_place_pairs(op)
+    copies: list[LoweredOp] = []
+    if not any(value.buffer.external for values in op.outputs for value in values):
+        return copies
     read = {value.buffer for value in op.data_reads()}
     outputs = list(op.outputs)
     for slot, values in enumerate(outputs):
         for k, value in enumerate(values):
             buffer = value.buffer
-            if buffer.external is None or buffer not in read or (slot, buffer) in allowed:
+            if buffer.external is None or buffer not in read:
+                continue
+            if (slot, buffer) in _in_place_pairs(op):
                 continue
             separate = new_value(value.name, value.meta, op)
             outputs[slot] = (*outputs[slot][:k], separate, *outputs[slot][k + 1 :])
@@ -155,38 +148,30 @@ def _in_place_pairs(op: LoweredOp) -> set[tuple[int, Buffer]]:
     pairs: set[tuple[int, Buffer]] = set()
     for out_slot, in_slot in op.definition.alias_slots:
         pairs.update((out_slot, value.buffer) for value in op.inputs[in_slot])
-    pairs.update((out_slot, source.buffer) for out_slot, _, source in _reusable(op))
+    for out_slot, in_slot in op.reuse:
+        buffer = op.inputs[in_slot][0].buffer
+        if _reads_once(op, buffer.root()):
+            pairs.add((out_slot, buffer))
     return pairs
 
 
-def _reusable(op: LoweredOp, dying_at: int | None = None) -> list[tuple[int, Value, Value]]:
-    """Return (output slot, output, input) that may share memory, if no other slot reads the input.
-
-    With ``dying_at``, a position, only inputs count that no later operator reads.
-    """
-    triples = []
-    for out_slot, in_slot in op.reuse:
-        source = op.inputs[in_slot][0]
-        buffer = source.buffer.root()
-        if (dying_at is None or buffer.last == dying_at) and _reads_once(op, buffer):
-            triples.append((out_slot, op.outputs[out_slot][0], source))
-    return triples
-
-
 def _reads_once(op: LoweredOp, buffer: Buffer) -> bool:
+    """Whether memory is read by one slot alone, so that its operator may overwrite it."""
     reads = op.data_reads()
     return len(reads) == 1 or [value.buffer.root() for value in reads].count(buffer) == 1
 
 
 def _find_lifetimes(graph: Graph) -> None:
     for position, op in enumerate(graph.ops):
-        for value in op.data_reads():
-            value.buffer.last = position
-        for value in op.writes():
-            buffer = value.buffer
-            if buffer.first < 0:
-                buffer.first = position
-            buffer.last = position
+        for values in op.data_slots():
+            for value in values:
+                value.buffer.last = position
+        for values in op.outputs:
+            for value in values:
+                buffer = value.buffer
+                if buffer.first < 0:
+                    buffer.first = position
+                buffer.last = position
         if op.workspace is not None:
             op.workspace.first = op.workspace.last = position
     for value in graph.keeps:
@@ -199,9 +184,9 @@ def _find_lifetimes(graph: Graph) -> None:
 def _reuse_inputs(op: LoweredOp, position: int) -> None:
     """Give an output the buffer of an input that no later operator reads, if the kernel may."""
     taken: list[Buffer] = []
-    for _, out, source in _reusable(op, position):
-        old, new = out.buffer, source.buffer.root()
-        dies = new.last == position and new.is_owned and new not in taken
+    for out_slot, in_slot in op.reuse:
+        old, new = op.outputs[out_slot][0].buffer, op.inputs[in_slot][0].buffer.root()
+        dies = new.last == position and new.is_owned and new not in taken and _reads_once(op, new)
         fresh = old.first == position and old.is_owned and old.shared_with is None
         # NumPy spends 0.3 µs on arrays that overlap, more than a small array's memory is worth.
         is_small = old.size < LEAST_SHARED_BYTES and op.prepared.needs_gil
@@ -211,35 +196,50 @@ def _reuse_inputs(op: LoweredOp, position: int) -> None:
             taken.append(new)
 
 
-def _assign_slots(graph: Graph, devices: Mapping[str | None, _runtime.Device]) -> MemoryLayout:
-    """Assign slots: a buffer takes one at its first operator and frees it at its last."""
-    layout = MemoryLayout()
-    large: dict[str | None, dict[Buffer, None]] = {}
-    free: dict[str | None, list[tuple[int, int]]] = {}
-    ending: dict[int, list[Buffer]] = {}
-    for position, op in enumerate(graph.ops):
-        buffers = [value.buffer.root() for value in op.writes()]
+def _owned_buffers(graph: Graph) -> dict[str | None, dict[Buffer, None]]:
+    """Return the buffers of the plan on each device type, in the order of their first writes."""
+    owned: dict[str | None, dict[Buffer, None]] = {}
+    for op in graph.ops:
+        for values in op.outputs:
+            for value in values:
+                buffer = value.buffer.root()
+                if buffer.is_owned:
+                    owned.setdefault(buffer.device, {})[buffer] = None
         if op.workspace is not None:
-            buffers.append(op.workspace)
+            owned.setdefault(op.workspace.device, {})[op.workspace] = None
+    return owned
+
+
+def _assign_slots(buffers: Iterable[Buffer], device: _runtime.Device) -> list[int]:
+    """Assign slots: a buffer takes one at its first operator and frees it at its last."""
+    slots: list[int] = []
+    if not device.shares_memory:
         for buffer in buffers:
-            if buffer.slot < 0 and buffer.is_owned:
-                device = devices[buffer.device]
-                slots = layout.slots.setdefault(buffer.device, [])
-                if not device.shares_memory:
-                    buffer.slot = len(slots)
-                    slots.append(buffer.size)
-                    continue
-                if buffer.size >= LEAST_PACKED_BYTES and device.has_arena:
-                    large.setdefault(buffer.device, {})[buffer] = None
-                    continue
-                _take_slot(buffer, slots, free.setdefault(buffer.device, []), device.alignment)
-                ending.setdefault(buffer.last, []).append(buffer)
-        for buffer in ending.pop(position, ()):
-            size = layout.slots[buffer.device][buffer.slot]
-            insort(free[buffer.device], (size, buffer.slot))
-    for name, found in large.items():
-        _pack_large(list(found), layout.slots[name], devices[name].alignment)
-    return layout
+            buffer.slot = len(slots)
+            slots.append(buffer.size)
+        return slots
+    alignment, least_packed = device.alignment, LEAST_PACKED_BYTES if device.has_arena else math.inf
+    large: list[Buffer] = []
+    free: list[tuple[int, int]] = []
+    ending: list[tuple[int, int]] = []
+    for buffer in buffers:
+        if buffer.size >= least_packed:
+            large.append(buffer)
+            continue
+        while ending and ending[0][0] < buffer.first:
+            slot = heappop(ending)[1]
+            insort(free, (slots[slot], slot))
+        size = -(-buffer.size // alignment) * alignment
+        if free:
+            place = min(bisect_left(free, (size, 0)), len(free) - 1)
+            buffer.slot = free.pop(place)[1]
+            slots[buffer.slot] = max(slots[buffer.slot], size)
+        else:
+            buffer.slot = len(slots)
+            slots.append(size)
+        heappush(ending, (buffer.last, buffer.slot))
+    _pack_large(large, slots, alignment)
+    return slots
 
 
 def _pack_large(buffers: list[Buffer], slots: list[int], alignment: int) -> None:
@@ -250,16 +250,3 @@ def _pack_large(buffers: list[Buffer], slots: list[int], alignment: int) -> None
         for buffer in together:
             buffer.slot = len(slots)
         slots.append(pack(together, alignment))
-
-
-def _take_slot(
-    buffer: Buffer, slots: list[int], free: list[tuple[int, int]], alignment: int
-) -> None:
-    size = -(-buffer.size // alignment) * alignment
-    if not free:
-        buffer.slot = len(slots)
-        slots.append(size)
-        return
-    place = min(bisect_left(free, (size, 0)), len(free) - 1)
-    _, buffer.slot = free.pop(place)
-    slots[buffer.slot] = max(slots[buffer.slot], size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from opwright import _runtime
@@ -15,7 +16,7 @@ from opwright.lowering.failure import StepErrors
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import Buffer, Child, LoweredOp, Role, Value
 from opwright.lowering.kernels.estimate import estimate_ns
-from opwright.lowering.layout.memory import MemoryLayout
+from opwright.lowering.layout.memory import Slots
 from opwright.lowering.request import LowerRequest, Target
 from opwright.registry import HOST, HOST_DEVICE
 
@@ -141,10 +142,10 @@ class LoweredPlan(NamedTuple):
 class PlanAssembler:
     """Hands values and steps of one graph to the plan builder of the runtime."""
 
-    def __init__(self, graph: Graph, request: LowerRequest, layout: MemoryLayout) -> None:
+    def __init__(self, graph: Graph, request: LowerRequest, slots: Slots) -> None:
         self._graph = graph
         self._request = request
-        self._layout = layout
+        self._slots = slots
         target = request.target
         self._host = open_device(HOST, target.context)
         self._device = open_device(target.device, target.context)
@@ -214,24 +215,23 @@ class PlanAssembler:
         return end
 
     def _reserve_memory(self) -> None:
-        for name, sizes in self._layout.slots.items():
+        for name, sizes in self._slots.items():
             device = self._device if name is None else self._host
             if device.has_arena:
-                offsets = self._layout.offsets(name)
-                self._builder.arena(offsets[-1], device)
+                self._builder.arena(sum(sizes), device)
+                self._offsets[name] = list(accumulate(sizes, initial=0))
             else:
-                offsets = list(range(len(sizes) + 1))
                 self._builder.buffers(sizes, device)
-            self._offsets[name] = offsets
+                self._offsets[name] = list(range(len(sizes)))
 
     def _value(self, value: Value) -> int:
         """Return the number of a value, which is added at its first use."""
         if value.id < 0:
             if value.source is not None:
                 self._value(value.source)  # the first value of an external declares its meta
-            kind, index, device = self._place(value.buffer.root())
-            code = dtype_to_code(value.meta.dtype)
-            value.id = self._builder.value(code, value.meta.shape, kind, index, device=device)
+            place = self._place(value.buffer.root())
+            shape, dtype = value.meta
+            value.id = self._builder.value(dtype_to_code(dtype), shape, *place)
         return value.id
 
     def _place(self, buffer: Buffer) -> tuple[int, int, _runtime.Device | None]:
@@ -276,30 +276,24 @@ class PlanAssembler:
                     self._lasting[external.name] = None
 
     def _kernel(self, op: LoweredOp, position: int) -> None:
-        number_of = self._value
         args: list[int] = []
         begin = [0]
-        for slot, values in zip(op.definition.proto.inputs, op.inputs, strict=True):
-            number = self._shape if slot.shape_only else number_of
-            args += [number(value) for value in values]
-            begin.append(len(args))
-        for values in op.outputs:
-            args += [number_of(value) for value in values]
+        slots = op.definition.proto.inputs
+        for k, values in enumerate((*op.inputs, *op.outputs)):
+            number_of = self._shape if k < len(slots) and slots[k].shape_only else self._value
+            for value in values:
+                args.append(number_of(value))
             begin.append(len(args))
         offset, size = -1, 0
         if op.workspace is not None:
             _, offset, _ = self._place(op.workspace)
             size = op.workspace.size
-        self._builder.kernel(
-            op.prepared,
-            args,
-            begin,
-            len(op.inputs),
-            position,
-            offset,
-            size,
-            0 if op.prepared.needs_gil else estimate_ns(op, self._graph.device),
-            device=None if op.device is None else self._host,
+        prepared = op.prepared
+        estimate = 0 if prepared.needs_gil else estimate_ns(op, self._graph.device)
+        device = None if op.device is None else self._host
+        builder = self._builder
+        builder.kernel(
+            prepared, args, begin, len(op.inputs), position, offset, size, estimate, device
         )
 
     def _branch(self, op: LoweredOp, control: Branch, position: int) -> None:

@@ -14,9 +14,11 @@ def _check_operands(ctx: InferContext) -> None:
         count <= len(operands) <= 2 * count,
         f"operands must be one or two for each of {count} functions, got {len(operands)}",
     )
-    for i, operand in enumerate(operands):
-        if not 0 <= operand < known + min(i, count - 1):
-            ctx.require(False, f"operands must be inputs, or results of functions before, got {operand} at {i}")
+    fits = [0 <= n < known + min(i, count - 1) for i, n in enumerate(operands)]
+    if not all(fits):
+        i = fits.index(False)
+        got = f"got {operands[i]} at {i}"
+        ctx.require(False, f"operands must be inputs, or results of functions before, {got}")
     given = len(ctx.attr("parameters"))
     ctx.require(given == 2 * count, f"parameters must be {2 * count} numbers, got {given}")
 
