@@ -33,7 +33,6 @@ class PlanBuilder:
         shape: Sequence[int],
         kind: int,
         index: int = 0,
-        *,
         device: Device | None = None,
         strides: Sequence[int] | None = None,
     ) -> int:

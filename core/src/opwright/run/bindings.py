@@ -41,9 +41,10 @@ def scope_metas(scope: Scope, names: Iterable[str], device: Device) -> dict[str,
         if name == vocabulary.STEP and (variable is None or not variable.is_set):
             variable = scope.var(name)
             variable.set(np.zeros(1, np.int64))
-        if variable is None or variable.shape is None or variable.dtype is None:
+        shape, dtype = (None, None) if variable is None else (variable.shape, variable.dtype)
+        if variable is None or shape is None or dtype is None:
             continue
         if variable.opened_device is not device:
             variable.set(variable.numpy(), device=device)
-        metas[name] = Meta(tuple(variable.shape), variable.dtype)
+        metas[name] = Meta(tuple(shape), dtype)
     return metas

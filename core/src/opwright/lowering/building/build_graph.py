@@ -16,7 +16,7 @@ from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta
 from opwright.describe.names import UniqueNames, hint
 from opwright.errors import FeedError, OpwrightError, ProgramError
-from opwright.lowering.graph.constants import mark_constants, written_by
+from opwright.lowering.graph.constants import mark_constants
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.making import infer_op, metas_of
 from opwright.lowering.graph.signature import Signature, SlotMetas
@@ -53,11 +53,7 @@ class GraphBuilder:
     def __init__(self, request: LowerRequest, lower: Lower) -> None:
         self.request = request
         self.lower = lower
-        written: set[str] = set()
-        for op in request.code.ops:
-            for names in written_by(op) if op.definition.alias_slots else op.outputs.values():
-                written.update(names)
-        self.graph = Graph(request, frozenset(written), select)
+        self.graph = Graph(request, select)
         self.env: dict[str, Value] = {}
         self.inner_names: set[str] = set()
         self._unique = UniqueNames()
@@ -100,11 +96,9 @@ class GraphBuilder:
     ) -> LoweredOp | None:
         """Append one operator and return it, or append the body of a composite."""
         names: list[Sequence[str]] = []
-        counts: tuple[int, ...] = ()
         for slot in definition.output_index:  # a loop: most have one, and a comprehension is a call
-            written = outputs.get(slot, ())
-            names.append(written)
-            counts += (len(written),)
+            names.append(outputs.get(slot, ()))
+        counts = tuple(map(len, names))
         if definition.random:
             attrs = self._seed(attrs)
         values, metas = self._values(definition, inputs)
@@ -119,6 +113,8 @@ class GraphBuilder:
         body = definition.body
         before = {} if body is None else {n: self.env.get(n) for slot in names for n in slot}
         self._write_outputs(op, names, op.signature)
+        if self._has_constants:
+            mark_constants(op)
         if body is not None and not select.find_kernel(op, self.graph):
             from opwright.lowering.building.expand import open_composite
 
@@ -160,16 +156,16 @@ class GraphBuilder:
     def _write_outputs(
         self, op: LoweredOp, names: Sequence[Sequence[str]], signature: Signature
     ) -> None:
-        alias_slots = op.definition.alias_slots
-        aliased = dict(alias_slots) if alias_slots else ()
+        if len(names) == 1 == len(names[0]) and not op.definition.alias_slots:  # nearly always
+            name = names[0][0]
+            value = self._write(name, signature.outputs[0][0], signature.sizes[0][0], op)
+            self.env[name] = value
+            op.outputs = ((value,),)
+            return
+        aliased = dict(op.definition.alias_slots)
         written: list[tuple[Value, ...]] = []
         for slot, slot_names in enumerate(names):
             metas, sizes = signature.outputs[slot], signature.sizes[slot]
-            if not aliased and len(slot_names) == 1 == len(metas):  # nearly always: no loop
-                name = slot_names[0]
-                self.env[name] = value = self._write(name, metas[0], sizes[0], op)
-                written.append((value,))
-                continue
             if slot in aliased:
                 shared = self._own_inputs(op, aliased[slot])
                 slots = zip(slot_names, metas, shared, strict=True)
@@ -180,8 +176,6 @@ class GraphBuilder:
             written.append(tuple(values))
             self.env.update([(value.name, value) for value in values])
         op.outputs = tuple(written)
-        if self._has_constants:
-            mark_constants(op)
 
     def _own_inputs(self, op: LoweredOp, slot: int) -> tuple[Value, ...]:
         """Return the values of an input slot that is overwritten; some are copied first.
@@ -225,7 +219,7 @@ class GraphBuilder:
         value = external_value(External(Role.PERSISTABLE, name, meta))
         if self.graph.device == HOST_DEVICE and not self._keep_all:
             value.is_constant = name not in self.graph.written_names
-            self._has_constants = self._has_constants or value.is_constant
+            self._has_constants |= value.is_constant
         self._persistables[name] = value.buffer
         self.env[name] = value
         if name == vocabulary.STEP:
@@ -256,6 +250,7 @@ class GraphBuilder:
     def _overwrite(self, name: str, meta: Meta, buffer: Buffer, op: LoweredOp | None) -> Value:
         """Return a new value in memory that has, or may have, another one."""
         value = Value(name, meta, buffer, op)
+        buffer.is_shared = True
         if buffer.external is not None and buffer.external.role is Role.PERSISTABLE:
             self.graph.lasting[buffer] = value
         return value

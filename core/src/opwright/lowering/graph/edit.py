@@ -291,7 +291,7 @@ class Edit:
                 continue
             if old not in places or value.buffer in self._newly_read:
                 return False
-            between = (value.buffer, min(old, here), max(old, here), places)
+            between = (value, min(old, here), max(old, here), places)
             if uses.is_read_between(*between) or uses.is_written_between(*between):
                 return False
         return True

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta
+from opwright.lowering.graph.constants import written_by
 from opwright.lowering.graph.edit import Edit
 from opwright.lowering.graph.making import make_op, view_value
 from opwright.lowering.graph.signature import Signature
@@ -55,8 +57,6 @@ class Graph:
         Device type that the plan runs on.
     ops : list of LoweredOp
         In the order of the program.
-    written_names : frozenset of str
-        Names that the network's operators write, persistable or not.
     feeds : dict of str to Value
     sinks : list of (Value, External)
         Values that must be in given memory when the plan ends: fetches, outputs of a body.
@@ -79,9 +79,7 @@ class Graph:
         Kernels that defer a part of their ``prepare`` to the end of lowering.
     """
 
-    def __init__(
-        self, request: LowerRequest, written_names: frozenset[str], kernels: ModuleType
-    ) -> None:
+    def __init__(self, request: LowerRequest, kernels: ModuleType) -> None:
         self.target: Target = request.target
         self.kernel_target: Target = kernels.first_target(request)
         self.program: Program | None = request.code.program
@@ -90,7 +88,6 @@ class Graph:
         self.device = request.target.device.kind
         self.is_body = request.fetches.role is not Role.FETCH
         self.keep_all = request.persistables.keep_all
-        self.written_names = written_names
         self.ops: list[LoweredOp] = []
         self.feeds: dict[str, Value] = {}
         self.sinks: list[tuple[Value, External]] = []
@@ -106,6 +103,12 @@ class Graph:
         self._uses: Uses | None = None
         self._by_type: dict[str, list[LoweredOp]] | None = None
         self._type_names: set[str] | None = None
+
+    @cached_property
+    def written_names(self) -> set[str]:
+        """The names that the network's operators change, persistable or not."""
+        slots = [written_by(op) for op in self.operators]
+        return {name for names_of in slots for names in names_of for name in names}
 
     def definition(self, op_type: str) -> OpDefinition | None:
         """Return the definition of an operator, or None where no plugin provides it."""

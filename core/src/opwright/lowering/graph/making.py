@@ -66,17 +66,17 @@ def make_op(
     definition.check_slots(given, named)
     read = tuple([given.get(slot, ()) for slot in definition.input_index])
     written = tuple([written_slots.get(slot, ()) for slot in definition.output_index])
-    metas, counts = metas_of(read), tuple(map(len, written))
+    read_metas, counts = metas_of(read), tuple(map(len, written))
     op = LoweredOp(definition, read, attrs, like.index)
     try:  # complete attributes, of an operator that was checked
-        op.signature = graph.signatures.get((op.type, metas, counts, attrs_key(attrs)))
+        signature = graph.signatures.get((op.type, read_metas, counts, attrs_key(attrs)))
     except TypeError:  # a list, which no key has
-        op.signature = None
-    if op.signature is None:
+        signature = None
+    if signature is None:
         op.attrs = proto.fill_attrs(attrs)
-        op.signature = infer_op(graph, op, metas, counts)
-    op.attrs = op.signature.attrs
-    for slot, values, metas in zip(proto.outputs, written, op.signature.outputs, strict=True):
+        signature = infer_op(graph, op, read_metas, counts)
+    op.signature, op.attrs = signature, signature.attrs
+    for slot, values, metas in zip(proto.outputs, written, signature.outputs, strict=True):
         for value, meta in zip(values, metas, strict=True):
             if value.meta != meta:
                 raise ShapeError(

@@ -34,8 +34,7 @@ class Uses:
         self.written_at: dict[Value, int] = {}
         self._readers: dict[Value, list[LoweredOp]] = {}
         self._reads: dict[Buffer, list[int]] | None = None  # at the first request
-        self._first_write: dict[Buffer, int] = {}
-        self._rewrites: dict[Buffer, list[int]] = {}  # every write, where there are several
+        self._writes: dict[Buffer, list[int]] = {}  # of memory that is written more than once
         self._lasting = {_own(value) for value, _ in graph.sinks}
         self._lasting.update(map(_own, graph.keeps))
         self._lasting.update(map(_own, graph.fetches))
@@ -43,7 +42,6 @@ class Uses:
 
     def _enter(self, ops: Iterable[LoweredOp]) -> None:
         readers_of, position_of, written_at = self._readers, self.position, self.written_at
-        first_write, rewrites = self._first_write, self._rewrites
         for position, op in enumerate(ops):
             position_of[op] = position
             for values in op.data_slots() if op.definition.any_shape_only else op.inputs:
@@ -59,9 +57,8 @@ class Uses:
             for values in op.outputs:
                 for value in values:
                     written_at[value] = position
-                    buffer = value.buffer
-                    if first_write.setdefault(buffer, position) != position:
-                        rewrites.setdefault(buffer, [first_write[buffer]]).append(position)
+                    if value.buffer.is_shared:
+                        self._writes.setdefault(value.buffer, []).append(position)
 
     def _reads_of(self, buffer: Buffer) -> list[int]:
         if self._reads is None:
@@ -72,11 +69,6 @@ class Uses:
                 positions.sort()
             self._reads = dict(reads)
         return self._reads.get(buffer, [])
-
-    def _writes_of(self, buffer: Buffer) -> Sequence[int]:
-        if buffer in self._rewrites:
-            return self._rewrites[buffer]
-        return (self._first_write[buffer],) if buffer in self._first_write else ()
 
     def readers(self, value: Value) -> tuple[LoweredOp, ...]:
         """Return the operators that read the data of a value or of a view of it, in order."""
@@ -91,7 +83,7 @@ class Uses:
         if own in self._lasting or value.buffer.external is None:
             return own in self._lasting
         written = self.written_at.get(own, OUTSIDE)
-        return written == OUTSIDE or written == self._writes_of(value.buffer)[-1]
+        return written == OUTSIDE or written == self._writes[value.buffer][-1]
 
     def only_reader(self, value: Value) -> LoweredOp | None:
         """Return the only reader of a value that is not visible outside, else None."""
@@ -109,15 +101,15 @@ class Uses:
             return value not in self._lasting
         return not self.is_visible(value)
 
-    def is_read_between(self, buffer: Buffer, low: int, high: int, but: Collection[int]) -> bool:
-        """Whether memory is read at a position between two, those of ``but`` left out."""
-        return _any_between(self._reads_of(buffer), low, high, but)
+    def is_read_between(self, value: Value, low: int, high: int, but: Collection[int]) -> bool:
+        """Whether memory of a value is read between two positions, those of ``but`` left out."""
+        return _any_between(self._reads_of(value.buffer), low, high, but)
 
-    def is_written_between(self, buffer: Buffer, low: int, high: int, but: Collection[int]) -> bool:
-        """Whether memory is written at a position between two, those of ``but`` left out."""
-        if buffer in self._rewrites:
-            return _any_between(self._rewrites[buffer], low, high, but)
-        position = self._first_write.get(buffer, low)
+    def is_written_between(self, value: Value, low: int, high: int, but: Collection[int]) -> bool:
+        """Whether memory of a value is written between two positions, without those of ``but``."""
+        if value.buffer.is_shared:
+            return _any_between(self._writes.get(value.buffer, ()), low, high, but)
+        position = self.written_at.get(_own(value), low)
         return low < position < high and position not in but
 
     def may_move(self, op: LoweredOp, to: LoweredOp) -> bool:
@@ -128,10 +120,10 @@ class Uses:
         """
         low, high = sorted((self.position[op], self.position[to]))
         for value in op.data_reads():
-            if self.is_written_between(value.buffer, low, high, ()):
+            if self.is_written_between(value, low, high, ()):
                 return False
         for value in op.writes():
-            place = (value.buffer, low, high, ())
+            place = (value, low, high, ())
             if self.is_read_between(*place) or self.is_written_between(*place):
                 return False
         return not op.has_effect
@@ -139,7 +131,7 @@ class Uses:
     def holds(self, value: Value, position: int, but: Collection[int] = ()) -> bool:
         """Whether memory holds a value just before a position, writes at ``but`` left out."""
         begin = self.written_at.get(_own(value), OUTSIDE)
-        return begin < position and not self.is_written_between(value.buffer, begin, position, but)
+        return begin < position and not self.is_written_between(value, begin, position, but)
 
 
 def _own(value: Value) -> Value:

@@ -57,7 +57,7 @@ class External:
 
 
 class Buffer:
-    """Memory of one value, or of several where an operator works in place.
+    """Memory of one value, or of several where an operator works in place (``is_shared``).
 
     ``device`` is None for the plan's own device. ``first`` and ``last`` are positions in
     `Graph.ops`, set by the memory planner together with ``slot`` and the ``offset`` in it.
@@ -68,6 +68,7 @@ class Buffer:
         "dynamic",
         "external",
         "first",
+        "is_shared",
         "last",
         "offset",
         "shared_with",
@@ -82,6 +83,7 @@ class Buffer:
         self.dynamic = False
         self.first = self.last = self.slot = -1
         self.offset = 0
+        self.is_shared = external is not None
         self.shared_with: Buffer | None = None
 
     @property

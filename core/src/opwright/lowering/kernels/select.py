@@ -396,6 +396,7 @@ def _from_host(op: LoweredOp, ops: list[LoweredOp]) -> None:
         if position in aliased:
             for here, source in zip(moved, op.inputs[aliased[position]], strict=True):
                 here.buffer = source.buffer
+                here.buffer.is_shared = True
         for here, there in zip(moved, values, strict=True):
             here.op = op
             ops.append(copy_op(here, there, op.index))

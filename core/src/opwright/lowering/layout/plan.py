@@ -229,9 +229,10 @@ class PlanAssembler:
         if value.id < 0:
             if value.source is not None:
                 self._value(value.source)  # the first value of an external declares its meta
-            place = self._place(value.buffer.root())
+            buffer = value.buffer if value.buffer.shared_with is None else value.buffer.root()
+            kind, index, device = self._place(buffer)
             shape, dtype = value.meta
-            value.id = self._builder.value(dtype_to_code(dtype), shape, *place)
+            value.id = self._builder.value(dtype_to_code(dtype), shape, kind, index, device)
         return value.id
 
     def _place(self, buffer: Buffer) -> tuple[int, int, _runtime.Device | None]:
@@ -244,7 +245,7 @@ class PlanAssembler:
         external = buffer.external
         if external.index < 0:
             external.index = self._builder.external(
-                int(external.role), external.name, create=external.create
+                external.role, external.name, create=external.create
             )
             if external.role is Role.CAPTURED:
                 self._given.setdefault(external.name, external.index)
