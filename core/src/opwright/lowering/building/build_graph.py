@@ -32,6 +32,7 @@ from opwright.lowering.graph.values import (
     new_value,
 )
 from opwright.lowering.kernels import select
+from opwright.lowering.kernels.estimate import first_target
 from opwright.lowering.request import Given, LowerRequest, OpRange
 from opwright.program import Operator
 from opwright.registry import HOST_DEVICE
@@ -54,6 +55,7 @@ class GraphBuilder:
         self.request = request
         self.lower = lower
         self.graph = Graph(request, select)
+        self.graph.kernel_target = first_target(request)
         self.env: dict[str, Value] = {}
         self.inner_names: set[str] = set()
         self._unique = UniqueNames()

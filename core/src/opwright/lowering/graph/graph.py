@@ -81,7 +81,7 @@ class Graph:
 
     def __init__(self, request: LowerRequest, kernels: ModuleType) -> None:
         self.target: Target = request.target
-        self.kernel_target: Target = kernels.first_target(request)
+        self.kernel_target: Target = request.target
         self.program: Program | None = request.code.program
         self.operators: Sequence[Operator] = request.code.ops
         self._kernels = kernels

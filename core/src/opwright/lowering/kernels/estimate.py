@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from opwright.lowering.graph.making import signature_of
+from opwright.lowering.graph.signature import size_bytes
 from opwright.lowering.graph.values import LoweredOp
 from opwright.registry import HOST_DEVICE
+
+if TYPE_CHECKING:
+    from opwright.lowering.request import LowerRequest, Target
 
 BYTES_PER_NS: Final = 10
 """What one core moves from and to memory: 10 GB/s."""
@@ -35,6 +39,24 @@ def estimate_ns(op: LoweredOp, device: str) -> int:
     if (op.device or device) != HOST_DEVICE:
         return LAUNCH_NS
     return signature_of(op).moved_bytes // BYTES_PER_NS + STEP_NS
+
+
+def first_target(request: LowerRequest) -> Target:
+    """Return the target that kernels are first chosen for: with one thread if a plan seems short.
+
+    It seems so if the last one of its callable was, else by its bytes: as if each operator read
+    what is given, and one of them the scope. The estimates of the kernels then decide, so a wrong
+    guess costs time alone.
+    """
+    target, n_ops = request.target, len(request.code.ops)
+    if target.n_threads == 1 or not target.device.is_host:
+        return target
+    if target.last_short and not target.deterministic:
+        return target.with_threads(1) if target.last_short[0] else target
+    given = sum(map(size_bytes, request.given.metas.values()))
+    kept = sum(map(size_bytes, request.persistables.metas.values()))
+    estimate = n_ops * STEP_NS + (n_ops * given + kept) // BYTES_PER_NS
+    return target.with_threads(1) if estimate < SHORT_PLAN_NS else target
 
 
 def is_short(ops: Iterable[LoweredOp], n_threads: int = 2) -> bool:

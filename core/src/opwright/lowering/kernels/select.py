@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from opwright.describe.attribute_values import find_inexact
 from opwright.describe.dtypes import is_float
@@ -18,7 +18,7 @@ from opwright.errors import KernelNotFoundError
 from opwright.lowering.graph.constants import is_constant
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.making import signature_of
-from opwright.lowering.graph.signature import Choice, Signature, size_bytes
+from opwright.lowering.graph.signature import Choice, Signature
 from opwright.lowering.graph.values import (
     Buffer,
     LoweredOp,
@@ -43,7 +43,7 @@ from opwright.registry.prepare_context import Refuse
 
 if TYPE_CHECKING:
     from opwright._runtime import Prepared
-    from opwright.lowering.request import LowerRequest, Target
+    from opwright.lowering.request import Target
 
 NOT_DETERMINISTIC: Final = f"{REFUSED}two runs may give other bits, and the plan is deterministic"
 """Why a kernel that declares it cannot be used in a deterministic plan."""
@@ -90,25 +90,6 @@ def select_kernels(graph: Graph) -> None:
         graph.target.last_short[:] = [graph.n_threads == 1]
     if falls_back:
         _add_copies(graph)
-
-
-def first_target(request: LowerRequest) -> Target:
-    """Return the target that kernels are first chosen for: with one thread if a plan seems short.
-
-    It seems so if the last one of its callable was, else by its bytes: as if each operator read
-    what is given, and one of them the scope. The estimates of the kernels then decide, so a wrong
-    guess costs time alone.
-    """
-    target, n_ops = request.target, len(request.code.ops)
-    if target.n_threads == 1 or not target.device.is_host:
-        return target
-    if target.last_short and not target.deterministic:
-        return target.with_threads(1) if target.last_short[0] else target
-    given = sum(map(size_bytes, request.given.metas.values()))
-    kept = sum(map(size_bytes, request.persistables.metas.values()))
-    bytes_ns = (n_ops * given + kept) // estimate.BYTES_PER_NS
-    is_short = n_ops * estimate.STEP_NS + bytes_ns < estimate.SHORT_PLAN_NS
-    return target.with_threads(1) if is_short else target
 
 
 def _suits_one_thread(graph: Graph) -> bool:
@@ -170,19 +151,13 @@ def _use_one_thread_if_short(graph: Graph) -> None:
     if not _is_short(host, graph):
         return
     single = graph.target.with_threads(1)
-    choices: dict[tuple[int, int], Choice] = {}  # equal operators share signature and kernel
     changed = []
     for op in host:
-        key = (id(signature_of(op)), id(op.prepared))
-        choice = choices.get(key)
-        if choice is None:
-            if HOST_DEVICE in signature_of(op).choices:
-                continue  # its kernel does not depend on the number of threads
+        if HOST_DEVICE not in signature_of(op).choices:  # else the number of threads is no matter
             choice = _choose_for(op, HOST_DEVICE, graph, single, arguments_of(op, graph))
             if choice is None:
                 return
-            choices[key] = choice
-        changed.append((op, choice))
+            changed.append((op, choice))
     for op, choice in changed:
         _set_kernel(op, choice)
     graph.n_threads = 1
@@ -259,63 +234,42 @@ def _choose_for(
 ) -> Choice | None:
     """Return the choice for these threads and arguments, shared by equal operators.
 
-    `candidates`, if given, are the only kernels to try.
+    That is the first kernel that does not refuse; `candidates`, if given, are the only ones to try.
+    OutOfMemoryError where one lacks memory: the next one would need some, too.
     """
     signature = signature_of(op)
     key = (device, target.n_threads, arguments)
     choice = signature.choices.get(key)
-    if choice is None:
-        if candidates is None:
-            candidates = target.candidates(op.type, device, signature.dtype)
-        search = _Search(op, signature, device, arguments, graph, target)
-        choice, depends = _choose(search, candidates)
-        if choice is not None:
-            target.note_kernel(choice.entry)
-            signature.choices[key if depends else device] = choice
-    return choice
-
-
-class _Search(NamedTuple):
-    """An operator that needs a kernel, and everything that decides which."""
-
-    op: LoweredOp
-    signature: Signature
-    device: str
-    arguments: Arguments
-    graph: Graph
-    target: Target
-
-
-def _choose(search: _Search, candidates: Sequence[KernelEntry]) -> tuple[Choice | None, bool]:
-    """Return the first kernel that does not refuse, and whether more than the signature decides.
-
-    OutOfMemoryError where one lacks memory: the next one would need some, too.
-    """
-    depends = False
+    if choice is not None:
+        return choice
+    if candidates is None:
+        candidates = target.candidates(op.type, device, signature.dtype)
+    depends = False  # on more than the signature
     refusals: list[tuple[KernelEntry, str]] = []
     for entry in candidates:
-        reason = _find_exclusion(entry, search)
-        if reason is not None:
-            refusals.append((entry, reason))
-            continue
-        depends = depends or entry.takes_prepare
-        # A lack of memory ends the search: BLAS and OpenMP, which the next kernel may call, end the
-        # process where they get none.
-        prepared = _prepare(entry, search)
-        if isinstance(prepared, Refuse):
-            refusals.append((entry, REFUSED + prepared.reason))
-            continue
-        unread = search.arguments.unread if entry.takes_prepare else ()
-        return search.signature.choose(entry, prepared, tuple(refusals), unread), depends
-    search.op.refusals = (*search.op.refusals, *refusals)
-    return None, depends
+        reason = _find_exclusion(entry, op, signature, target)
+        if reason is None:
+            depends = depends or entry.takes_prepare
+            # A lack of memory ends the search: BLAS and OpenMP, which the next kernel may call, end
+            # the process where they get none.
+            prepared = _prepare(entry, op, device, graph, target, arguments)
+            if not isinstance(prepared, Refuse):
+                unread = arguments.unread if entry.takes_prepare else ()
+                choice = signature.choose(entry, prepared, tuple(refusals), unread)
+                target.note_kernel(entry)
+                signature.choices[key if depends else device] = choice
+                return choice
+            reason = REFUSED + prepared.reason
+        refusals.append((entry, reason))
+    op.refusals = (*op.refusals, *refusals)
+    return None
 
 
-def _find_exclusion(entry: KernelEntry, search: _Search) -> str | None:
+def _find_exclusion(
+    entry: KernelEntry, op: LoweredOp, signature: Signature, target: Target
+) -> str | None:
     """Return why a kernel is excluded without preparing it, or None."""
-    target = search.target
-    if entry.is_native and search.op.definition.numbers and not is_float(search.signature.dtype):
-        op = search.op
+    if entry.is_native and op.definition.numbers and not is_float(signature.dtype):
         number = find_inexact([op.attrs.get(name) for name in op.definition.numbers])
         if number is not None:
             return f"{REFUSED}it reads numbers as doubles, and no double equals {number}"
@@ -325,9 +279,10 @@ def _find_exclusion(entry: KernelEntry, search: _Search) -> str | None:
     return fault
 
 
-def _key_of(entry: KernelEntry, search: _Search) -> tuple[Any, ...]:
+def _key_of(
+    entry: KernelEntry, signature: Signature, device: str, target: Target, arguments: Arguments
+) -> tuple[Any, ...]:
     """Return everything that the prepared kernel depends on."""
-    _, signature, device, arguments, _, target = search
     key: tuple[Any, ...] = (entry, signature.attrs_key)  # a function is prepared for any shape
     if entry.takes_prepare:
         metas = (signature.inputs, signature.outputs)
@@ -341,10 +296,16 @@ def _key_of(entry: KernelEntry, search: _Search) -> tuple[Any, ...]:
     return key
 
 
-def _prepare(entry: KernelEntry, search: _Search) -> Prepared | Refuse:
+def _prepare(
+    entry: KernelEntry,
+    op: LoweredOp,
+    device: str,
+    graph: Graph,
+    target: Target,
+    arguments: Arguments,
+) -> Prepared | Refuse:
     """Return a prepared kernel or its refusal; both are cached, a lack of memory is not."""
-    op, _, device, arguments, graph, target = search
-    key = _key_of(entry, search)
+    key = _key_of(entry, signature_of(op), device, target, arguments)
     cached = find_prepared(target.context, key)
     if cached is not None:
         return cached
