@@ -110,7 +110,12 @@ void BindPlan(py::module_& module) {
       .def_property_readonly("graphs", [](const PlanHandle& self) { return self.plan->n_graphs(); })
       .def_property_readonly("capture_refusal",
                              [](const PlanHandle& self) {
-                               PyObject* text = NewText(self.plan->capture_refusal().c_str());
+                               std::string reason;
+                               {
+                                 const GilReleased released;  // a run may hold the plan's lock
+                                 reason = self.plan->capture_refusal();
+                               }
+                               PyObject* text = NewText(reason.c_str());
                                if (text == nullptr) throw py::error_already_set();
                                return py::reinterpret_steal<py::object>(text);
                              })
