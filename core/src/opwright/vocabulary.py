@@ -1,8 +1,8 @@
 """The operator types that the core itself emits, and reserved names.
 
-The core contains no operator. Gradients, copies and the step counter need five, which the core
-names by type; any plugin may provide them. The gradient of a loop is a scan, whose slots its
-`opwright.op.Loop` names. The slots of the others are fixed here:
+The core contains no operator. Gradients, copies, the step counter and shape operands need six,
+which the core names by type; any plugin may provide them. The gradient of a loop is a scan, whose
+slots its `opwright.op.Loop` names. The slots of the others are fixed here:
 
 ==========  ==============  =======  ==========================================================
 type        inputs          output   attributes
@@ -11,6 +11,7 @@ fill_like   x (shape only)  out      value (float, default 0): out has the shape
 add_n       x (duplicable)  out      none: out is the sum of all x, of one shape and dtype
 assign      x               out      none: out is a copy of x
 cast        x               out      dtype (a dtype attribute, required)
+std.as_shape  x (duplicable)   out      none: the empty out has the numbers of x in its shape
 ==========  ==============  =======  ==========================================================
 """
 
@@ -23,8 +24,9 @@ ADD_N: Final = "add_n"
 ASSIGN: Final = "assign"
 CAST: Final = "cast"
 SCAN: Final = "scan"
+AS_SHAPE: Final = "std.as_shape"
 
-EMITTED_TYPES: Final = (FILL_LIKE, ADD_N, ASSIGN, CAST, SCAN)
+EMITTED_TYPES: Final = (FILL_LIKE, ADD_N, ASSIGN, CAST, SCAN, AS_SHAPE)
 """The only operator types that core emits."""
 
 PROVIDER: Final = "opwright-std"
@@ -32,10 +34,10 @@ PROVIDER: Final = "opwright-std"
 types need no prefix."""
 
 X: Final = "x"
-"""The input slot of the first four."""
+"""The input slot of all but a scan."""
 
 OUT: Final = "out"
-"""The output slot of the first four."""
+"""The output slot of all but a scan."""
 
 GRAD_SUFFIX: Final = "_grad"
 """Ends the type of a gradient operator, its gradient slots, and the names of gradients."""

@@ -6,6 +6,7 @@ from opwright.backward.versions import ForwardOp, Versions
 from opwright.describe.completion import Attrs, Given, Slots, Wanted
 from opwright.describe.composite import word_of
 from opwright.describe.op_proto import OpProto, VarProto
+from opwright.describe.operands import names_in
 from opwright.errors import GradientError
 from opwright.program import Block, Operator, Program
 from opwright.program.building import BlockPlace
@@ -47,10 +48,12 @@ class GradientEmitter(BlockPlace):
         """
         definition = definition_of(type)
         for slot_name, names in inputs.items():
-            slot = definition.proto.input_slots.get(slot_name)
+            slot = definition.proto.read_slots.get(slot_name)
             if slot is not None and not slot.shape_only:
                 for name in names:
                     self.check_unchanged(name, type)
+        for name in names_in(definition.proto, attrs):
+            self.check_unchanged(name, type)
         # A rule's names may remember versions, which must not stay in the program.
         plain = {slot: tuple(map(str, names)) for slot, names in inputs.items()}
         op = self.make(definition, plain, outputs, attrs)

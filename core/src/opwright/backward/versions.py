@@ -62,7 +62,7 @@ class ForwardOp:
     def data_reads(self) -> Sequence[Key]:
         """Return the values whose data it, or the composition of its gradient, reads."""
         definition = self.op.definition
-        slots, more = definition.proto.input_slots, composition_reads(definition)
+        slots, more = definition.proto.read_slots, composition_reads(definition)
         return [
             key
             for slot, keys in self.reads.items()

@@ -76,7 +76,7 @@ class Walk:
             grads = {
                 slot: [self._close(key) for key in keys] for slot, keys in forward.writes.items()
             }
-            slots = forward.op.definition.proto.input_slots
+            slots = forward.op.definition.proto.read_slots
             wanted = {
                 slot: [key in needed and not slots[slot].shape_only for key in keys]
                 for slot, keys in forward.reads.items()

@@ -84,6 +84,8 @@ class AttrProto(ProtoValue):
         absent; it is None then.
     length : int
         Of a list of numbers or bools: how many elements a single value stands for.
+    operand : bool
+        Whether variables may stand in the places of numbers (`opwright.describe.operands`).
     """
 
     name: str
@@ -97,6 +99,7 @@ class AttrProto(ProtoValue):
     allowed: tuple[Any, ...]
     required: bool
     length: int
+    operand: bool
     # What `check` reads first: the type of a scalar, or of the elements of a list, and whether any
     # value is allowed.
     _exact: object
@@ -104,7 +107,7 @@ class AttrProto(ProtoValue):
     _free: bool
     _fields = (
         *("name", "comment", "type", "default", "min", "max", "min_exclusive", "max_exclusive"),
-        *("allowed", "required", "length"),
+        *("allowed", "required", "length", "operand"),
     )
     __slots__ = (*_fields, "_element", "_exact", "_free")
 
@@ -121,6 +124,7 @@ class AttrProto(ProtoValue):
         allowed: Iterable[Any] = (),
         required: bool = False,
         length: int = 1,
+        operand: bool = False,
     ) -> None:
         element = PYTHON_TYPES[type.element]
         self._set(
@@ -135,6 +139,7 @@ class AttrProto(ProtoValue):
             allowed=tuple([_convert(type.element, value) for value in allowed]),
             required=required,
             length=length,
+            operand=operand,
             _exact=None if type.is_list else element,
             _element=element if type.is_list else None,
         )

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
+from opwright.describe.operands import bind_operands, hide_operands
 from opwright.errors import SlotError
 
 Slots = dict[str, tuple[str, ...]]
@@ -72,8 +73,10 @@ def complete_operator(
     proto = definition.proto
     if definition.random and place is not None:
         inputs, attrs = place.wire_random(definition, inputs, attrs)
-    bound = _in_order(proto.input_slots, inputs)
-    filled = proto.fill_attrs(attrs)
+    if proto.operands:
+        inputs, attrs = bind_operands(proto, inputs, attrs, place.meta)
+    bound = _in_order(proto.read_slots, inputs)
+    filled = proto.fill_attrs(attrs, bound)
     named: Slots = {}
     for slot in proto.outputs:
         names = outputs.get(slot.name, ())
@@ -135,4 +138,5 @@ def _count(
             "input is unknown, got no names; name the output variables"
         )
     known = tuple(tuple(meta for meta in given if meta is not None) for given in metas)
+    attrs = hide_operands(inputs, attrs)
     return definition.output_counts(known, attrs)[definition.output_index[slot.name]]

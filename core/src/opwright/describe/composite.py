@@ -15,6 +15,7 @@ from opwright.describe.completion import Attrs, Given, Names, Slots, Wanted, com
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta, metas_match
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
+from opwright.describe.operands import names_in
 from opwright.describe.rule_context import BodyContext, RuleOperator
 from opwright.errors import ProgramError
 from opwright.vocabulary import OUT, SEED_ATTR, STEP_SLOT, STREAM_ATTR
@@ -91,6 +92,8 @@ class BodyEmitter(ABC):
         for slot, names in inputs.items():
             for name in names:
                 self._check_read(definition, slot, name)
+        for name in names_in(definition.proto, attrs):
+            self._check_read(definition, "the numbers", name)
         plain = {slot: tuple(map(str, names)) for slot, names in inputs.items()}
         completed = complete_operator(definition, plain, outputs, attrs, self)
         written = [name for names in completed[1].values() for name in names]

@@ -298,7 +298,7 @@ class OpDefinition:
         SlotError
             Names the nearest slot for an unknown one, and both variables of a broken alias.
         """
-        self._check_side("input", self.proto.input_slots, inputs)
+        self._check_side("input", self.proto.read_slots, inputs)
         self._check_side("output", self.proto.output_slots, outputs)
         if self.proto.outputs and not any(outputs.values()):
             raise SlotError(f"{self.op_type}: an output must be given, got none; name one")

@@ -7,6 +7,7 @@ known dimensions must agree with what is inferred for unknown ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 from opwright.describe.dtypes import MAX_DIM, check_dtype, describe_held, is_held, wider_dtype
@@ -234,9 +235,9 @@ class InferContext:
             check_dtype(dtype, f"{self.op_type}: output {slot!r}")
         return Meta(shape if type(shape) is tuple else tuple(shape), dtype)
 
-    def _convert_shape(self, slot: str, shape: Sequence[int]) -> Shape:
-        dims = tuple(int(dim) for dim in shape)
-        if not all(-1 <= dim <= MAX_DIM for dim in dims):
+    def _convert_shape(self, slot: str, shape: Sequence[Any]) -> Shape:
+        dims = tuple([-1 if dim is None else dim if _is_symbol(dim) else int(dim) for dim in shape])
+        if not all(_is_symbol(dim) or -1 <= dim <= MAX_DIM for dim in dims):
             self.fail(f"output {slot!r} must have dimensions in [0, 2**63), got {list(dims)}")
         return dims
 
@@ -262,6 +263,11 @@ class InferContext:
             f"{self.op_type}: output {slot!r} takes {count} variable(s), got {n_shapes} shape(s); "
             "set one shape for each variable"
         )
+
+
+def _is_symbol(dim: object) -> bool:
+    """Tell whether a dimension is no number, but an object that calculates like one."""
+    return hasattr(dim, "__floordiv__") and not isinstance(dim, Number)
 
 
 def format_shape(shape: Iterable[int]) -> str:

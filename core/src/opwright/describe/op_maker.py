@@ -164,6 +164,22 @@ class OpMaker:
         check_dtype_names(self._type, draft["name"], names)
         return self._set(draft, "allowed", names or DTYPES)
 
+    def as_shape_operand(self) -> OpMaker:
+        """Let variables stand in the places of numbers that decide the shapes of outputs.
+
+        A number takes one of the shape [] or [1], a list any number of these and of vectors. While
+        a program is built, ``ctx.attr`` of the shape rule has None in their places, for dimensions
+        that are not known. When a plan is made, the numbers are: kernels, passes and bodies get
+        them as those of any attribute.
+        """
+        draft = self._attribute("as_shape_operand")
+        if not draft.values["type"].is_numeric or draft.values["type"] is AttrType.FLOATS:
+            raise self._error(
+                f"as_shape_operand is for attributes of type int, list[int] or float, got "
+                f"{draft.name!r}, {draft.values['type'].type_name}"
+            )
+        return self._set(draft, "operand", True)
+
     # -- what a slot may hold ----------------------------------------------------------------------
 
     def as_duplicable(self) -> OpMaker:

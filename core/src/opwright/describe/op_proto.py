@@ -13,9 +13,12 @@ from opwright.describe.attr_proto import AttrProto, ProtoValue
 from opwright.describe.attribute_values import AttrType, AttrValue, describe_type
 from opwright.describe.dtypes import FLOAT_DTYPES
 from opwright.describe.names import hint_argument
+from opwright.describe.operands import check_rest
 from opwright.errors import AttributeValueError, SlotError
 
 __all__ = ["AttrProto", "AttrType", "AttrValue", "OpProto", "VarProto", "can_be_float"]
+
+_NO_INPUTS: Mapping[str, object] = {}
 
 
 class VarProto(ProtoValue):
@@ -107,6 +110,10 @@ class OpProto(ProtoValue):
         The slots by name, in order.
     attr_protos : dict of str to AttrProto
         The attributes by name, in order.
+    operands : dict of str to AttrProto
+        The attributes in which variables may stand in the places of numbers.
+    read_slots : dict of str to VarProto
+        The input slots, and one for each of `operands`, which kernels do not see.
     has_blocks : bool
         Whether an attribute is a block.
     """
@@ -122,6 +129,8 @@ class OpProto(ProtoValue):
     input_slots: Mapping[str, VarProto]
     output_slots: Mapping[str, VarProto]
     attr_protos: Mapping[str, AttrProto]
+    operands: Mapping[str, AttrProto]
+    read_slots: Mapping[str, VarProto]
     has_blocks: bool
     dispatch_slot: str
     # Name, attribute, default and whether it is required, for `fill_attrs`.
@@ -132,7 +141,8 @@ class OpProto(ProtoValue):
     )
     __slots__ = (
         *_fields,
-        *("_filling", "attr_protos", "dispatch_slot", "has_blocks", "input_slots", "output_slots"),
+        *("_filling", "attr_protos", "dispatch_slot", "has_blocks", "input_slots", "operands"),
+        *("output_slots", "read_slots"),
     )
 
     def __init__(
@@ -160,10 +170,13 @@ class OpProto(ProtoValue):
             input_slots={slot.name: slot for slot in self.inputs},
             output_slots={slot.name: slot for slot in self.outputs},
             attr_protos={attr.name: attr for attr in self.attrs},
+            operands={attr.name: attr for attr in self.attrs if attr.operand},
             has_blocks=any(attr.type is AttrType.BLOCK for attr in self.attrs),
             dispatch_slot=dispatch or self._first_dispatch(),
             _filling=tuple((a.name, a, a.default, a.required) for a in self.attrs),
         )
+        more = {name: _operand_slot(attr) for name, attr in self.operands.items()}
+        self._set(read_slots={**self.input_slots, **more})
 
     def _first_dispatch(self) -> str:
         for slot in self.inputs:
@@ -184,13 +197,18 @@ class OpProto(ProtoValue):
         self._check_known((name,))
         return self.attr_protos[name]
 
-    def fill_attrs(self, attrs: Mapping[str, object]) -> dict[str, AttrValue]:
+    def fill_attrs(
+        self, attrs: Mapping[str, object], inputs: Mapping[str, object] = _NO_INPUTS
+    ) -> dict[str, AttrValue]:
         """Return the complete attributes of one operator: checked, with defaults, in order.
 
         Parameters
         ----------
         attrs : mapping
             What was given. None stands for not given.
+        inputs : mapping, optional
+            The slots of the operator that are given: those of operands have the numbers for which
+            there are marks.
 
         Returns
         -------
@@ -210,7 +228,11 @@ class OpProto(ProtoValue):
                 n_known += 1
                 value = attrs[name]
                 if value is not None:
-                    filled[name] = attr.check(self.type, value)
+                    if name in inputs:
+                        value = check_rest(self.type, attr, value)
+                    else:
+                        value = attr.check(self.type, value)
+                    filled[name] = value
                     continue
             if default is not None:
                 filled[name] = default
@@ -263,6 +285,10 @@ class OpProto(ProtoValue):
 
 
 _Item = TypeVar("_Item")
+
+
+def _operand_slot(attr: AttrProto) -> VarProto:
+    return VarProto(attr.name, attr.comment, duplicable=True, optional=True, shape_only=True)
 
 
 def _get(items: Mapping[str, _Item], op_type: str, name: str, what: str, plural: str) -> _Item:

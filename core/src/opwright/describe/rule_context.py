@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from opwright.describe.meta import Meta
 from opwright.describe.names import hint
 from opwright.describe.op_proto import OpProto
+from opwright.describe.operands import name_operands
 from opwright.errors import AttributeValueError, GradientError, SlotError
 from opwright.vocabulary import ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, STEP_SLOT, X
 
@@ -65,7 +66,7 @@ class RuleContext:
         self.op = op
         self.proto = proto
         self.type = op.type
-        self.attrs = op.attrs
+        self.attrs = name_operands(op.inputs, op.attrs)
         self.emitter = emitter
 
     @property
@@ -79,7 +80,11 @@ class RuleContext:
         return self.emitter.program
 
     def attr(self, name: str) -> Any:
-        """Return an attribute of the operator, None where it is absent."""
+        """Return an attribute of the operator, None where it is absent.
+
+        An operand has the names of variables in the places of numbers that are not known yet;
+        `emit` takes them there, too.
+        """
         value = self.attrs.get(name)
         if value is None and name not in self.proto.attr_protos:
             known = hint(name, self.proto.attr_protos, "attributes")

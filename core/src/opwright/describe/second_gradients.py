@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from opwright.describe.definition import Body, GradientRule, NoGradient, OpDefinition
+from opwright.describe.operands import bind_operands, name_operands
 from opwright.describe.rule_context import BodyContext, GradientContext, RuleOperator, grad_name
 from opwright.errors import GradientError
 from opwright.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
@@ -167,7 +168,8 @@ class _Tape:
         names: dict[str, list[str]] = self._emitter.emit(type, inputs, outputs, attrs)
         if self._is_recording:
             definition = self.find_definition(type)
-            filled = definition.proto.fill_attrs(attrs)
+            bound, marked = bind_operands(definition.proto, inputs, attrs, self.meta)
+            filled = name_operands(bound, definition.proto.fill_attrs(marked, bound))
             self._written.append((definition, RuleOperator(type, inputs, names, filled)))
         return names
 
@@ -184,7 +186,7 @@ class _Tape:
                 slot: [self._close(partials, name) for name in names]
                 for slot, names in op.outputs.items()
             }
-            slots = definition.proto.input_slots
+            slots = definition.proto.read_slots
             flags = {
                 slot: [name in needed and not slots[slot].shape_only for name in names]
                 for slot, names in op.inputs.items()
@@ -197,7 +199,7 @@ class _Tape:
     def _find_needed(self, names: Sequence[str]) -> set[str]:
         needed = set(names)
         for definition, op in self._written:
-            slots = definition.proto.input_slots
+            slots = definition.proto.read_slots
             reads = (n for s, names in op.inputs.items() if not slots[s].shape_only for n in names)
             if not isinstance(definition.gradient, NoGradient) and not needed.isdisjoint(reads):
                 needed.update(name for names in op.outputs.values() for name in names)

@@ -90,6 +90,7 @@ def _attr_to_message(attr: AttrProto, op_type: str) -> pb.AttrProto:
         max_exclusive=attr.max_exclusive,
         required=attr.required,
         length=attr.length if attr.length != 1 else 0,
+        operand=attr.operand,
     )
     who = f"{op_type}: attribute {attr.name!r}"
     for field, type in (("default", attr.type), ("min", element), ("max", element)):

@@ -14,6 +14,8 @@ from opwright.program import Operator, Program
 from opwright.registry import ANY, HOST, HOST_DEVICE, DeviceName, KernelEntry, PassEntry
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from opwright.lowering.lock import Lock
 
 _NO_METAS: Final[Mapping[str, Meta]] = MappingProxyType({})
@@ -119,6 +121,8 @@ class Given(NamedTuple):
     # Whether feeds on the device are copied into the plan's memory, so that the device can record
     # what follows as a graph; else kernels read them directly.
     copied: bool = True
+    # Elements of given values, as far as they are known: shape operands are computed from them.
+    numbers: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
     def external(self, name: str, host: str | None) -> External:
         """Return the memory of a value."""

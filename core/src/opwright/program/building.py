@@ -22,6 +22,7 @@ from opwright.describe.control import Loop
 from opwright.describe.journal import setting
 from opwright.describe.meta import Meta, format_shape, shapes_match
 from opwright.describe.op_proto import AttrType, AttrValue, OpProto, VarProto
+from opwright.describe.operands import hide_operands, list_items
 from opwright.errors import DtypeError, ProgramError, ShapeError, SlotError
 from opwright.program.operator import (
     Given,
@@ -113,9 +114,23 @@ def make_operator(
     """
     definition = definition_of(op_type)
     bound, named = bind_slots(op_type, inputs, block), bind_slots(op_type, outputs, block)
+    for name in definition.proto.operands:
+        if name in attrs:
+            attrs = {**attrs, name: _name_variables(block, op_type, name, attrs[name])}
     if adapts:
         bound = _adapted(block, definition, bound)
     return BlockPlace(block).make(definition, bound, named, attrs)
+
+
+def _name_variables(block: Block, op_type: str, attr: str, value: Any) -> Any:
+    """Return the value of an operand with names in place of Variables."""
+    items = list_items(value)
+    if not any(isinstance(item, Variable) for item in items):
+        return value
+    return [
+        bind_slots(op_type, {attr: item}, block)[attr][0] if isinstance(item, Variable) else item
+        for item in items
+    ]
 
 
 def enter_operator(
@@ -163,6 +178,8 @@ def infer_outputs(
 ) -> dict[str, Sequence[Inferred]]:
     """Return shape and dtype of every output; shapes are None where an input's rank is unknown."""
     proto = definition.proto
+    if proto.operands:
+        attrs = hide_operands(inputs, attrs)
     ranked = True
     metas = []
     for slot in proto.inputs:

@@ -135,7 +135,7 @@ def _read_operator(block: Block, definition: OpDefinition, desc: OpDescription) 
     if desc.version != proto.version:
         inputs, outputs, attrs = _upgrade(definition, desc)
     definition.check_slots(inputs, outputs)
-    filled = proto.fill_attrs(attrs)
+    filled = proto.fill_attrs(attrs, inputs)
     for slot, names in inputs.items():
         for name in names:
             block.get_var(name, f"{desc.type}: {slot}")
@@ -147,7 +147,7 @@ def _read_operator(block: Block, definition: OpDefinition, desc: OpDescription) 
     return Operator.make(
         block,
         definition,
-        {name: inputs[name] for name in proto.input_slots if name in inputs},
+        {name: inputs[name] for name in proto.read_slots if name in inputs},
         {name: outputs[name] for name in proto.output_slots if name in outputs},
         filled,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from opwright.describe.names import printable
 from opwright.describe.op_proto import AttrType, VarProto
+from opwright.describe.operands import name_operands
 from opwright.program.variable import Variable
 from opwright.vocabulary import SEED_ATTR, STEP, STEP_SLOT, STREAM_ATTR
 
@@ -105,6 +106,7 @@ def _format_results(op: Operator) -> str:
 def format_operator(op: Operator) -> str:
     """Return one operator as a call: ``out = fc(x, weight=w, activation="relu")``."""
     proto = op.definition.proto
+    attrs = name_operands(op.inputs, op.attrs)
     arguments = []
     positional = True
     for slot in proto.inputs:
@@ -116,7 +118,7 @@ def format_operator(op: Operator) -> str:
         text = _format_names(slot, names)
         arguments.append(text if positional else f"{slot.name}={text}")
     for attr in proto.attrs:
-        value = op.attrs.get(attr.name)
+        value = attrs.get(attr.name)
         hidden = attr.name == STREAM_ATTR and SEED_ATTR in proto.attr_protos
         if value is not None and value != attr.default and not hidden:
             arguments.append(f"{attr.name}={_format_value(attr.type, value)}")
@@ -139,6 +141,8 @@ def _format_value(type: AttrType, value: Any) -> str:
         return f"block {value}"
     if isinstance(value, tuple):
         return f"[{', '.join(_format_value(type.element, item) for item in value)}]"
+    if isinstance(value, str) and type.element is not AttrType.STRING:
+        return printable(value)  # of a variable in the place of a number
     if isinstance(value, str):
         return '"' + printable(value.replace("\\", "\\\\").replace('"', '\\"')) + '"'
     if isinstance(value, float) and math.isfinite(value) and abs(value) >= 1e16:

@@ -8,7 +8,7 @@ devices, and those that only ``__dlpack__`` lends. Once they are read, the runti
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from opwright import _runtime
 from opwright.describe.definition import OpDefinition
 from opwright.describe.journal import transaction
 from opwright.describe.meta import Meta
+from opwright.describe.operands import list_items
 from opwright.device.intake import hold, is_array, lend, meta_of, read_host
 from opwright.device.outgoing import as_given, from_numpy_like
 from opwright.errors import AttributeValueError, DtypeError, SlotError
@@ -84,23 +85,27 @@ class EagerSource:
     def call(self) -> Callable[..., Any]:
         """What the operator's function calls: `eager` if it has an input, an array or a Variable.
 
-        An operator that needs no inputs is appended inside a `program_guard`.
+        An operator that needs no inputs is appended inside a `program_guard`, or where a Variable
+        gives a number.
         """
         if any(not slot.optional for slot in self._proto.inputs):
             return self.eager
-        return lambda *args: self.slow(*args) if is_program_guarded() else self.eager(*args)
+        if not self._proto.operands:
+            return lambda *args: self.slow(*args) if is_program_guarded() else self.eager(*args)
+        return lambda *args: (
+            self.slow(*args) if is_program_guarded() or _variables_in(args) else self.eager(*args)
+        )
 
     def slow(self, *args: Any) -> Any:
         """Run or append the operator for arguments in the order of the OpProto."""
         n_inputs = len(self._proto.inputs)
         given = [self._as_list(s, v) for s, v in zip(self._proto.inputs, args, strict=False)]
         attrs = self._attributes(args[n_inputs:])
-        for slot in given:
-            if any(isinstance(item, Variable) for item in slot):
-                return self._append(given, attrs)
-        if not any(given) and is_program_guarded():
-            return self._append(given, attrs)
-        return self._run(given, attrs, args[n_inputs:])
+        variables = [item for slot in given for item in slot if isinstance(item, Variable)]
+        variables += _variables_in(map(attrs.get, self._proto.operands))
+        if variables or (not any(given) and is_program_guarded()):
+            return self._append(given, attrs, variables)
+        return self._run(given, args[n_inputs:])
 
     def _as_list(self, slot: VarProto, value: Any) -> list[Any]:
         if value is Missing.VALUE or (value is None and not slot.optional):
@@ -126,12 +131,15 @@ class EagerSource:
                 )
             if value is not None:
                 attrs[attr.name] = value
+        if _variables_in(map(attrs.get, self._proto.operands)):
+            return attrs
         return self._proto.fill_attrs(attrs)
 
     @transaction()
-    def _append(self, given: list[list[Any]], attrs: dict[str, Any]) -> Any:
+    def _append(
+        self, given: list[list[Any]], attrs: dict[str, Any], variables: Sequence[Variable]
+    ) -> Any:
         """Append to the current block of the variables' program, or of the guarded one."""
-        variables = [item for slot in given for item in slot if isinstance(item, Variable)]
         if variables:
             block = variables[0].block.program.current_block()
         else:
@@ -156,7 +164,7 @@ class EagerSource:
         dtype, beside = self._expected_dtype(slot, given)
         return append_constant(block, item, dtype, f"{self._proto.type}: {slot.name}", beside)
 
-    def _run(self, given: list[list[Any]], attrs: dict[str, Any], values: Sequence[Any]) -> Any:
+    def _run(self, given: list[list[Any]], values: Sequence[Any]) -> Any:
         """Read the arguments, and have the runtime find or lower their plan, and run it."""
         others = (i for s in given for i in s if is_array(i) and not isinstance(i, np.ndarray))
         like = next(others, None)
@@ -281,3 +289,9 @@ class EagerSource:
         for slot in self._returned:
             fetches += outputs.get(slot.name, ())
         return outputs, fetches
+
+
+def _variables_in(values: Iterable[Any]) -> list[Variable]:
+    """Return the Variables among values, and in lists of them."""
+    items = [item for value in values for item in list_items(value)]
+    return [item for item in items if isinstance(item, Variable)]

@@ -327,14 +327,16 @@ PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("elementwise_chain", "elementwise_chain"),
     ("conv2d_pool_grad", "conv2d_pool_grad"),
     ("parts", "dropout_part bernoulli_part"),
+    ("as_shape", "as_shape"),
 )
 """Module below ``plan_ops`` and the types, without ``std.``, that it defines in upper case."""
 
-PLAN_KERNELS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
-    ("parts", "dropout_part", (("out", "x"),)),
-    ("parts", "bernoulli_part", ()),
+PLAN_KERNELS: tuple[tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...]], ...] = (
+    ("parts", "dropout_part", FLOAT, (("out", "x"),)),
+    ("parts", "bernoulli_part", FLOAT, ()),
+    ("as_shape", "as_shape", INT, ()),
 )
-"""Module below ``plan_ops``, type and what may be reused, of those with a NumPy kernel."""
+"""Module below ``plan_ops``, type, dtypes and what may be reused, of those with a NumPy kernel."""
 
 
 @plugin.hookimpl
@@ -372,11 +374,11 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
                 may_reuse=reuse,
                 deterministic=row.deterministic,
             )
-    for module, name, may_reuse in PLAN_KERNELS:
+    for module, name, dtypes, may_reuse in PLAN_KERNELS:
         registry.add(
             f"std.{name}",
             device="cpu",
-            dtypes=list(FLOAT),
+            dtypes=list(dtypes),
             kernel=f"opwright_std.plan_ops.{module}:{name}",
             library="numpy",
             priority=0,

@@ -7,7 +7,7 @@ and the graph is cut after an operator whose output shape depends on values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,9 @@ from opwright import vocabulary
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta
 from opwright.describe.names import UniqueNames, hint
+from opwright.describe.operands import fill_operands
 from opwright.errors import FeedError, OpwrightError, ProgramError
+from opwright.lowering.building.folding import Folding, Numbers, read_numbers, reads_operands
 from opwright.lowering.graph.constants import mark_constants
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.making import infer_op, metas_of
@@ -38,6 +40,8 @@ from opwright.program import Operator
 from opwright.registry import HOST_DEVICE
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from opwright.lowering.building.control import Lower
 
 Names = Mapping[str, Sequence[str]]
@@ -63,6 +67,7 @@ class GraphBuilder:
         self._keep_all = request.persistables.keep_all
         self._persistables: dict[str, Buffer] = {}
         self._has_constants = False  # so far
+        self._folding = Folding(request.given.numbers, request.target, lower)
         self.advances_step = request.code.advances_step
 
     def build(self) -> Graph:
@@ -77,6 +82,9 @@ class GraphBuilder:
             self.env[name] = target
         for index, op in enumerate(code.ops, code.first_index):
             try:
+                if op.definition.proto.operands and (unknown := self._unknown_operands(op)):
+                    self._cut_before(unknown, index - code.first_index)
+                    return self.graph
                 lowered = self.append(op.definition, op.inputs, op.outputs, op.attrs, index)
             except OpwrightError as error:
                 error.add_note(f"in operator {index}: {op}")
@@ -103,6 +111,9 @@ class GraphBuilder:
         counts = tuple(map(len, names))
         if definition.random:
             attrs = self._seed(attrs)
+        if definition.proto.operands:
+            attrs = fill_operands(definition.proto, inputs, attrs, self._find_numbers)
+            inputs = {slot: inputs[slot] for slot in definition.proto.input_slots if slot in inputs}
         values, metas = self._values(definition, inputs)
         op = LoweredOp(definition, values, attrs, index)
         if definition.control is None:
@@ -110,7 +121,8 @@ class GraphBuilder:
         else:
             from opwright.lowering.building.control import lower_control
 
-            outs = lower_control(op, definition.control, counts, self.request, self.lower)
+            numbers = partial(self._known_numbers, values=op.data_reads())
+            outs = lower_control(op, definition.control, counts, self.request, self.lower, numbers)
             op.signature = Signature(definition, metas_of(op.inputs), outs, attrs)
         body = definition.body
         before = {} if body is None else {n: self.env.get(n) for slot in names for n in slot}
@@ -124,6 +136,24 @@ class GraphBuilder:
             return None
         self.graph.ops.append(op)
         return op
+
+    def _find_numbers(self, name: str) -> NDArray[Any] | None:
+        """Return the elements of a variable, None where they depend on data of a run."""
+        value = self.env.get(name)
+        return self.request.given.numbers.get(name) if value is None else self._folding.find(value)
+
+    def _unknown_operands(self, op: Operator) -> list[str]:
+        """Return the variables in the places of numbers that only a run knows."""
+        slots = [op.inputs.get(name, ()) for name in op.definition.proto.operands]
+        names = dict.fromkeys(name for names in slots for name in names)
+        return [name for name in names if self._find_numbers(name) is None]
+
+    def _known_numbers(self, readers: Sequence[Operator], values: Iterable[Value]) -> Numbers:
+        """Return the elements of values that what is lowered later may compute sizes of."""
+        if not reads_operands(readers, self.request.code.program):
+            return {}
+        found = ((value.name, self._folding.find(value)) for value in values)
+        return {name: array for name, array in found if array is not None}
 
     def free_name(self, name: str) -> str:
         """Return a name like this one for a value of a body, which no other value has."""
@@ -305,8 +335,21 @@ class GraphBuilder:
             )
         return value
 
-    def _cut(self, dynamic: LoweredOp, position: int) -> None:
-        """End the graph after ``dynamic``; the rest is lowered when its shapes are known."""
+    def _cut_before(self, operands: Sequence[str], position: int) -> None:
+        """End the graph before an operator; the rest is lowered when its operands are known."""
+        as_shape = self.request.target.context.ops.get(vocabulary.AS_SHAPE)
+        inputs, outputs = {"x": tuple(operands)}, {"out": (self.free_name("numbers"),)}
+        op = self.append(as_shape, inputs, outputs, {}, self.request.code.first_index + position)
+        assert op is not None
+        self._cut(op, position, tuple((name, self.env[name].meta) for name in operands))
+
+    def _cut(
+        self, dynamic: LoweredOp, position: int, operands: tuple[tuple[str, Meta], ...] = ()
+    ) -> None:
+        """End the graph after ``dynamic``; the rest is lowered when its shapes are known.
+
+        These shapes are the numbers of ``operands``, where there are any.
+        """
         request = self.request
         if request.fetches.role is None:
             raise ProgramError(
@@ -331,7 +374,9 @@ class GraphBuilder:
         first, steps = request.code.first_index + position, self.advances_step
         code = request.code._replace(ops=rest, first_index=first, advances_step=steps)
         pairs, scope = tuple(crossing.items()), self._persistable_metas()
-        resolve = partial(_lower_rest, request, self.lower, code, values, pairs, scope)
+        numbers = self._known_numbers(rest, crossing.values())
+        request = request._replace(given=request.given._replace(numbers=numbers))
+        resolve = partial(_lower_rest, request, self.lower, code, values, operands, pairs, scope)
         self.graph.continuation = Continuation(values, crossing, resolve)
 
     def _cross_results(self, dynamic: LoweredOp, rest: Sequence[Operator]) -> dict[str, Value]:
@@ -373,6 +418,7 @@ def _lower_rest(
     lower: Lower,
     code: OpRange,
     dynamic: tuple[Value, ...],
+    operands: tuple[tuple[str, Meta], ...],
     crossing: tuple[tuple[str, Value], ...],
     scope_metas: dict[str, Meta],
     shapes: tuple[tuple[int, ...], ...],
@@ -381,9 +427,13 @@ def _lower_rest(
     kept = request.persistables
     results = set(map(result_name, range(len(request.fetches.names))))
     given = {name: value.meta for name, value in crossing if name not in results}
+    numbers = dict(request.given.numbers)
     for value, shape in zip(dynamic, shapes, strict=True):
         given[value.name] = Meta(tuple(shape), value.meta.dtype)
     stores = [v.name for v in dynamic if kept.keep_all or v.name in kept.lasting]
+    if operands:
+        numbers.update(read_numbers(operands, shapes[0]))
+        stores = []
     kept = kept._replace(metas=scope_metas, stores=stores)
-    captured = Given(given, Role.CAPTURED)
+    captured = Given(given, Role.CAPTURED, numbers=numbers)
     return lower(request._replace(code=code, given=captured, persistables=kept)).plan

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from opwright.describe.control import Branch, Control, Loop, names_in
 from opwright.describe.meta import Meta, numel
+from opwright.describe.operands import hide_operands
 from opwright.errors import ProgramError, ShapeError, SlotError
 from opwright.lowering.building.segments import Part, Segments, find_segments
 from opwright.lowering.graph.values import Child, LoweredOp, Role, Value
@@ -15,23 +16,35 @@ from opwright.lowering.layout.plan import LoweredPlan
 from opwright.lowering.request import Fetches, Given, LowerRequest, OpRange
 from opwright.program import Operator, Program
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 Lower = Callable[[LowerRequest], LoweredPlan]
 """`opwright.lowering.lower`: a body is lowered like any network."""
 
 SlotMetas = tuple[tuple[Meta, ...], ...]
+FindNumbers: TypeAlias = "Callable[[Sequence[Operator]], Mapping[str, NDArray[Any]]]"
+"""From the operators of a block to what is known of the values that it captures."""
+
 LowerBlock: TypeAlias = "Callable[[str, Mapping[str, Meta], Fetches], LoweredPlan]"
 """`_lower_block` for one operator: from a block attribute, given metas and results."""
 
 
 def lower_control(
-    op: LoweredOp, control: Control, counts: Sequence[int], request: LowerRequest, lower: Lower
+    op: LoweredOp,
+    control: Control,
+    counts: Sequence[int],
+    request: LowerRequest,
+    lower: Lower,
+    find_numbers: FindNumbers,
 ) -> SlotMetas:
     """Lower the bodies of ``op`` into ``op.children`` and return the metas of its outputs.
 
-    ``counts`` is the number of variables in each output slot; ``lower`` lowers a body.
+    ``counts`` is the number of variables in each output slot; ``lower`` lowers a body, and
+    ``find_numbers`` finds the elements of captured values that are known.
     """
     n_outputs = counts[op.definition.output_index[control.outputs]]
-    lower_block = partial(_lower_block, op, control, request, lower)
+    lower_block = partial(_lower_block, op, control, request, lower, find_numbers)
     if isinstance(control, Loop):
         _check_counts(op, control, counts)
         return _lower_loop(op, control, counts, lower_block)
@@ -221,6 +234,7 @@ def _lower_block(
     control: Control,
     request: LowerRequest,
     lower: Lower,
+    find_numbers: FindNumbers,
     block_attr: str,
     given: Mapping[str, Meta],
     fetches: Fetches,
@@ -233,7 +247,7 @@ def _lower_block(
     block = request.code.program.blocks[op.attrs[block_attr]]
     metas = {value.name: value.meta for value in op.input(control.captured)}
     code = OpRange(tuple(block.ops), request.code.program)
-    captured = Given({**metas, **given}, Role.CAPTURED)
+    captured = Given({**metas, **given}, Role.CAPTURED, numbers=find_numbers(block.ops))
     return lower(LowerRequest(code, request.target, captured, fetches=fetches))
 
 
@@ -266,5 +280,6 @@ def infer_metas(program: Program | None, ops: Sequence[Operator], metas: dict[st
         outputs = [op.outputs.get(slot.name, ()) for slot in op.definition.proto.outputs]
         blocks = None if program is None else program.global_block().block_metas
         counts = tuple(map(len, outputs))
-        for slot, inferred in zip(outputs, op.definition.infer(given, op.attrs, counts, blocks)):
+        attrs = hide_operands(op.inputs, op.attrs)
+        for slot, inferred in zip(outputs, op.definition.infer(given, attrs, counts, blocks)):
             metas.update(zip(slot, inferred, strict=False))

@@ -69,6 +69,9 @@ def _write_steps(out: Array, start: float, step: float) -> None:
 def _arange_shape(ctx: InferContext) -> None:
     """The output has an element for each step from start to before stop."""
     start, stop, step = (ctx.attr(name) for name in ("start", "stop", "step"))
+    if None in (start, stop, step):
+        ctx.set_output("out", (None,))
+        return
     if not all(map(math.isfinite, (start, stop, step))) or step == 0:
         ctx.fail(
             f"start, stop and step must be finite and step not 0, got start={start}, "
@@ -98,10 +101,13 @@ ARANGE = _with_dtype(
     .add_output("out", "[n] with n the number of steps, rounded up; of the given dtype")
     .same_dtype_as("dtype")
     .add_attr("start", float, "the first number")
+    .as_shape_operand()
     .default(0.0)
     .add_attr("stop", float, "the end, which is excluded")
+    .as_shape_operand()
     .required()
     .add_attr("step", float, "distance of two numbers, not 0")
+    .as_shape_operand()
     .default(1.0),
     "int64",
     *NUMBERS,
@@ -137,6 +143,7 @@ LINSPACE = _with_dtype(
     .add_attr("stop", float, "the last number")
     .required()
     .add_attr("num", int, "how many numbers")
+    .as_shape_operand()
     .required()
     .at_least(0),
     "float32",
@@ -164,6 +171,7 @@ EYE = _with_dtype(
     .add_output("out", "[n_rows, n_cols], of the given dtype")
     .same_dtype_as("dtype")
     .add_attr("n_rows", int, "number of rows")
+    .as_shape_operand()
     .required()
     .at_least(0)
     .add_attr("n_cols", int, "number of columns; absent: as many as rows")

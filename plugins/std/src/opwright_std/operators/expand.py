@@ -20,7 +20,9 @@ def _expand_shape(ctx: InferContext) -> None:
         ctx.fail(f"shape must give every new axis a length, got {list(target)}")
     out = list(target)
     for axis, dim in enumerate(shape, added):
-        if out[axis] == -1:
+        if out[axis] is None:
+            out[axis] = None if dim == 1 else dim
+        elif out[axis] == -1:
             out[axis] = dim
         elif dim not in (1, -1, out[axis]):
             ctx.fail(f"x of shape {format_shape(shape)} must broadcast, got shape={list(target)}")
@@ -39,6 +41,7 @@ EXPAND = (
     .add_output("out", "the given shape, dtype of x")
     .same_dtype_as("x")
     .add_attr("shape", list[int], "shape of out; -1 keeps the dim of x")
+    .as_shape_operand()
     .required()
     .at_least(-1)
     .build(infer_shape=_expand_shape, gradient=_expand_gradient)

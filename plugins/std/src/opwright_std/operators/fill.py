@@ -32,6 +32,7 @@ FILL = (
     .add_output("out", "the given shape and dtype")
     .same_dtype_as("dtype")
     .add_attr("shape", list[int], "shape of out")
+    .as_shape_operand()
     .required()
     .at_least(0)
     .add_attr("value", float, _VALUE)

@@ -112,6 +112,7 @@ def _interpolate_maker() -> OpMaker:
     maker.add_output("out", "[n, channels, *output_size] or as data_format says, dtype of x")
     maker.same_dtype_as("x")
     maker.add_attr("output_size", list[int], "height and width of out", 2).required()
+    maker.as_shape_operand()
     maker.between(1, 2**20)
     maker.add_attr("mode", str, "which pixels").default("nearest").one_of("nearest", "bilinear")
     maker.add_attr("align_corners", bool, "whether the centers of the corners stay").default(False)

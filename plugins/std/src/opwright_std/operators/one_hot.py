@@ -28,6 +28,7 @@ ONE_HOT = (
     .add_output("out", "shape of x, then [depth]; of the given dtype")
     .same_dtype_as("dtype")
     .add_attr("depth", int, "number of classes")
+    .as_shape_operand()
     .required()
     .at_least(1)
     .add_attr("dtype", str, "dtype of out")

@@ -66,14 +66,15 @@ def _pad_shape(ctx: InferContext) -> None:
         ctx.fail(f"paddings must hold a begin and an end for each axis, got {list(paddings)}")
     if mode == "constant":
         ctx.require_held("value", ctx.input("x").dtype)
-    elif min(paddings, default=0) < 0:
+    elif any(width is not None and width < 0 for width in paddings):
         ctx.fail(
             f"paddings must be at least 0 where mode is {mode!r}, got {list(paddings)}; crop with "
             "slice first"
         )
     out = list(shape)
     for axis, pair in enumerate(_pairs(paddings)):
-        if shape[axis] == -1:
+        if shape[axis] == -1 or None in pair:
+            out[axis] = -1
             continue
         cropped = -sum(min(width, 0) for width in pair)
         if cropped > shape[axis]:
@@ -104,6 +105,7 @@ PAD = (
         "width of the border: begin, end of axis 0, of axis 1, ...; where mode is constant, a "
         "negative one crops so many elements",
     )
+    .as_shape_operand()
     .required()
     .add_attr("mode", str, "what the border is made of")
     .default("constant")

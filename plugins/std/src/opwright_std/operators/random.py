@@ -30,6 +30,7 @@ def _random(op_type: str, comment: str) -> OpMaker:
         .add_output("out", "float tensor of the given shape and dtype")
         .same_dtype_as("dtype")
         .add_attr("shape", list[int], "shape of out")
+        .as_shape_operand()
         .required()
         .at_least(0)
         .add_attr("dtype", str, "dtype of out")

@@ -25,6 +25,10 @@ def restore_shape(g: GradientContext) -> None:
 def _reshape_shape(ctx: InferContext) -> None:
     """The output has the given shape, with as many elements as x; one length may be -1."""
     shape, target = ctx.input("x").shape, ctx.attr("shape")
+    if None in target:
+        pairs = enumerate(target)
+        ctx.set_output("out", [shape[axis] if dim == 0 else dim for axis, dim in pairs])
+        return
     ctx.require(target.count(-1) <= 1, f"shape must have at most one -1, got {list(target)}")
     copied = {axis for axis, dim in enumerate(target) if dim == 0}
     if copied and max(copied) >= len(shape):
@@ -56,6 +60,7 @@ RESHAPE = (
     .add_output("out", "the given shape, dtype of x")
     .same_dtype_as("x")
     .add_attr("shape", list[int], "shape of out; 0 copies the dim of x there, one -1 is computed")
+    .as_shape_operand()
     .required()
     .at_least(-1)
     .build(infer_shape=_reshape_shape, gradient=restore_shape)

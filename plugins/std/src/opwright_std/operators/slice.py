@@ -42,7 +42,7 @@ def _slice_shape(ctx: InferContext) -> None:
     ctx.set_output("out", _box(ctx))
 
 
-def _box(ctx: InferContext) -> list[int]:
+def _box(ctx: InferContext) -> list[int | None]:
     """Return the shape of what is cut out of x."""
     shape, axes, steps = ctx.input("x").shape, ctx.attr("axes"), ctx.attr("steps")
     starts, ends = ctx.attr("starts"), ctx.attr("ends")
@@ -50,12 +50,22 @@ def _box(ctx: InferContext) -> list[int]:
         lists = f"axes={list(axes)}, starts={list(starts)}, ends={list(ends)}, steps={list(steps)}"
         ctx.fail(f"axes, starts, ends and steps must have one length, got {lists}")
     ctx.require(0 not in steps, f"steps must not be 0, got {list(steps)}")
-    out = list(shape)
+    out: list[int | None] = list(shape)
     for i, axis in enumerate(normalize_axes(ctx, axes, len(shape), "axes") if axes else ()):
         if out[axis] != -1:
-            step = steps[i] if steps else 1
-            out[axis] = len(range(*slice(starts[i], ends[i], step).indices(out[axis])))
+            out[axis] = _length(out[axis], starts[i], ends[i], steps[i] if steps else 1)
     return out
+
+
+def _length(dim: int, start: int | None, end: int | None, step: int | None) -> int | None:
+    """Return how many elements a slice leaves of an axis; None where a bound is not known yet."""
+    if start is None or end is None or step is None:
+        return None
+    first, last = (0, dim) if step > 0 else (-1, dim - 1)
+    begin, stop = (
+        max(bound + dim, first) if bound < 0 else min(bound, last) for bound in (start, end)
+    )
+    return max((stop - begin + step - (1 if step > 0 else -1)) // step, 0)
 
 
 def _with_box(maker: OpMaker) -> OpMaker:
@@ -63,10 +73,13 @@ def _with_box(maker: OpMaker) -> OpMaker:
         maker.add_attr("axes", list[int], "the axes to cut")
         .required()
         .add_attr("starts", list[int], "first position on each of these axes")
+        .as_shape_operand()
         .required()
         .add_attr("ends", list[int], "position behind the last")
+        .as_shape_operand()
         .required()
         .add_attr("steps", list[int], "distance between positions, not 0; none given: all 1")
+        .as_shape_operand()
         .default([])
     )
 
@@ -86,7 +99,7 @@ SLICE = _with_box(
 
 def _scatter_shape(ctx: InferContext) -> None:
     """The output has the shape of x; updates that of what the slice leaves of it."""
-    ctx.require_shape("updates", _box(ctx))
+    ctx.require_shape("updates", [-1 if dim is None else dim for dim in _box(ctx)])
     ctx.set_output("out", ctx.input("x").shape)
 
 

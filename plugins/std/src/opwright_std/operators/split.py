@@ -40,7 +40,7 @@ def _lengths(ctx: InferContext, dim: int) -> list[int]:
     ctx.require(num == count, f"out must take {num} variables, got {count}")
     if sections:
         ctx.require(len(sections) == num, f"sections must have num={num} parts, got {sections}")
-        if dim != -1 and sum(sections) != dim:
+        if None not in sections and dim != -1 and sum(sections) != dim:
             ctx.fail(f"sections must add up to the {dim} of the axis, got {list(sections)}")
         return list(sections)
     if dim == -1:
@@ -66,6 +66,7 @@ SPLIT = (
     .add_attr("axis", int, "the axis along which to cut")
     .default(0)
     .add_attr("sections", list[int], "length of each part; they add up to the length of the axis")
+    .as_shape_operand()
     .default([])
     .at_least(0)
     .add_attr("num", int, "number of parts; absent: as many as there are sections or outputs")

@@ -38,7 +38,7 @@ def _tile_shape(ctx: InferContext) -> None:
     shape, repeats = _align(ctx.input("x").shape, ctx.attr("repeats"))
     pairs = zip(shape, repeats, strict=True)
     # No repeats make an axis empty whatever its length is.
-    ctx.set_output("out", [0 if n == 0 else -1 if dim == -1 else dim * n for dim, n in pairs])
+    ctx.set_output("out", [0 if n == 0 else None if n is None or dim == -1 else dim * n for dim, n in pairs])
 
 
 TILE = (
@@ -51,6 +51,7 @@ TILE = (
     .add_output("out", "lengths of x times repeats, dtype of x")
     .same_dtype_as("x")
     .add_attr("repeats", list[int], "how often each axis is repeated")
+    .as_shape_operand()
     .required()
     .at_least(0)
     .build(infer_shape=_tile_shape, gradient=grad_op("tile_grad", gradient=linear_in("x")))

@@ -1,0 +1,138 @@
+"""Shape operands: attributes whose numbers may be variables, known when a plan is made.
+
+Whoever writes an operator gives names in the places of numbers, ``shape=["n", 8]``. The operator
+keeps the names in an input slot that is named like the attribute, and marks in the places of their
+elements: `FROM_INPUT` for the first, `MORE` for those that follow in a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from opwright.describe.attribute_values import INT_MIN, AttrType
+from opwright.describe.dtypes import INT_DTYPES, is_float
+from opwright.describe.meta import Meta
+from opwright.errors import DtypeError, ProgramError, ShapeError
+
+if TYPE_CHECKING:
+    from opwright.describe.op_proto import AttrProto, OpProto
+
+FROM_INPUT: Final = INT_MIN
+MORE: Final = INT_MIN + 1
+MARKS: Final = (FROM_INPUT, MORE)
+
+Slots = Mapping[str, Any]  # names by slot, of which those of operands are read
+Attrs = Mapping[str, Any]
+
+
+def list_items(value: Any) -> tuple[Any, ...]:
+    """Return the elements of a list, or a value that is no list alone."""
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def names_in(proto: OpProto, attrs: Attrs) -> list[str]:
+    """Return the names that attributes have in the places of numbers."""
+    items = (item for name in proto.operands for item in list_items(attrs.get(name)))
+    return [item for item in items if isinstance(item, str)]
+
+
+def bind_operands(
+    proto: OpProto, inputs: Slots, attrs: Attrs, meta: Callable[[str], Meta | None]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return inputs with the names that attributes have, and attributes with marks for them.
+
+    DtypeError or ShapeError for a variable that cannot be in the place of numbers.
+    """
+    bound, marked = dict(inputs), dict(attrs)
+    for name, attr in proto.operands.items():
+        items = list_items(attrs.get(name) or inputs.get(name))
+        names = [str(item) for item in items if isinstance(item, str)]
+        if names:
+            lengths = iter([_count(proto.type, attr, each, meta(each)) for each in names])
+            parts = ([i] if not isinstance(i, str) else _mark(next(lengths)) for i in items)
+            numbers = [number for part in parts for number in part]
+            bound[name] = tuple(names)
+            marked[name] = numbers if attr.type.is_list else numbers[0]
+    return bound, marked
+
+
+def _mark(count: int) -> list[int]:
+    return [FROM_INPUT, *[MORE] * (count - 1)]
+
+
+def _count(op_type: str, attr: AttrProto, name: str, meta: Meta | None) -> int:
+    """Return how many numbers a variable holds; where its rank is unknown, one."""
+    if meta is None:
+        return 1
+    who = f"{op_type}: {attr.name}"
+    is_number = meta.dtype in INT_DTYPES
+    if not (is_number or (attr.type is AttrType.FLOAT and is_float(meta.dtype))):
+        raise DtypeError(f"{who} takes variables of whole numbers, got {name!r}, {meta}; cast it")
+    count = meta.shape[0] if meta.shape else 1
+    if len(meta.shape) > 1 or count < 1 or (count > 1 and not attr.type.is_list):
+        wanted = "numbers, and vectors of a known length" if attr.type.is_list else "one number"
+        raise ShapeError(f"{who} takes {wanted}, got {name!r}, {meta}; reshape it")
+    return count
+
+
+def check_rest(op_type: str, attr: AttrProto, value: Any) -> Any:
+    """Return the checked value of an attribute, of which marks are not checked."""
+    rest = [item for item in list_items(value) if item not in MARKS]
+    if not attr.type.is_list:
+        return attr.check(op_type, value) if rest else value
+    checked = iter(attr.check(op_type, rest))  # type: ignore[arg-type]  # a tuple, of a list
+    return tuple([item if item in MARKS else next(checked) for item in list_items(value)])
+
+
+def name_operands(inputs: Slots, attrs: Attrs) -> Attrs:
+    """Return attributes as they were given, with names in the places of numbers."""
+    if attrs.keys().isdisjoint(inputs):
+        return attrs
+    short = {
+        name: tuple([item for item in attrs[name] if item != MORE])
+        for name in attrs.keys() & inputs.keys()
+        if isinstance(attrs[name], tuple)
+    }
+    return _replace(inputs, {**attrs, **short}, lambda name: inputs[name])
+
+
+def hide_operands(inputs: Slots, attrs: Attrs) -> Attrs:
+    """Return attributes with None in the places of numbers, which a shape rule does not know."""
+    return _replace(inputs, attrs, lambda _: repeat(None))
+
+
+def fill_operands(
+    proto: OpProto, inputs: Slots, attrs: Attrs, find: Callable[[str], Iterable[Any]]
+) -> Attrs:
+    """Return checked attributes with the elements of the array that `find` returns for each name.
+
+    ProgramError where a variable holds another number of them than the operator was made for.
+    """
+    numbers = {
+        name: [number for each in inputs[name] for number in np.ravel(find(each)).tolist()]
+        for name in proto.operands
+        if name in inputs
+    }
+    for name, found in numbers.items():
+        n_marks = sum(item in MARKS for item in list_items(attrs[name]))
+        if len(found) != n_marks:
+            raise ProgramError(
+                f"{proto.type}: {name} was made for {n_marks} number(s) of variables, got "
+                f"{len(found)} of {list(inputs[name])}; build the program for these"
+            )
+    filled = _replace(inputs, attrs, numbers.__getitem__)
+    return {**filled, **{n: proto.attr_protos[n].check(proto.type, filled[n]) for n in numbers}}
+
+
+def _replace(inputs: Slots, attrs: Attrs, find: Callable[[str], Iterable[Any]]) -> Attrs:
+    """Return attributes with what `find` gives for one in the places of its marks."""
+    replaced = {}
+    for name in attrs.keys() & inputs.keys():
+        value, numbers = attrs[name], iter(find(name))
+        items = [next(numbers, None) if i in MARKS else i for i in list_items(value)]
+        replaced[name] = tuple(items) if isinstance(value, tuple) else items[0]
+    return {**attrs, **replaced} if replaced else attrs

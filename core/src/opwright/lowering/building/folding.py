@@ -1,0 +1,147 @@
+"""Computes the numbers of shape operands while a plan is made, where shapes decide them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from opwright import _runtime
+from opwright.describe.dtypes import dtype_to_numpy
+from opwright.describe.meta import Meta, numel
+from opwright.device.opening import open_device
+from opwright.lowering.graph.values import LoweredOp, Value
+from opwright.lowering.request import Fetches, Given, LowerRequest, OpRange, Target
+from opwright.program import Operator, Program
+from opwright.registry import HOST
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from opwright.lowering.building.control import Lower
+
+    Array = NDArray[Any]
+
+Numbers = Mapping[str, "Array"]
+"""Elements of values by name."""
+
+_MAX_ELEMENTS: Final = 4096
+_MAX_DEPTH: Final = 200
+"""Sizes are computed by few operators from small values; all others are left to the run."""
+
+
+def reads_operands(ops: Iterable[Operator], program: Program | None) -> bool:
+    """Tell whether an operator, or one in its blocks, has a variable in the place of a number."""
+    for op in ops:
+        if not op.definition.proto.operands.keys().isdisjoint(op.inputs):
+            return True
+        for index in op.block_attrs().values() if op.definition.proto.has_blocks else ():
+            if program is not None and reads_operands(program.blocks[index].ops, program):
+                return True
+    return False
+
+
+def read_numbers(operands: Iterable[tuple[str, Meta]], shape: Sequence[int]) -> dict[str, Array]:
+    """Return the numbers that an `as_shape` has written into a shape: n as n, 0, or as 0, -n."""
+    numbers = iter([a - b for a, b in zip(shape[::2], shape[1::2])])
+    return {
+        name: np.array([next(numbers) for _ in range(numel(meta.shape))]).reshape(meta.shape)
+        for name, meta in operands
+    }
+
+
+class Folding:
+    """Computes values of a graph that is being built by the kernels of the host.
+
+    ``given`` are the elements of given values, by name, as far as they are known.
+    """
+
+    def __init__(self, given: Numbers, target: Target, lower: Lower) -> None:
+        self._given = given
+        self._target = Target(target.context, HOST, passes=(), n_threads=1)
+        self._lower = lower
+        self._known: dict[Value, Array | None] = {}
+
+    def find(self, value: Value) -> Array | None:
+        """Return the elements of a value, None where they depend on data of a run."""
+        value = _original(value)
+        if value not in self._known:
+            ops: dict[LoweredOp, None] = {}
+            if self._collect(value, ops, 0):
+                self._compute(ops)
+        return self._known.setdefault(value, None)
+
+    def _collect(self, value: Value, ops: dict[LoweredOp, None], depth: int) -> bool:
+        """Add the operators that compute a value, in order; return whether they read no data."""
+        op = value.op
+        if op is None and value.name in self._given:
+            self._known[value] = self._given[value.name]
+        if op is None or value in self._known:
+            return self._known.get(value) is not None
+        if op in ops:
+            return True
+        if depth > _MAX_DEPTH or not _is_foldable(op):
+            return False
+        if not all(self._collect(_original(read), ops, depth + 1) for read in op.data_reads()):
+            return False
+        ops[op] = None
+        return True
+
+    def _compute(self, ops: Iterable[LoweredOp]) -> None:
+        """Run operators, as a program of their own that is fed with what is known."""
+        names: dict[Value, str] = {}
+        feeds: dict[str, Array] = {}
+        written: list[Value] = []
+        copies: list[Operator] = []
+
+        def name(value: Value, is_read: bool) -> str:
+            value = _original(value)
+            if value not in names:
+                names[value] = f"v{len(names)}"
+                feeds[names[value]] = self._known[value] if is_read else _unread(value.meta)
+            return names[value]
+
+        for op in ops:
+            proto = op.definition.proto
+            slots = zip(proto.inputs, op.inputs, strict=True)
+            inputs = {s.name: tuple([name(v, not s.shape_only) for v in vs]) for s, vs in slots}
+            names.update((v, f"v{len(names) + i}") for i, v in enumerate(op.writes()))
+            slots = zip(proto.outputs, op.outputs, strict=True)
+            outputs = {s.name: tuple([names[v] for v in vs]) for s, vs in slots}
+            copies.append(Operator.make(None, op.definition, inputs, outputs, dict(op.attrs)))
+            written += op.writes()
+        given = Given({names[v]: v.meta for v in names if names[v] in feeds})
+        fetches = Fetches([names[value] for value in written])
+        request = LowerRequest(OpRange(copies), self._target, given, fetches=fetches)
+        context = self._target.context
+        run = _runtime.CompiledNetwork(
+            _runtime.Scope(),
+            tuple(feeds),
+            lambda _: self._lower(request),
+            open_device(HOST, context),
+            context.epoch,
+            "sizes",
+        )
+        self._known.update(zip(written, run(**feeds), strict=True))
+
+
+def _original(value: Value) -> Value:
+    """Return the value that a value is a copy of, by default itself."""
+    while value.op is not None and value.op.is_copy:
+        value = value.op.inputs[0][0]
+    return value
+
+
+def _unread(meta: Meta) -> Array:
+    """Return memory of a shape, of which nothing is written or read."""
+    return np.empty(meta.shape, dtype_to_numpy(meta.dtype))
+
+
+def _is_foldable(op: LoweredOp) -> bool:
+    definition = op.definition
+    if definition.random or definition.control is not None or definition.alias_slots:
+        return False
+    if op.has_effect or definition.proto.dynamic_output:
+        return False
+    return all(numel(value.meta.shape) <= _MAX_ELEMENTS for value in op.writes())

@@ -1,0 +1,35 @@
+"""as_shape: numbers that a run computes, as the shape of an empty tensor."""
+
+from __future__ import annotations
+
+from opwright.op import InferContext, OpMaker, numel
+from opwright_std.numerics.dtypes import INT_DTYPES, Array
+from opwright_std.operators.nonzero import Resizable
+
+
+def as_shape(x: tuple[Array, ...], out: Resizable) -> None:
+    numbers = [int(number) for each in x for number in each.flat]
+    out.resize((*(dim for n in numbers for dim in (max(n, 0), max(-n, 0))), 0))
+
+
+def _as_shape_shape(ctx: InferContext) -> None:
+    """The output has two axes for each number, and behind these one of length 0."""
+    count = sum(numel(meta.shape) for meta in ctx.inputs("x"))
+    ctx.require(0 < count <= 31, f"x must have from 1 to 31 numbers together, got {count}")
+    ctx.set_output("out", (*[-1] * (2 * count), 0))
+
+
+AS_SHAPE = (
+    OpMaker("std.as_shape")
+    .add_comment(
+        "An empty tensor whose shape has a number n of x as n, 0, and one below 0 as 0, -n: a plan "
+        "ends where the numbers of its shape operands depend on values, and another one begins."
+    )
+    .add_input("x", "whole numbers, at most 31 together")
+    .as_duplicable()
+    .dtypes(*INT_DTYPES)
+    .add_output("out", "bool, with two axes for each number, and one of length 0")
+    .dtypes("bool")
+    .dynamic_output()
+    .build(infer_shape=_as_shape_shape, plan_only=True)
+)
