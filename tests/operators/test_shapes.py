@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import pytest
 from case import Array, Case
 from one_operator import definition_of
+from symbols import Symbol, evaluate
 from table import by_operator, load_cases, over_cases
 
 from opwright.errors import ShapeError
-from opwright.op import Meta
+from opwright.op import AttrType, Meta
 
 Metas = tuple[tuple[Meta, ...], ...]
 
@@ -75,3 +78,104 @@ def test_shapes_that_must_be_known_are_asked_for(case: Case) -> None:
     metas = known_metas(case, case.make_inputs(case.dtypes[-1]))
     with pytest.raises(ShapeError, match=f"{case.op}: .* unknown"):
         infer(case, next(with_unknown_dims(metas)))
+
+
+def with_symbols(metas: Metas, guards: list[Any]) -> Metas:
+    """Return the metas with one symbol for each size."""
+    return tuple(
+        tuple(Meta(tuple(Symbol.of(dim, guards) for dim in m.shape), m.dtype) for m in slot)
+        for slot in metas
+    )
+
+
+def with_sizes(metas: Metas, sizes: Mapping[int, int]) -> Metas:
+    return tuple(
+        tuple(Meta(tuple(evaluate(dim, sizes) for dim in m.shape), m.dtype) for m in slot)
+        for slot in metas
+    )
+
+
+EVERY = by_operator(load_cases())
+
+BOUND = {
+    *("arange", "constant", "eye", "fill", "linspace", "normal", "permutation", "randint"),
+    *("truncated_normal", "uniform", "auc", "box_coder", "cross", "fft", "ifft", "iou", "irfft"),
+    *("multiclass_nms", "nms", "precision_recall", "roi_align", "roi_pool"),
+}
+"""Operators without inputs, or with an axis of always the same size in them."""
+
+
+@pytest.mark.parametrize("op_type", EVERY)
+def test_what_is_inferred_for_symbols_is_what_is_inferred_for_their_numbers(op_type: str) -> None:
+    n_others = 0
+    for case in EVERY[op_type]:
+        metas = known_metas(case, case.make_inputs(case.dtypes[-1]))
+        guards: list[Any] = []
+        symbolic = infer(case, with_symbols(metas, guards))
+        now = {dim: dim for slot in metas for m in slot for dim in m.shape}
+        assert with_sizes(symbolic, now) == infer(case, metas), case
+        larger = [dim for dim in now if dim > 1]  # what has one element mostly has to have one
+        for sizes in (now | {d: 2 * d for d in larger}, now | {d: d + 3 for d in larger}):
+            if larger and all(guard(sizes) for guard in guards):
+                n_others += 1
+                others = with_sizes(with_symbols(metas, []), sizes)
+                assert with_sizes(symbolic, sizes) == infer(case, others), case
+    assert (n_others == 0) == (op_type in BOUND)
+
+
+def operands_of(case: Case) -> list[str]:
+    """Return the shape operands that a case gives, as whole numbers."""
+    return [name for name in definition_of(case).proto.operands if case.attrs.get(name)]
+
+
+class Now(dict[int, int]):
+    """Each symbol stands for the size that it is named by."""
+
+    def __missing__(self, size: int) -> int:
+        return size
+
+
+OPERANDS = by_operator(case for case in load_cases() if operands_of(case))
+
+
+def infer_with(case: Case, attrs: Mapping[str, Any]) -> Metas:
+    definition = definition_of(case)
+    metas = known_metas(case, case.make_inputs(case.dtypes[-1]))
+    counts = tuple(case.outputs.get(slot.name, 1) for slot in definition.proto.outputs)
+    return definition.infer(
+        metas, {**definition.proto.fill_attrs(dict(case.attrs)), **attrs}, counts
+    )
+
+
+def replaced(value: Any, replace: Any) -> Iterator[Any]:
+    """Give the value of an attribute with one number replaced, and with all of them."""
+    items = list(value) if isinstance(value, (list, tuple)) else [value]
+    for changed in (*([i] for i in range(len(items))), range(len(items))):
+        new = tuple(replace(x) if i in changed else x for i, x in enumerate(items))
+        yield new if isinstance(value, (list, tuple)) else new[0]
+
+
+@pytest.mark.parametrize("op_type", OPERANDS)
+def test_numbers_that_are_not_known_yet_give_the_known_dims_or_unknown_ones(op_type: str) -> None:
+    for case in OPERANDS[op_type]:
+        known = infer_with(case, {})
+        for name in operands_of(case):
+            for value in replaced(case.attrs[name], lambda _: None):
+                guessed = infer_with(case, {name: value})
+                for slots in zip(known, guessed, strict=True):
+                    for meta, guess in zip(*slots, strict=True):
+                        assert len(meta.shape) == len(guess.shape), (case, value)
+                        pairs = zip(meta.shape, guess.shape, strict=True)
+                        assert all(b in (a, -1) for a, b in pairs), (case, value)
+
+
+@pytest.mark.parametrize("op_type", OPERANDS)
+def test_attributes_may_be_symbols_where_they_are_shape_operands(op_type: str) -> None:
+    for case in OPERANDS[op_type]:
+        for name in operands_of(case):
+            if definition_of(case).proto.attr_protos[name].type is AttrType.FLOAT:
+                continue  # of floats there are no symbols
+            guards: list[Any] = []
+            for value in replaced(case.attrs[name], partial(Symbol.of, guards=guards)):
+                every = Now()
+                assert with_sizes(infer_with(case, {name: value}), every) == infer_with(case, {})

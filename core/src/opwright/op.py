@@ -40,7 +40,6 @@ from opwright.describe.meta import (
     InferContext,
     Meta,
     Shape,
-    advise_shape,
     broadcast_shapes,
     dims_match,
     format_shape,
@@ -68,7 +67,7 @@ from opwright.describe.second_gradients import (
     linear_in,
     same_again,
 )
-from opwright.describe.shape_rules import elementwise_shape, same_shape_as
+from opwright.describe.shape_rules import advise_shape, elementwise_shape, same_shape_as
 
 __all__ = [
     "BLOCK",

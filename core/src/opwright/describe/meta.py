@@ -120,15 +120,15 @@ class InferContext:
             )
         return value
 
-    def set_output(self, slot: str, shape: Sequence[int], dtype: str | None = None) -> None:
+    def set_output(self, slot: str, shape: Sequence[int | None], dtype: str | None = None) -> None:
         """Set the meta of an output of one variable.
 
         Parameters
         ----------
         slot : str
             The output slot. One that is not wanted is skipped.
-        shape : sequence of int
-            Dimensions, -1 where unknown.
+        shape : sequence of int or None
+            Dimensions, -1 or None where unknown.
         dtype : str, optional
             Only where the slot has neither `same_as` nor a single dtype.
         """
@@ -218,7 +218,7 @@ class InferContext:
         """Return the context of another operator with these attributes and the first inputs."""
         return InferContext(definition, self._inputs[:n_inputs], self._attrs, counts, self._blocks)
 
-    def _make_meta(self, slot: str, index: int, shape: Sequence[int], dtype: str | None) -> Meta:
+    def _make_meta(self, slot: str, index: int, shape: Sequence[Any], dtype: str | None) -> Meta:
         for dim in shape:
             # type() and not isinstance: 20 ns a dimension, and bool is no dimension.
             if type(dim) is not int or not -1 <= dim <= MAX_DIM:
@@ -236,8 +236,8 @@ class InferContext:
         return Meta(shape if type(shape) is tuple else tuple(shape), dtype)
 
     def _convert_shape(self, slot: str, shape: Sequence[Any]) -> Shape:
-        dims = tuple([-1 if dim is None else dim if _is_symbol(dim) else int(dim) for dim in shape])
-        if not all(_is_symbol(dim) or -1 <= dim <= MAX_DIM for dim in dims):
+        dims = tuple(map(_read_dim, shape))
+        if any(type(dim) is int and not -1 <= dim <= MAX_DIM for dim in dims):
             self.fail(f"output {slot!r} must have dimensions in [0, 2**63), got {list(dims)}")
         return dims
 
@@ -265,29 +265,15 @@ class InferContext:
         )
 
 
-def _is_symbol(dim: object) -> bool:
-    """Tell whether a dimension is no number, but an object that calculates like one."""
-    return hasattr(dim, "__floordiv__") and not isinstance(dim, Number)
+def _read_dim(dim: Any) -> Any:
+    """Return a dimension as an int, -1 for None; an object that calculates like one stays."""
+    is_symbol = hasattr(dim, "__floordiv__") and not isinstance(dim, Number)
+    return -1 if dim is None else dim if is_symbol else int(dim)
 
 
 def format_shape(shape: Iterable[int]) -> str:
     """Return ``[?, 784]`` for ``(-1, 784)``."""
     return "[" + ", ".join("?" if dim < 0 else str(dim) for dim in shape) + "]"
-
-
-def advise_shape(name: str, wanted: Sequence[int], got: Sequence[int]) -> str:
-    """Return what to write where an array has another shape than its variable.
-
-    A column of ones and the axis of a batch of one are what is forgotten most often.
-    """
-    wanted, got = tuple(wanted), tuple(got)
-    if len(got) + 1 == len(wanted) and wanted[-1] == 1 and shapes_match(got, wanted[:-1]):
-        return f"pass {name}.reshape({', '.join(map(str, (-1, *got[1:], 1)))})"
-    if len(got) == len(wanted) + 1 and got[-1] == 1 and shapes_match(got[:-1], wanted):
-        return f"pass {name}[..., 0]"
-    if len(got) + 1 == len(wanted) and wanted[0] < 0 and shapes_match(got, wanted[1:]):
-        return f"pass {name}[None], a batch of one"
-    return "pass arrays of the declared shape, or declare another"
 
 
 def dims_match(a: int, b: int) -> bool:
@@ -312,14 +298,13 @@ def merge_dims(a: int, b: int) -> int:
 
 def numel(shape: Iterable[int]) -> int:
     """Return the number of elements; -1 where a dimension is unknown, 0 where one is 0."""
-    count = 1
-    unknown = False
+    count = sign = 1
     for dim in shape:
         if dim < 0:
-            unknown = True
+            sign = -1
         else:
             count *= dim
-    return -1 if unknown and count else count
+    return -1 if sign < 0 and count else count
 
 
 def broadcast_shapes(a: Shape, b: Shape, ctx: InferContext) -> Shape:

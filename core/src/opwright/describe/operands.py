@@ -105,15 +105,13 @@ def hide_operands(inputs: Slots, attrs: Attrs) -> Attrs:
     return _replace(inputs, attrs, lambda _: repeat(None))
 
 
-def fill_operands(
-    proto: OpProto, inputs: Slots, attrs: Attrs, find: Callable[[str], Iterable[Any]]
-) -> Attrs:
+def fill_operands(proto: OpProto, inputs: Slots, attrs: Attrs, find: Callable[[str], Any]) -> Attrs:
     """Return checked attributes with the elements of the array that `find` returns for each name.
 
     ProgramError where a variable holds another number of them than the operator was made for.
     """
     numbers = {
-        name: [number for each in inputs[name] for number in np.ravel(find(each)).tolist()]
+        name: [number for each in inputs[name] for number in np.asarray(find(each)).flat]
         for name in proto.operands
         if name in inputs
     }

@@ -1,9 +1,11 @@
-"""Shape rules that many operators share, for `OpMaker.build`."""
+"""Shape rules that many operators share, for `OpMaker.build`, and advice for wrong shapes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from opwright.describe.definition import InferShape
-from opwright.describe.meta import InferContext, broadcast_shapes
+from opwright.describe.meta import InferContext, broadcast_shapes, shapes_match
 
 
 def same_shape_as(slot: str, *outputs: str) -> InferShape:
@@ -50,3 +52,18 @@ def elementwise_shape(*slots: str, out: str = "out", dtype: str | None = None) -
 
     infer_shape.__doc__ = f"{out} has the shape to which {', '.join(names)} broadcast, as in NumPy."
     return infer_shape
+
+
+def advise_shape(name: str, wanted: Sequence[int], got: Sequence[int]) -> str:
+    """Return what to write where an array has another shape than its variable.
+
+    A column of ones and the axis of a batch of one are what is forgotten most often.
+    """
+    wanted, got = tuple(wanted), tuple(got)
+    if len(got) + 1 == len(wanted) and wanted[-1] == 1 and shapes_match(got, wanted[:-1]):
+        return f"pass {name}.reshape({', '.join(map(str, (-1, *got[1:], 1)))})"
+    if len(got) == len(wanted) + 1 and got[-1] == 1 and shapes_match(got[:-1], wanted):
+        return f"pass {name}[..., 0]"
+    if len(got) + 1 == len(wanted) and wanted[0] < 0 and shapes_match(got, wanted[1:]):
+        return f"pass {name}[None], a batch of one"
+    return "pass arrays of the declared shape, or declare another"

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from opwright.describe.meta import Meta, advise_shape, shapes_match
+from opwright.describe.meta import Meta, shapes_match
 from opwright.describe.names import hint
+from opwright.describe.shape_rules import advise_shape
 from opwright.device.intake import borrow_host, find_place, is_array, meta_of
 from opwright.errors import DeviceNotFoundError, DtypeError, FeedError
 from opwright.plugins.context import current_context

@@ -17,14 +17,14 @@ from opwright.describe.meta import Meta
 from opwright.describe.names import UniqueNames, hint
 from opwright.describe.operands import fill_operands
 from opwright.errors import FeedError, OpwrightError, ProgramError
-from opwright.lowering.building.folding import Folding, Numbers, read_numbers, reads_operands
+from opwright.lowering.building.continuing import cut, cut_before, result_name
+from opwright.lowering.building.folding import Folding, Numbers, reads_operands
 from opwright.lowering.graph.constants import mark_constants
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.making import infer_op, metas_of
 from opwright.lowering.graph.signature import Signature, SlotMetas
 from opwright.lowering.graph.values import (
     Buffer,
-    Continuation,
     External,
     LoweredOp,
     Role,
@@ -35,7 +35,7 @@ from opwright.lowering.graph.values import (
 )
 from opwright.lowering.kernels import select
 from opwright.lowering.kernels.estimate import first_target
-from opwright.lowering.request import Given, LowerRequest, OpRange
+from opwright.lowering.request import LowerRequest
 from opwright.program import Operator
 from opwright.registry import HOST_DEVICE
 
@@ -65,7 +65,7 @@ class GraphBuilder:
         self._unique = UniqueNames()
         self._lasting = request.persistables.lasting
         self._keep_all = request.persistables.keep_all
-        self._persistables: dict[str, Buffer] = {}
+        self.persistables: dict[str, Buffer] = {}
         self._has_constants = False  # so far
         self._folding = Folding(request.given.numbers, request.target, lower)
         self.advances_step = request.code.advances_step
@@ -83,14 +83,14 @@ class GraphBuilder:
         for index, op in enumerate(code.ops, code.first_index):
             try:
                 if op.definition.proto.operands and (unknown := self._unknown_operands(op)):
-                    self._cut_before(unknown, index - code.first_index)
+                    cut_before(self, unknown, index - code.first_index)
                     return self.graph
                 lowered = self.append(op.definition, op.inputs, op.outputs, op.attrs, index)
             except OpwrightError as error:
                 error.add_note(f"in operator {index}: {op}")
                 raise
             if op.definition.proto.dynamic_output and lowered is not None and lowered.is_dynamic:
-                self._cut(lowered, index - code.first_index + 1)
+                cut(self, lowered, index - code.first_index + 1)
                 return self.graph
         self._advance_step(code.first_index + len(code.ops))
         self._collect_fetches([self._fetched(name) for name in self.request.fetches.names])
@@ -121,7 +121,7 @@ class GraphBuilder:
         else:
             from opwright.lowering.building.control import lower_control
 
-            numbers = partial(self._known_numbers, values=op.data_reads())
+            numbers = partial(self.known_numbers, values=op.data_reads())
             outs = lower_control(op, definition.control, counts, self.request, self.lower, numbers)
             op.signature = Signature(definition, metas_of(op.inputs), outs, attrs)
         body = definition.body
@@ -148,7 +148,7 @@ class GraphBuilder:
         names = dict.fromkeys(name for names in slots for name in names)
         return [name for name in names if self._find_numbers(name) is None]
 
-    def _known_numbers(self, readers: Sequence[Operator], values: Iterable[Value]) -> Numbers:
+    def known_numbers(self, readers: Sequence[Operator], values: Iterable[Value]) -> Numbers:
         """Return the elements of values that what is lowered later may compute sizes of."""
         if not reads_operands(readers, self.request.code.program):
             return {}
@@ -252,7 +252,7 @@ class GraphBuilder:
         if self.graph.device == HOST_DEVICE and not self._keep_all:
             value.is_constant = name not in self.graph.written_names
             self._has_constants |= value.is_constant
-        self._persistables[name] = value.buffer
+        self.persistables[name] = value.buffer
         self.env[name] = value
         if name == vocabulary.STEP:
             self.advances_step = True
@@ -266,10 +266,10 @@ class GraphBuilder:
             return value
         if name not in self._lasting and (not self._keep_all or name in self.inner_names):
             return Value(name, meta, Buffer(size), op)
-        buffer = self._persistables.get(name)
+        buffer = self.persistables.get(name)
         if buffer is None:
             external = External(Role.PERSISTABLE, name, meta, create=True)
-            buffer = self._persistables[name] = Buffer(size, external)
+            buffer = self.persistables[name] = Buffer(size, external)
         elif buffer.external is not None and buffer.external.meta != meta:
             old = buffer.external.meta
             raise ProgramError(
@@ -335,105 +335,10 @@ class GraphBuilder:
             )
         return value
 
-    def _cut_before(self, operands: Sequence[str], position: int) -> None:
-        """End the graph before an operator; the rest is lowered when its operands are known."""
-        as_shape = self.request.target.context.ops.get(vocabulary.AS_SHAPE)
-        inputs, outputs = {"x": tuple(operands)}, {"out": (self.free_name("numbers"),)}
-        op = self.append(as_shape, inputs, outputs, {}, self.request.code.first_index + position)
-        assert op is not None
-        self._cut(op, position, tuple((name, self.env[name].meta) for name in operands))
-
-    def _cut(
-        self, dynamic: LoweredOp, position: int, operands: tuple[tuple[str, Meta], ...] = ()
-    ) -> None:
-        """End the graph after ``dynamic``; the rest is lowered when its shapes are known.
-
-        These shapes are the numbers of ``operands``, where there are any.
-        """
-        request = self.request
-        if request.fetches.role is None:
-            raise ProgramError(
-                f"{dynamic.type}: its output shape depends on values, which the body of a "
-                "loop cannot have; move it out of the body, or into a cond within it"
-            )
-        values = tuple(value for value in dynamic.writes() if value.buffer.dynamic)
-        needed = dict.fromkeys(request.fetches.names)
-        rest = request.code.ops[position:]
-        for op in rest:
-            for names in op.inputs.values():
-                needed.update(dict.fromkeys(names))
-        crossing = {
-            name: self.env[name]
-            for name in needed
-            if name in self.env and name not in self._persistables
-        }
-        crossing.update((value.name, value) for value in values)
-        if request.fetches.role is Role.CAPTURED:
-            crossing.update(self._cross_results(dynamic, rest))
-        self.graph.keeps = list(crossing.values())
-        first, steps = request.code.first_index + position, self.advances_step
-        code = request.code._replace(ops=rest, first_index=first, advances_step=steps)
-        pairs, scope = tuple(crossing.items()), self._persistable_metas()
-        numbers = self._known_numbers(rest, crossing.values())
-        request = request._replace(given=request.given._replace(numbers=numbers))
-        resolve = partial(_lower_rest, request, self.lower, code, values, operands, pairs, scope)
-        self.graph.continuation = Continuation(values, crossing, resolve)
-
-    def _cross_results(self, dynamic: LoweredOp, rest: Sequence[Operator]) -> dict[str, Value]:
-        """Pass on the memory of a branch's results, which belongs to the outer plan."""
-        from opwright.lowering.building.control import infer_metas
-
-        metas = {name: value.meta for name, value in self.env.items()}
-        infer_metas(self.request.code.program, rest, metas)
-        results = {}
-        for position, fetched in enumerate(self.request.fetches.names):
-            meta = metas.get(fetched)
-            if meta is None or -1 in meta.shape:
-                raise ProgramError(
-                    f"{dynamic.type}: its output shape depends on values, and so would that of "
-                    f"{fetched!r}, which leaves the body; let the body make one known shape of it, "
-                    "or move both out of the body"
-                )
-            name = result_name(position)
-            results[name] = external_value(External(Role.CAPTURED, name, meta))
-        self.graph.fetches = list(results.values())
-        return results
-
-    def _persistable_metas(self) -> dict[str, Meta]:
+    def persistable_metas(self) -> dict[str, Meta]:
         """Return the metas in the scope after the operators so far have run."""
         metas = dict(self.request.persistables.metas)
-        for name, buffer in self._persistables.items():
+        for name, buffer in self.persistables.items():
             if buffer.external is not None:
                 metas[name] = buffer.external.meta
         return metas
-
-
-def result_name(position: int) -> str:
-    """Return the name of the memory of a result that a body gives to its outer plan."""
-    return f"@result {position}"
-
-
-def _lower_rest(
-    request: LowerRequest,
-    lower: Lower,
-    code: OpRange,
-    dynamic: tuple[Value, ...],
-    operands: tuple[tuple[str, Meta], ...],
-    crossing: tuple[tuple[str, Value], ...],
-    scope_metas: dict[str, Meta],
-    shapes: tuple[tuple[int, ...], ...],
-) -> Any:
-    """Return the plan of the operators after a dynamic one, for the shapes that it has computed."""
-    kept = request.persistables
-    results = set(map(result_name, range(len(request.fetches.names))))
-    given = {name: value.meta for name, value in crossing if name not in results}
-    numbers = dict(request.given.numbers)
-    for value, shape in zip(dynamic, shapes, strict=True):
-        given[value.name] = Meta(tuple(shape), value.meta.dtype)
-    stores = [v.name for v in dynamic if kept.keep_all or v.name in kept.lasting]
-    if operands:
-        numbers.update(read_numbers(operands, shapes[0]))
-        stores = []
-    kept = kept._replace(metas=scope_metas, stores=stores)
-    captured = Given(given, Role.CAPTURED, numbers=numbers)
-    return lower(request._replace(code=code, given=captured, persistables=kept)).plan

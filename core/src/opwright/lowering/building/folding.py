@@ -99,7 +99,8 @@ class Folding:
             value = _original(value)
             if value not in names:
                 names[value] = f"v{len(names)}"
-                feeds[names[value]] = self._known[value] if is_read else _unread(value.meta)
+                known = self._known[value] if is_read else None
+                feeds[names[value]] = _unread(value.meta) if known is None else known
             return names[value]
 
         for op in ops:

@@ -195,7 +195,7 @@ def infer_windows(
             )
         count = room // strides[i] + 1
         # The window that ceil_mode adds must begin in the input or in the padding before it.
-        if ceil_mode and room % strides[i] and count * strides[i] < before + size:
+        if ceil_mode and room % strides[i] != 0 and count * strides[i] < before + size:
             count += 1
         counts.append(count)
     return tuple(counts)

@@ -70,7 +70,7 @@ def _transpose_shape(ctx: InferContext) -> None:
             f"x must have {inputs} channels, those of weight {format_shape(weight)}, got "
             f"{channels} in x {format_shape(ctx.input('x').shape)}{other_format(ctx, inputs)}"
         )
-    if inputs >= 0 and inputs % groups:
+    if inputs >= 0 and inputs % groups != 0:
         ctx.fail(f"groups must divide the {inputs} in_channels of weight, got groups={groups}")
     filters = filters * groups if filters >= 0 else -1
     if ctx.has_input("bias"):

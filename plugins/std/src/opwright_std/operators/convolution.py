@@ -174,7 +174,7 @@ def infer_convolution(ctx: InferContext) -> tuple[int, int, Ints]:
             f"{format_shape(weight)}, got {channels} in x {format_shape(ctx.input('x').shape)}"
             f"{other_format(ctx, inputs * groups)}"
         )
-    if filters >= 0 and filters % groups:
+    if filters >= 0 and filters % groups != 0:
         ctx.fail(f"groups must divide the {filters} out_channels of weight, got groups={groups}")
     return n, filters, infer_windows(ctx, sizes, kernel, strides, dilations)
 

@@ -73,12 +73,14 @@ def _slices_shape(ctx: InferContext) -> Shape:
     x, index = ctx.input("x").shape, ctx.input("index").shape
     if index and index[-1] == -1:
         ctx.fail(f"index must have a known last length, got unknown in {format_shape(index)}")
-    if not index or not 1 <= index[-1] <= len(x):
+    # Compared with each number: a size that is a symbol is no number.
+    named = next((n for n in range(1, len(x) + 1) if index and index[-1] == n), 0)
+    if not named:
         ctx.fail(
             f"index must have 1 to {len(x)} positions in its last axis, one for each of the first "
             f"axes of x {format_shape(x)}, got {format_shape(index)}"
         )
-    return (*index[:-1], *x[index[-1] :])
+    return (*index[:-1], *x[named:])
 
 
 def _gather_nd_shape(ctx: InferContext) -> None:

@@ -96,7 +96,7 @@ def _set_shapes(ctx: InferContext, groups: int) -> None:
         if ctx.has_input(slot):
             ctx.require_shape(slot, (channels,))
             channels = merge_dims(channels, ctx.input(slot).shape[0])
-    if groups and channels >= 0 and channels % groups:
+    if groups and channels >= 0 and channels % groups != 0:
         ctx.fail(f"groups must divide the {channels} channels, got groups={groups}")
     ctx.set_output("out", (shape[0], channels, *shape[2:]))
     for slot in ("mean", "inv_std"):

@@ -12,7 +12,7 @@ def _maxout_shape(ctx: InferContext) -> None:
     shape, groups = list(ctx.input("x").shape), ctx.attr("groups")
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
     if shape[axis] >= 0:
-        if shape[axis] % groups:
+        if shape[axis] % groups != 0:
             ctx.fail(f"groups must divide the {shape[axis]} channels of axis {axis}, got {groups}")
         shape[axis] //= groups
     if 0 in shape[axis + 1 :]:

@@ -45,7 +45,8 @@ def _multiplex_shape(ctx: InferContext) -> None:
     if not is_vector or not dims_match(index[0], shapes[0][0]):
         rows = shapes[0][0]
         ctx.fail(f"index must have the shape [{rows}] or [{rows}, 1], got {format_shape(index)}")
-    ctx.set_output("out", reduce(lambda a, b: tuple(map(merge_dims, a, b)), shapes))
+    merged: tuple[int, ...] = reduce(lambda a, b: tuple(map(merge_dims, a, b)), shapes)
+    ctx.set_output("out", merged)
 
 
 MULTIPLEX = (

@@ -84,7 +84,7 @@ def _pad_shape(ctx: InferContext) -> None:
             )
         # A border needs something to copy; a mirror one element more than its width.
         least = {"constant": 0, "edge": min(1, max(pair)), "reflect": max(pair) + 1}[mode]
-        if max(pair) and shape[axis] < least:
+        if max(pair) != 0 and shape[axis] < least:
             ctx.fail(f"mode {mode!r} needs {least} elements on axis {axis}, got {shape[axis]}")
         out[axis] = shape[axis] + sum(pair)
     ctx.set_output("out", out)

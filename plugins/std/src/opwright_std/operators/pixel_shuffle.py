@@ -19,7 +19,7 @@ def _shuffle_shape(ctx: InferContext) -> None:
     n, channels, *sizes = image_dims(ctx)
     factor = ctx.attr("factor")
     require_elements(ctx, sizes)
-    if channels >= 0 and channels % factor**2:
+    if channels >= 0 and channels % factor**2 != 0:
         ctx.fail(f"the channels of x must be a multiple of {factor} * {factor}, got {channels}")
     channels = channels // factor**2 if channels >= 0 else -1
     set_images(ctx, "out", n, channels, [size * factor if size >= 0 else -1 for size in sizes])

@@ -215,7 +215,7 @@ def _check_parameters(ctx: InferContext, gates: int, directions: int, inputs: in
     if len(first) != 2:
         ctx.fail(f"weight_hh 0 must be [{gates} * size, size], got {format_shape(first)}")
     size = first[1]
-    if count % directions:
+    if count % directions != 0:
         ctx.fail(f"weight_ih must hold {directions} for each layer, got {count}")
     for i in range(count):
         width = inputs if i < directions else directions * size if size >= 0 else -1

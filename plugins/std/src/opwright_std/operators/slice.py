@@ -52,8 +52,8 @@ def _box(ctx: InferContext) -> list[int | None]:
     ctx.require(0 not in steps, f"steps must not be 0, got {list(steps)}")
     out: list[int | None] = list(shape)
     for i, axis in enumerate(normalize_axes(ctx, axes, len(shape), "axes") if axes else ()):
-        if out[axis] != -1:
-            out[axis] = _length(out[axis], starts[i], ends[i], steps[i] if steps else 1)
+        if shape[axis] != -1:
+            out[axis] = _length(shape[axis], starts[i], ends[i], steps[i] if steps else 1)
     return out
 
 

@@ -37,8 +37,13 @@ def _tile_shape(ctx: InferContext) -> None:
     """Each axis of out is as long as that of x times its repeats, both aligned at the last axis."""
     shape, repeats = _align(ctx.input("x").shape, ctx.attr("repeats"))
     pairs = zip(shape, repeats, strict=True)
-    # No repeats make an axis empty whatever its length is.
-    ctx.set_output("out", [0 if n == 0 else None if n is None or dim == -1 else dim * n for dim, n in pairs])
+    ctx.set_output("out", [_repeated(dim, n) for dim, n in pairs])
+
+
+def _repeated(dim: int, count: int | None) -> int | None:
+    if count == 0:  # which makes an axis empty whatever its length is
+        return 0
+    return None if count is None or dim == -1 else dim * count
 
 
 TILE = (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from opwright.op import InferContext, OpMaker, numel
-from opwright_std.numerics.dtypes import INT_DTYPES, Array
+from opwright.op import INT_DTYPES, InferContext, OpMaker, numel
+from opwright_std.numerics.dtypes import Array
 from opwright_std.operators.nonzero import Resizable
 
 

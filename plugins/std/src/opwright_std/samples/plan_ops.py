@@ -176,7 +176,14 @@ def many_updates(draw: Draw) -> Drawn:
     return inputs, attrs
 
 
+def few_numbers(draw: Draw) -> Drawn:
+    """Lengths, of which there are not too many for a shape."""
+    numbers = np.array([draw.other_length() for _ in range(draw.choice([1, 2, 3]))], draw.dtype)
+    return {"x": [numbers, numbers[:1].reshape(())]}, {}
+
+
 SAMPLES = {
+    "std.as_shape": few_numbers,
     **dict.fromkeys(("std.bernoulli_part", "std.dropout_part"), part_of_larger),
     "std.batch_norm_activation": batch_norm_activation,
     "std.batch_norm_activation_grad": batch_norm_activation_grad,
