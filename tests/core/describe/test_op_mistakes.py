@@ -241,6 +241,10 @@ MISTAKES = {
         lambda m: m.as_shape_only(),
         "as_shape_only must follow add_input, got the output 'out' before it",
     ),
+    "shape operand of floats": (
+        lambda m: m.add_attr("a", list[float], "c").as_shape_operand(),
+        "as_shape_operand is for int, list[int] and float, got attribute 'a', list[float]",
+    ),
     "dtype of no name": (
         lambda m: m.add_attr("a", str, "c").as_dtype("float32").default("flot32"),
         "the default of 'a' must keep its own rules: a must be one of 'float32'",

@@ -9,6 +9,7 @@ import pytest
 
 import opwright as ow
 from opwright.errors import AttributeValueError, ShapeError
+from opwright.op import Meta
 
 X = np.array([1.0, 2.5, -3.0])
 
@@ -124,3 +125,11 @@ def test_doctor_opens_the_library(acme, plain_library):
     assert done.returncode == 1
     assert "'acme' of opwright-acme 1.0 names what cannot be used" in done.stdout
     assert "a library must be a shared object (ELF), got a file of another kind" in done.stdout
+
+
+def test_its_shape_rule_takes_numbers_alone(acme, plain_library):
+    acme.use(plain_library)
+    scale = ow.current_context().ops.get("acme.scale")
+    symbol = type("Symbol", (), {"__index__": lambda self: 3})()
+    with pytest.raises(ShapeError, match="takes sizes that are ints, got others"):
+        scale.infer(((Meta((symbol,), "float64"),),), scale.proto.fill_attrs({}), (1,))

@@ -59,6 +59,8 @@ def describe_attribute(attr: AttrProto) -> str:
     allowed = attr.describe_range()
     if allowed:
         words.append(allowed if attr.allowed else f"in {allowed}")
+    if attr.operand:
+        words.append("shape operand")
     if attr.length > 1:
         words.append(f"one number stands for {attr.length}")
     if attr.has_default:

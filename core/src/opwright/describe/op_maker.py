@@ -172,13 +172,7 @@ class OpMaker:
         that are not known. When a plan is made, the numbers are: kernels, passes and bodies get
         them as those of any attribute.
         """
-        draft = self._attribute("as_shape_operand")
-        if not draft.values["type"].is_numeric or draft.values["type"] is AttrType.FLOATS:
-            raise self._error(
-                f"as_shape_operand is for attributes of type int, list[int] or float, got "
-                f"{draft.name!r}, {draft.values['type'].type_name}"
-            )
-        return self._set(draft, "operand", True)
+        return self._set(self._attribute("as_shape_operand"), "operand", True)
 
     # -- what a slot may hold ----------------------------------------------------------------------
 

@@ -221,6 +221,12 @@ def _check_output(proto: OpProto, slot: VarProto) -> None:
 
 def _check_attr(proto: OpProto, attr: AttrProto) -> None:
     _check_bounds(proto, attr)
+    if attr.operand and attr.type not in {AttrType.INT, AttrType.INTS, AttrType.FLOAT}:
+        _fail(
+            proto,
+            f"as_shape_operand is for int, list[int] and float, got attribute {attr.name!r}, "
+            f"{attr.type_name}",
+        )
     if not 1 <= attr.length <= _MAX_LENGTH or (attr.length > 1 and not attr.type.is_list):
         _fail(
             proto,

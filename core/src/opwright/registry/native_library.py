@@ -305,10 +305,13 @@ def _infer_shape(library: _runtime.Library, index: int, proto: OpProto, label: s
 
     def infer_shape(ctx: InferContext) -> None:
         attrs = {attr.name: ctx.attr(attr.name) for attr in proto.attrs}
+        slots = [ctx.inputs(name) for name in input_names]
+        if not all(isinstance(d, int) for slot in slots for meta in slot for d in meta.shape):
+            ctx.fail(f"the rule of {label} takes sizes that are ints, got others; convert them")
         try:
             inferred = library.infer(
                 index,
-                coded_metas([ctx.inputs(name) for name in input_names]),
+                coded_metas(slots),
                 typed_attrs(proto, attrs),
                 [ctx.output_count(name) for name in outputs],
             )
