@@ -21,8 +21,7 @@ from opwright.errors import FormatError, RegistrationError
 from opwright.op import BLOCK, AttrProto, AttrType, OpMaker, OpProto
 
 
-def whole_proto() -> OpProto:
-    """An operator that uses every field of every message."""
+def whole_proto() -> OpProto:  # that uses every field of every message
     return (
         OpMaker("acme.whole", version=4)
         .add_comment("Everything, é included.")
@@ -48,7 +47,8 @@ def whole_proto() -> OpProto:
         .add_attr("f", float, "c")
         .default(-math.inf)
         .less_than(0)
-        .add_attr("s", str, "c").default("")
+        .add_attr("s", str, "c")
+        .default("")
         .add_attr("b", bool, "c")
         .default(False)
         .add_attr("ints", list[int], "c")

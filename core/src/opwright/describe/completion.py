@@ -74,7 +74,7 @@ def complete_operator(
     if definition.random and place is not None:
         inputs, attrs = place.wire_random(definition, inputs, attrs)
     if proto.operands:
-        inputs, attrs = bind_operands(proto, inputs, attrs, place.meta)
+        inputs, attrs = bind_operands(proto, inputs, attrs, place.meta if place else None)
     bound = _in_order(proto.read_slots, inputs)
     filled = proto.fill_attrs(attrs, bound)
     named: Slots = {}

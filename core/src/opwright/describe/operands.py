@@ -8,6 +8,7 @@ elements: `FROM_INPUT` for the first, `MORE` for those that follow in a vector.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,7 +42,7 @@ def names_in(proto: OpProto, attrs: Attrs) -> list[str]:
 
 
 def bind_operands(
-    proto: OpProto, inputs: Slots, attrs: Attrs, meta: Callable[[str], Meta | None]
+    proto: OpProto, inputs: Slots, attrs: Attrs, meta: Callable[[str], Meta | None] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return inputs with the names that attributes have, and attributes with marks for them.
 
@@ -52,7 +53,8 @@ def bind_operands(
         items = list_items(attrs.get(name) or inputs.get(name))
         names = [str(item) for item in items if isinstance(item, str)]
         if names:
-            lengths = iter([_count(proto.type, attr, each, meta(each)) for each in names])
+            metas = map(meta, names) if meta is not None else repeat(None)
+            lengths = map(partial(_count, proto.type, attr), names, metas)
             parts = ([i] if not isinstance(i, str) else _mark(next(lengths)) for i in items)
             numbers = [number for part in parts for number in part]
             bound[name] = tuple(names)
