@@ -288,6 +288,13 @@ def test_reshaping_keeps_every_element(programs):
     assert layers.concat([x, x], axis=-1).shape == (-1, 3, 8)
 
 
+def test_reshape_takes_sizes_that_are_computed(programs):
+    lengths = ow.ops.shape(make_x((None, None, 4)))
+    assert layers.reshape(layers.data("ranks"), [lengths[0], 2, lengths[1], -1]).shape is None
+    assert layers.reshape(make_x((None, None, 4)), [lengths[0], 4, None]).shape == (-1, 4, -1)
+    assert layers.reshape(make_x((None, None, 4)), lengths).shape == (-1, -1, -1)
+
+
 def test_flatten_of_unknown_dimensions_leaves_them_to_the_run(programs):
     assert layers.flatten(make_x((None, None, 4))).shape == (-1, -1)
     assert types(programs[0]) == ["flatten"]

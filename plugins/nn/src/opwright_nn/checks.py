@@ -119,14 +119,20 @@ def check_choice(who: str, name: str, value: object, choices: Collection[str]) -
     return value
 
 
-def check_shape(who: str, value: object) -> tuple[int, ...]:
-    """Return a shape as a tuple of ints; None and -1, for unknown dimensions, become -1."""
+def check_shape(who: str, value: object, *, computed: bool = False) -> tuple[Any, ...]:
+    """Return a shape as a tuple of ints; None and -1, for unknown dimensions, become -1.
+
+    With `computed`, it may have variables in the places of numbers.
+    """
     rule = "a list of ints of at least 0, None where a dimension is not known yet"
     fix = "write shape=[None, 64], for example"
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         _raise_type(who, "shape", rule, value, fix)
-    shape = []
+    shape: list[Any] = []
     for dim in value:
+        if computed and isinstance(dim, ow.Variable):
+            shape.append(dim)
+            continue
         size = -1 if dim is None else _find_int(dim)
         if size is None:
             _raise_type(who, "shape", rule, value, fix)

@@ -35,21 +35,27 @@ def concat(x: Sequence[ow.Variable], axis: int = 0, name: str | None = None) -> 
 
 
 @ow.transaction()
-def reshape(x: ow.Variable, shape: Iterable[int | None], name: str | None = None) -> ow.Variable:
+def reshape(
+    x: ow.Variable,
+    shape: ow.Variable | Iterable[ow.Variable | int | None],
+    name: str | None = None,
+) -> ow.Variable:
     """Append x with another shape; elements and their order remain.
 
     Parameters
     ----------
     x : Variable
         Of any shape.
-    shape : iterable of int
-        0 copies the dimension of x at that axis; one -1 (or None) is inferred.
+    shape : iterable of int or Variable
+        0 copies the dimension of x at that axis; one -1 (or None) is inferred. Variables have whole
+        numbers that are computed from shapes, as ``ow.ops.shape(x)[0]``; one alone has all.
     name : str, optional
         The prefix of the names of its variables.
     """
     checks.check_variable("reshape", "x", x)
-    dims = list(checks.check_shape("reshape", shape))
-    if dims.count(-1) > 1:
+    given = [shape] if isinstance(shape, ow.Variable) else shape
+    dims = list(checks.check_shape("reshape", given, computed=True))
+    if sum(isinstance(dim, int) and dim == -1 for dim in dims) > 1:
         raise AttributeValueError(
             f"reshape: shape may hold one -1, got {dims}; write 0 for a dimension that x has there"
         )
