@@ -103,9 +103,8 @@ class Context:
         return context
 
     def _set(self, registries: Registries, records: Sequence[PluginRecord]) -> None:
-        self._registries = registries
         self.ops, self.kernels, self.devices, self.passes = registries[:4]
-        self.report, self.options, self.annexes = registries[4:]
+        self.options, self.annexes, self.report = registries[4:]
         self.records = tuple(records)
 
     def refresh(self) -> None:
@@ -211,7 +210,8 @@ class Context:
         return self._twin(self._pins, self.options.check("Context.with_options", options))
 
     def _twin(self, pins: Mapping[str, str], options: Mapping[str, Any]) -> Context:
-        twin = Context(self._registries, self.records)
+        registries = Registries(*map(vars(self).__getitem__, Registries._fields))
+        twin = Context(registries, self.records)
         twin._paths, twin.discovery, twin.settings = self._paths, self.discovery, self.settings
         twin.prepared, twin.refusals = self.prepared, self.refusals
         twin._pins = MappingProxyType(dict(pins))

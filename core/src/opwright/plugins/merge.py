@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from opwright.plugins.record import PluginRecord
 from opwright.registry import (
@@ -21,25 +21,30 @@ from opwright.registry.import_notes import ImportNotes
 
 
 class Registries(NamedTuple):
-    """The registries of a Context, and the report that their errors quote."""
+    """The registries of a Context, in the order of the hooks, and the report that errors quote."""
 
     ops: OpRegistry
     kernels: KernelRegistry
     devices: DeviceRegistry
     passes: PassRegistry
-    report: PluginReport
     options: OptionRegistry
     annexes: AnnexRegistry
+    report: PluginReport
 
 
 def make_registries(report: PluginReport | None = None) -> Registries:
     """Return empty registries whose errors quote one report."""
     report = report or PluginReport()
     ops = OpRegistry(report)
-    kernels = KernelRegistry(ops, report)
-    devices, passes = DeviceRegistry(report), PassRegistry(report)
-    options, annexes = OptionRegistry(report), AnnexRegistry(report)
-    return Registries(ops, kernels, devices, passes, report, options, annexes)
+    return Registries(
+        ops,
+        KernelRegistry(ops, report),
+        DeviceRegistry(report),
+        PassRegistry(report),
+        OptionRegistry(report),
+        AnnexRegistry(report),
+        report,
+    )
 
 
 def merge(
@@ -59,7 +64,8 @@ def merge(
     for record in records:
         clash = _find_clash(record, registries, loaded)
         if clash is None:
-            _enter(record, registries)
+            for registry, registrations in _pair(record, registries):
+                registry.enter(registrations, record.package)
             loaded.append(record.package)
         else:
             failed.append(clash)
@@ -69,18 +75,9 @@ def merge(
     return registries
 
 
-def _enter(record: PluginRecord, registries: Registries) -> None:
-    package = record.package
-    registries.ops.enter(record.ops, package)
-    registries.kernels.enter(record.kernels, package)
-    for device in record.devices:
-        registries.devices.enter(device, package)
-    for item in record.passes:
-        registries.passes.enter(item, package)
-    for option in record.options:
-        registries.options.enter(option, package)
-    for annex in record.annexes:
-        registries.annexes.enter(annex, package)
+def _pair(record: PluginRecord, registries: Registries) -> Iterator[tuple[Any, Any]]:
+    """Yield each registry with the registrations of a plugin for it."""
+    return zip(registries[:-1], record[1 : len(registries)], strict=True)
 
 
 def _find_clash(
@@ -100,22 +97,11 @@ def _find_clash(
 def _clashes(
     record: PluginRecord, registries: Registries, loaded: list[Package]
 ) -> Iterator[tuple[str, Package]]:
-    ops, kernels = registries.ops, registries.kernels
-    for op in record.ops:
-        if owner := ops.find_owner(op.type):
-            yield f"{op.type}: operator is registered", owner
-    for kernel in record.kernels:
-        if taken := kernels.find_clash(kernel):
-            yield f"{taken[0]}: kernel is registered", taken[1]
-    for registry, registrations in (
-        (registries.devices, record.devices),
-        (registries.passes, record.passes),
-        (registries.annexes, record.annexes),
-    ):
+    for registry, registrations in _pair(record, registries):
         for item in registrations:
-            if owner := registry.find_owner(item.name):
-                yield f"{item.name}: {registry.noun} is registered", owner
-    yield from _name_clashes(record, ops, loaded)
+            if clash := registry.find_clash(item):
+                yield f"{clash[0]}: {registry.noun} is registered", clash[1]
+    yield from _name_clashes(record, registries.ops, loaded)
 
 
 def _name_clashes(

@@ -2,58 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opwright.describe.names import hint
 from opwright.errors import DeviceNotFoundError, PluginError
 from opwright.registry import rules
 from opwright.registry.advice import advise_plugin
 from opwright.registry.device_name import HOST_DEVICE
-from opwright.registry.named import NamedRegistry
+from opwright.registry.named import Entry, NamedRegistry
 from opwright.registry.package import Package
-from opwright.registry.registrations import DeviceRegistration, make_device
+from opwright.registry.registrations import make_device
 from opwright.registry.target import load_target
 
 if TYPE_CHECKING:
-    from opwright.registry.import_notes import ImportNotes
     from opwright.registry.native_library import LibraryTable
 
 
-class DeviceEntry:
-    """One registered device.
+class DeviceEntry(Entry):
+    """One registered device, whose `arrays` make arrays for Python kernels; None for none."""
 
-    Attributes
-    ----------
-    name : str
-        Device type: ``"cuda"``.
-    target : str or object
-        ``"module:attribute"``, the path of a library in the package, or the object itself.
-    arrays : str, object or None
-        Makes arrays for Python kernels on a device in a library: the object, or its target.
-    package : Package
-        The package that provides it.
-    """
-
-    __slots__ = ("__weakref__", "_loaded", "_notes", "arrays", "name", "package", "target")
-
-    def __init__(
-        self, registration: DeviceRegistration, package: Package, notes: ImportNotes | None = None
-    ) -> None:
-        self.name, self.target, arrays = registration
-        self.arrays: object = arrays or None
-        self.package = package
-        self._notes = notes
-        self._loaded: object = None
-
-    def __repr__(self) -> str:
-        return f"<device {self.name!r} of {self.package.label}>"
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.arrays: object = self.registration.arrays or None
 
     @property
     def is_native(self) -> bool:
         """Whether the device is compiled: what its target names is a library."""
         return rules.is_library(self.target)
 
-    def load(self, libraries: LibraryTable) -> object:
+    def load(self, libraries: LibraryTable) -> object:  # type: ignore[override]  # may be in one
         """Return the object that the plugin named, imported once, or the library's `NativeDevice`.
 
         Raises
@@ -61,15 +38,10 @@ class DeviceEntry:
         PluginError
             Where it cannot be imported, or its library cannot be used.
         """
-        if self._loaded is None:
-            loaded = self.target
-            if self.is_native:
-                library = libraries.load(str(loaded), self.name, self.package)
-                loaded = library.find_device(self.name)
-            elif isinstance(loaded, str):
-                loaded = load_target(loaded, self.name, self.package, self._notes)
-            self._loaded = loaded
-        return self._loaded
+        if self._loaded is None and self.is_native:
+            library = libraries.load(str(self.target), self.name, self.package)
+            self._loaded = library.find_device(self.name)
+        return super().load()
 
     def load_arrays(self) -> object:
         """Return the object that makes arrays for Python kernels, imported once, or None.
@@ -101,6 +73,7 @@ def _check_methods(entry: DeviceEntry, first: str, second: str) -> None:
 class DeviceRegistry(NamedRegistry[DeviceEntry]):
     """Device types by name, beside the host, which always exists."""
 
+    entry_type = DeviceEntry
     noun = "device"
 
     def add(self, name: str, target: object, package: Package, arrays: object = None) -> None:
@@ -111,36 +84,21 @@ class DeviceRegistry(NamedRegistry[DeviceEntry]):
         """
         self._add(make_device(name, target, arrays), package)
 
-    def _make_entry(self, registration: DeviceRegistration, package: Package) -> DeviceEntry:
-        return DeviceEntry(registration, package, self._report.notes)
-
     def find_owner(self, name: str) -> Package | None:
         """Return who provides a device of this name, or None; the host is the core's."""
         if name == HOST_DEVICE:
             return Package("core", "opwright", "(built in)")
         return super().find_owner(name)
 
-    def find(self, name: str) -> DeviceEntry | None:
-        """Return a plugin's device, or None; the host belongs to no plugin."""
-        return self._entries.get(name)
-
-    def get(self, name: str) -> DeviceEntry:
-        """Return a plugin's device.
-
-        Raises DeviceNotFoundError, which lists the devices, plugins that failed to load, and what
-        to install.
-        """
-        entry = self._entries.get(name)
-        if entry is None:
-            raise self.not_found(name)
-        return entry
-
     def names(self) -> list[str]:
         """Return every device type, the host first, the others sorted."""
-        return [HOST_DEVICE, *sorted(self._entries)]
+        return [HOST_DEVICE, *sorted(self._registered)]
 
     def not_found(self, name: str) -> DeviceNotFoundError:
-        """Return the error for a device that no plugin provides."""
+        """Return the error for a device that no plugin provides.
+
+        It lists the devices, plugins that failed to load, and what to install.
+        """
         known = hint(name, self.names(), "devices")
         lines = [f"{name}: no device of this name is registered{known}"]
         lines += [f"  {line}" for line in self._report.lines()]

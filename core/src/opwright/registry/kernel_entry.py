@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opwright.describe.names import hint
 from opwright.errors import OpwrightError, RegistrationError
+from opwright.registry.named import Entry
 from opwright.registry.package import Package
 from opwright.registry.registrations import KernelRegistration, key_text
 from opwright.registry.rules import is_library
-from opwright.registry.target import load_target
 
 if TYPE_CHECKING:
     from opwright.registry.native_kernel import NativeKernel
@@ -43,8 +43,8 @@ class KernelKey(NamedTuple):
         return key_text(*self)
 
 
-class KernelEntry:
-    """One kernel in the registry.
+class KernelEntry(Entry):
+    """One kernel in the registry, for one dtype.
 
     A compiled kernel is described by its library: `may_reuse`, `capturable`, `deterministic`,
     `strided`, `by_threads` and `blocks` are known once it is loaded.
@@ -73,40 +73,30 @@ class KernelEntry:
         machine, empty for none. Commands ask it, see `opwright.registry.refusals`; plans do not.
     """
 
+    key: KernelKey
+
     def __init__(
         self, registration: KernelRegistration, dtype: str, package: Package, ops: OpRegistry | None
     ) -> None:
-        self.op_type = registration.op_type
-        self.device = registration.device
+        key = KernelKey(registration.op_type, registration.device, dtype, registration.library)
+        super().__init__(key, registration, package, None if ops is None else ops.notes)
         self.dtype = dtype
-        self.library = registration.library
-        self.target: object = registration.target
         self.is_native = is_library(self.target)
-        self.package = package
-        self.priority = registration.priority
-        self.may_reuse = registration.may_reuse
-        self.capturable = registration.capturable
-        self.deterministic = registration.deterministic
-        self.strided = registration.strided
-        self.by_threads = False
-        self.blocks = False
+        self.by_threads = self.blocks = False
         self.prefers: Mapping[str, Any] = MappingProxyType(dict(registration.prefers))
-        self.find_refusal = registration.find_refusal
-        self.key = KernelKey(self.op_type, self.device, dtype, self.library)
         self._ops = ops
-        self._loaded: object = None
         self._layout: PythonLayout | None = None
 
     def __repr__(self) -> str:
-        return f"<kernel {self.key} of {self.package.label}>"
+        return f"<kernel {self.who}>"
 
     @property
     def who(self) -> str:
         """The kernel and its package: ``add[cpu, *, numpy] of opwright-std 0.1``."""
         return f"{self.key} of {self.package.label}"
 
-    def load(self) -> Any:
-        """Import the kernel, once, and check its signature against the operator.
+    def _load(self) -> Any:
+        """Import the kernel, and check its signature against the operator.
 
         Returns
         -------
@@ -121,22 +111,14 @@ class KernelEntry:
             Where it is no kernel, does not take what the operator has, or names what the operator
             has not.
         """
-        if self._loaded is None:
-            # Threads that meet here do the same twice and store the same: no lock is needed.
-            loaded = self.target
-            if self.is_native:
-                loaded = self._load_native(str(self.target))
-            elif isinstance(loaded, str):
-                notes = None if self._ops is None else self._ops.notes
-                loaded = load_target(loaded, str(self.key), self.package, notes)
-            self._check(loaded)
-            self._check_names()
-            self._loaded = loaded
-        return self._loaded
+        loaded = self._load_native() if self.is_native else super()._load()
+        self._check(loaded)
+        self._check_names()
+        return loaded
 
-    def _load_native(self, target: str) -> NativeKernel:
-        ops = self._need_ops()
-        kernel = ops.libraries.load(target, str(self.key), self.package).find_kernel(self.key)
+    def _load_native(self) -> NativeKernel:
+        library = self._need_ops().libraries.load(self.target, str(self.key), self.package)
+        kernel = library.find_kernel(self.key)
         if kernel.priority != self.priority:
             raise RegistrationError(
                 f"{self.who}: hook and library must agree on the priority, got {self.priority} and "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from opwright._runtime import Epoch
 from opwright.describe.names import find_nearest
@@ -28,6 +28,8 @@ class KernelRegistry:
     Kernels find their operator in `ops`. Errors about missing kernels quote `report`, whose epoch
     every addition advances.
     """
+
+    noun: ClassVar = "kernel"
 
     def __init__(self, ops: OpRegistry | None = None, report: PluginReport | None = None) -> None:
         self._ops = ops

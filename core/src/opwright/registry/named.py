@@ -1,27 +1,71 @@
-"""The common part of the registries of operators, devices, passes and options: entries by name."""
+"""The common part of the registries: registrations by name, and entries, made at first use."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from opwright._runtime import Epoch
-from opwright.errors import RegistrationError
+from opwright.errors import OpwrightError, RegistrationError
+from opwright.registry.import_notes import ImportNotes
 from opwright.registry.package import Package, PluginReport
+from opwright.registry.target import load_target
 
 
-class Owned(Protocol):
-    """An entry, which one package has registered."""
+class Entry:
+    """One registration, whose fields are its attributes, and its package.
 
-    @property
-    def package(self) -> Package:
-        """The package that has registered it."""
+    Attributes
+    ----------
+    key : object
+        What names it in messages.
+    registration : object
+        As the plugin's hook gave it.
+    package : Package
+        The package that provides it.
+    """
+
+    def __init__(
+        self, key: Any, registration: Any, package: Package, notes: ImportNotes | None = None
+    ) -> None:
+        vars(self).update(registration._asdict())
+        self.key = key
+        self.registration = registration
+        self.package = package
+        self._notes = notes
+        self._loaded: Any = None
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a field of the registration."""
+
+    def __repr__(self) -> str:
+        noun = type(self.registration).__name__.removesuffix("Registration").lower()
+        return f"<{noun} {self.key!r} of {self.package.label}>"
+
+    def load(self) -> Any:
+        """Return the object that the plugin named, imported once.
+
+        PluginError where it cannot be imported, RegistrationError where it is not what it must be.
+        """
+        if self._loaded is None:
+            # Threads that meet here do the same twice and store the same: no lock is needed.
+            self._loaded = self._load()
+        return self._loaded
+
+    def _load(self) -> Any:
+        if isinstance(self.target, str):
+            return load_target(self.target, str(self.key), self.package, self._notes)
+        return self.target
 
 
-_Entry = TypeVar("_Entry", bound=Owned)
+_Entry = TypeVar("_Entry")
 
 
 class NamedRegistry(Generic[_Entry]):
-    """Entries by name; a name belongs to the package that registered it first.
+    """Registrations by name; a name belongs to the package that registered it first.
 
     Errors about missing entries quote `report`, whose epoch every addition advances.
     """
@@ -29,8 +73,15 @@ class NamedRegistry(Generic[_Entry]):
     noun: ClassVar[str]
     """What the entries are called in messages."""
 
+    entry_type: ClassVar[Any] = Entry
+    """Makes an entry of name, registration, package and notes."""
+
+    name_of: ClassVar[attrgetter[str]] = attrgetter("name")
+    """Returns the name of a registration."""
+
     def __init__(self, report: PluginReport | None = None) -> None:
         self._report = report or PluginReport()
+        self._registered: dict[str, tuple[Any, Package]] = {}
         self._entries: dict[str, _Entry] = {}
 
     @property
@@ -38,27 +89,56 @@ class NamedRegistry(Generic[_Entry]):
         """What every addition advances."""
         return self._report.epoch
 
-    def enter(self, registration: Any, package: Package) -> None:
-        """Add a registration that has been checked already."""
-        self._entries[registration.name] = self._make_entry(registration, package)
+    def enter(self, registrations: Sequence[Any], package: Package) -> None:
+        """Add registrations that have been checked already."""
+        self._registered.update((self.name_of(item), (item, package)) for item in registrations)
         self.epoch.advance()
 
-    def _make_entry(self, registration: Any, package: Package) -> _Entry:
-        raise NotImplementedError
-
     def _add(self, registration: Any, package: Package) -> None:
-        self._check_free(registration.name, package)
-        self.enter(registration, package)
+        clash = self.find_clash(registration)
+        if clash is not None:
+            raise RegistrationError(
+                f"{clash[0]}: {self.noun} is registered twice, by {clash[1].label} and "
+                f"{package.label}; uninstall one of them"
+            )
+        self.enter([registration], package)
+
+    def find_clash(self, registration: Any) -> tuple[str, Package] | None:
+        """Return the name of a registration, and the package that has it already; or None."""
+        name = self.name_of(registration)
+        owner = self.find_owner(name)
+        return None if owner is None else (name, owner)
 
     def find_owner(self, name: str) -> Package | None:
         """Return the package that has registered this name, or None."""
-        entry = self._entries.get(name)
-        return None if entry is None else entry.package
+        registered = self._registered.get(name)
+        return None if registered is None else registered[1]
 
-    def _check_free(self, name: str, package: Package) -> None:
-        owner = self.find_owner(name)
-        if owner is not None:
-            raise RegistrationError(
-                f"{name}: {self.noun} is registered twice, by {owner.label} and {package.label}; "
-                "uninstall one of them"
-            )
+    def find(self, name: str) -> _Entry | None:
+        """Return the entry of this name, or None where no plugin provides it."""
+        return self._find(name)
+
+    def _find(self, name: str) -> _Entry | None:
+        entry = self._entries.get(name)
+        return self._make(name) if entry is None else entry
+
+    def _make(self, name: str) -> _Entry | None:
+        if name not in self._registered:
+            return None
+        entry: _Entry = self.entry_type(name, *self._registered[name], self._report.notes)
+        return self._entries.setdefault(name, entry)
+
+    def get(self, name: str) -> _Entry:
+        """Return the entry of this name, or raise what `not_found` returns."""
+        entry = self.find(name)
+        if entry is None:
+            raise self.not_found(name)
+        return entry
+
+    def not_found(self, name: str) -> OpwrightError:
+        """Return the error for a name that no plugin has registered."""
+        raise NotImplementedError
+
+    def _all(self) -> list[_Entry]:
+        """Return every entry, in the order of registration."""
+        return [entry for entry in map(self._find, self._registered) if entry is not None]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from opwright.describe.names import hint
 from opwright.errors import OperatorNotFoundError, RegistrationError
@@ -21,21 +21,14 @@ if TYPE_CHECKING:
     from opwright.registry.native_library import LibraryTable
 
 
-class OpEntry(NamedTuple):
-    """One registered operator, and the package that registered it."""
-
-    registration: OpRegistration
-    package: Package
-
-
-class OpRegistry(NamedRegistry[OpEntry]):
-    """Operator types and their definitions."""
+class OpRegistry(NamedRegistry["OpDefinition"]):
+    """Operator types, and their definitions as entries."""
 
     noun = "operator"
+    name_of = attrgetter("type")
 
     def __init__(self, report: PluginReport | None = None) -> None:
         super().__init__(report)
-        self._definitions: dict[str, OpDefinition] = {}
         self._libraries: LibraryTable | None = None
 
     @property
@@ -53,10 +46,10 @@ class OpRegistry(NamedRegistry[OpEntry]):
         return self._report.notes
 
     def __contains__(self, type: str) -> bool:
-        return type in self._entries
+        return type in self._registered
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._registered)
 
     def add(
         self, type: str, target: str | OpDefinition, package: Package, hidden: bool = False
@@ -83,16 +76,11 @@ class OpRegistry(NamedRegistry[OpEntry]):
         rules.check_op_type(type, package)
         if isinstance(target, str):
             rules.check_target(target, type, libraries=True)
-        self._check_free(type, package)
-        if not isinstance(target, str):
-            self._definitions[type] = self._checked(type, target, package, hidden)
-            target = ""
-        self.enter([OpRegistration(type, target, hidden)], package)
-
-    def enter(self, registrations: Sequence[OpRegistration], package: Package) -> None:
-        """Add registrations that have been checked already."""
-        self._entries.update((item.type, OpEntry(item, package)) for item in registrations)
-        self._report.epoch.advance()
+            self._add(OpRegistration(type, target, hidden), package)
+            return
+        definition = self._checked(type, target, package, hidden)
+        self._add(OpRegistration(type, "", hidden), package)
+        self._entries[type] = definition
 
     def find(self, type: str) -> OpDefinition | None:
         """Return the definition of an operator, or None where no plugin provides it.
@@ -100,21 +88,7 @@ class OpRegistry(NamedRegistry[OpEntry]):
         ``<type>_grad`` is derived where the gradient rule of ``<type>`` is a `grad_op`. PluginError
         or RegistrationError where a plugin names a definition that cannot be imported, or is none.
         """
-        definition = self._definitions.get(type)
-        if definition is None:
-            definition = self._load(type)
-        return definition
-
-    def get(self, type: str) -> OpDefinition:
-        """Return the definition of an operator.
-
-        OperatorNotFoundError lists the nearest type, plugins that failed to load, and what to
-        install.
-        """
-        definition = self.find(type)
-        if definition is None:
-            raise self.not_found(type)
-        return definition
+        return super().find(type)
 
     def package_of(self, type: str) -> Package:
         """Return the package of an operator; a derived gradient has that of its forward operator.
@@ -129,15 +103,18 @@ class OpRegistry(NamedRegistry[OpEntry]):
 
     def types(self, all: bool = False) -> list[str]:
         """Return the registered operator types, sorted; helpers of gradients only with `all`."""
-        return sorted(type for type, (entry, _) in self._entries.items() if all or not entry.hidden)
+        return sorted(type for type in self._registered if all or not self.is_hidden(type))
 
     def is_hidden(self, type: str) -> bool:
         """Tell whether listings omit an operator."""
-        entry = self._entries.get(type)
-        return entry is not None and entry.registration.hidden
+        registered = self._registered.get(type)
+        return registered is not None and registered[0].hidden
 
     def not_found(self, type: str) -> OperatorNotFoundError:
-        """Return the error for an operator type that no plugin provides."""
+        """Return the error for an operator type that no plugin provides.
+
+        It names the nearest type, plugins that failed to load, and what to install.
+        """
         text = f"{type}: no operator of this type is registered"
         lines = [text + self._hint(type)]
         lines += [f"  {line}" for line in self._report.lines(first=type.partition(".")[0])]
@@ -147,7 +124,7 @@ class OpRegistry(NamedRegistry[OpEntry]):
         return OperatorNotFoundError("\n".join(lines))
 
     def _hint(self, type: str) -> str:
-        if not self._entries:
+        if not self._registered:
             return "; no plugin provides any operator"
         failure = self._report.find_failure(type.partition(".")[0])
         if failure is not None and failure.package not in self._report.loaded:
@@ -164,16 +141,15 @@ class OpRegistry(NamedRegistry[OpEntry]):
     def _find_by_alias(self, name: str) -> str | None:
         """Return the type that has this name here or elsewhere, ignoring case and underscores."""
         folded = _fold(name)
-        for type, (registration, _) in self._entries.items():
+        for type, (registration, _) in self._registered.items():
             if folded in map(_fold, (type, *registration.aliases)):
                 return type
         return None
 
-    def _load(self, type: str) -> OpDefinition | None:
-        entry = self._entries.get(type)
-        if entry is None:
+    def _make(self, type: str) -> OpDefinition | None:
+        if type not in self._registered:
             return self._derive(type)
-        registration, package = entry
+        registration, package = self._registered[type]
         target = registration.target
         definition: object
         if rules.is_library(target):
@@ -183,7 +159,7 @@ class OpRegistry(NamedRegistry[OpEntry]):
             definition = load_target(target, type, package, self.notes)
         # Of two threads that meet here the first one's object stays.
         checked = self._checked(type, definition, package, registration.hidden)
-        return self._definitions.setdefault(type, checked)
+        return self._entries.setdefault(type, checked)
 
     @staticmethod
     def _checked(type: str, definition: object, package: Package, hidden: bool) -> OpDefinition:
@@ -218,7 +194,7 @@ class OpRegistry(NamedRegistry[OpEntry]):
         rule = forward.gradient
         if not isinstance(rule, GradOp) or rule.type != type:
             return None
-        return self._definitions.setdefault(type, derive_grad_definition(forward))
+        return self._entries.setdefault(type, derive_grad_definition(forward))
 
 
 def _fold(name: str) -> str:

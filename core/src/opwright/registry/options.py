@@ -7,25 +7,16 @@ a change is never missed. Environment variables must not be used for this.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from opwright.describe.names import hint
 from opwright.errors import SettingError
-from opwright.registry.named import NamedRegistry
+from opwright.registry.named import Entry, NamedRegistry
 from opwright.registry.package import Package
-from opwright.registry.registrations import OptionRegistration, make_option
+from opwright.registry.registrations import make_option
 
 
-class OptionEntry(NamedTuple):
-    """One declared option: the fields of its `OptionRegistration`, and its package."""
-
-    name: str
-    default: bool | int | float | str
-    comment: str
-    package: Package
-
-
-class OptionRegistry(NamedRegistry[OptionEntry]):
+class OptionRegistry(NamedRegistry[Entry]):
     """Options by name."""
 
     noun = "option"
@@ -37,12 +28,9 @@ class OptionRegistry(NamedRegistry[OptionEntry]):
         """
         self._add(make_option(name, default, comment, package), package)
 
-    def _make_entry(self, registration: OptionRegistration, package: Package) -> OptionEntry:
-        return OptionEntry(*registration, package)
-
-    def entries(self) -> tuple[OptionEntry, ...]:
+    def entries(self) -> tuple[Entry, ...]:
         """Return every option, sorted by name."""
-        return tuple(self._entries[name] for name in sorted(self._entries))
+        return tuple(sorted(self._all(), key=lambda entry: entry.name))
 
     def check(
         self, who: str, chosen: object, before: Mapping[str, Any] | None = None
@@ -53,15 +41,15 @@ class OptionRegistry(NamedRegistry[OptionEntry]):
         `who`, for an unknown option and for a value of another type.
         """
         if not isinstance(chosen, Mapping):
-            example = next(iter(self._entries), "cuda.allow_tf32")
+            example = next(iter(self._registered), "acme.fast_exp")
             raise SettingError(
                 f"{who}: options must be a dict of names and values, got {chosen!r}; "
                 f"write {{{example!r}: ...}}"
             )
         for name, value in chosen.items():
-            entry = self._entries.get(name)
+            entry = self.find(name)
             if entry is None:
-                known = hint(str(name), self._entries, "options")
+                known = hint(str(name), self._registered, "options")
                 raise SettingError(f"{who}: unknown option, got {name!r}{known}")
             if type(value) is not type(entry.default):  # True is an int, and no number of anything
                 kind = type(entry.default)
@@ -70,9 +58,10 @@ class OptionRegistry(NamedRegistry[OptionEntry]):
                     f"{who}: option {name!r} must be {noun}, got {value!r}; {entry.comment}"
                 )
         merged = {**(before or {}), **chosen}
-        pairs = ((e.name, merged.get(e.name, e.default)) for e in self.entries())
-        return {name: value for name, value in pairs if value != self._entries[name].default}
+        values = {entry: merged.get(entry.name, entry.default) for entry in self.entries()}
+        return {entry.name: value for entry, value in values.items() if value != entry.default}
 
     def fill(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return the value of every option: the chosen one, or the default."""
-        return {name: chosen.get(name, entry.default) for name, entry in self._entries.items()}
+        items = self._registered.items()
+        return {name: chosen.get(name, option.default) for name, (option, _) in items}

@@ -2,57 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from opwright.describe.names import hint
 from opwright.errors import RegistrationError
-from opwright.registry.import_notes import ImportNotes
-from opwright.registry.named import NamedRegistry
+from opwright.registry.named import Entry, NamedRegistry
 from opwright.registry.package import Package, PluginReport
-from opwright.registry.registrations import PassRegistration, make_pass
+from opwright.registry.registrations import make_pass
 from opwright.registry.rules import ANY, PHASES
-from opwright.registry.target import load_target
 
 
-class PassEntry:
-    """One registered pass: the fields of its `PassRegistration`, and its package."""
+class PassEntry(Entry):
+    """One registered pass."""
 
-    __slots__ = ("_loaded", "_notes", "device", "name", "operators", "package", "phase", "target")
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.operators = frozenset(self.registration.operators)
 
-    def __init__(
-        self, registration: PassRegistration, package: Package, notes: ImportNotes | None = None
-    ) -> None:
-        self.name, self.phase, self.target, self.device, operators = registration
-        self.operators = frozenset(operators)
-        self.package = package
-        self._notes = notes
-        self._loaded: Callable[..., Any] | None = None
-
-    def __repr__(self) -> str:
-        return f"<pass {self.name!r} of {self.package.label}>"
-
-    def load(self) -> Callable[..., Any]:
-        """Return the function, imported once.
-
-        PluginError where it cannot be imported, RegistrationError where it cannot be called.
-        """
-        if self._loaded is None:
-            function: object = self.target
-            if isinstance(function, str):
-                function = load_target(function, self.name, self.package, self._notes)
-            if not callable(function):
-                raise RegistrationError(
-                    f"{self.name}: a pass must be a function, got {function!r} from "
-                    f"{self.package.label}; name one in the hook"
-                )
-            self._loaded = function
-        return self._loaded
+    def _load(self) -> Callable[..., Any]:
+        function = super()._load()
+        if not callable(function):
+            raise RegistrationError(
+                f"{self.name}: a pass must be a function, got {function!r} from "
+                f"{self.package.label}; name one in the hook"
+            )
+        return function  # type: ignore[no-any-return]
 
 
 class PassRegistry(NamedRegistry[PassEntry]):
     """Passes by name, phase and device."""
 
+    entry_type = PassEntry
     noun = "pass"
 
     def __init__(self, report: PluginReport | None = None) -> None:
@@ -76,20 +57,10 @@ class PassRegistry(NamedRegistry[PassEntry]):
         """
         self._add(make_pass(name, phase, function, device, operators), package)
 
-    def _make_entry(self, registration: PassRegistration, package: Package) -> PassEntry:
-        return PassEntry(registration, package, self._report.notes)
-
-    def find(self, name: str) -> PassEntry | None:
-        """Return the pass of this name, or None."""
-        return self._entries.get(name)
-
-    def get(self, name: str) -> PassEntry:
-        """Return the pass of this name; RegistrationError names the nearest where there is none."""
-        entry = self._entries.get(name)
-        if entry is None:
-            known = hint(name, self._entries, "passes")
-            raise RegistrationError(f"{name}: no pass of this name is registered{known}")
-        return entry
+    def not_found(self, name: str) -> RegistrationError:
+        """Return the error for an unknown pass, which names the nearest one."""
+        known = hint(name, self._registered, "passes")
+        return RegistrationError(f"{name}: no pass of this name is registered{known}")
 
     def entries(self) -> tuple[PassEntry, ...]:
         """Return every pass, in the order in which they run."""
@@ -114,11 +85,11 @@ class PassRegistry(NamedRegistry[PassEntry]):
             self._of_phases[key] = chosen
         return chosen
 
-    def enter(self, registration: Any, package: Package) -> None:
-        """Add a registration that has been checked already."""
-        super().enter(registration, package)
+    def enter(self, registrations: Sequence[Any], package: Package) -> None:
+        """Add registrations that have been checked already."""
+        super().enter(registrations, package)
         self._of_phases.clear()
 
     def _in_phase(self, phase: str) -> list[PassEntry]:
-        entries = [entry for entry in self._entries.values() if entry.phase == phase]
+        entries = [entry for entry in self._all() if entry.phase == phase]
         return sorted(entries, key=lambda entry: entry.device == ANY)  # stable
