@@ -47,6 +47,8 @@ _LOOK_S: Final = 0.1
 _LAST_WORDS_S: Final = 2.0
 """How long a process may take to end by itself, once it has closed its socket or is aborted."""
 
+_DAMAGED: Final = "sent a damaged message"
+
 _PR_SET_PDEATHSIG: Final = 1
 
 # The path comes first: the child must import the same modules as this process.
@@ -67,14 +69,6 @@ class ChildEnded(Exception):  # noqa: N818 - an observation, from which callers 
 
 class ChildRaised(Exception):  # noqa: N818 - likewise
     """Raised where the function in a child raises; the text is that exception's, with its class."""
-
-
-class _Late(Exception):  # noqa: N818 - never leaves this module
-    """Raised at a deadline: a TimeoutError may be that of a signal handler of the user."""
-
-
-class _Damaged(Exception):  # noqa: N818 - likewise
-    """Raised for a message with foreign bytes in it."""
 
 
 class Channel:
@@ -102,7 +96,7 @@ class Channel:
         is_ours = mark == _MARK and size <= _MOST_BYTES
         body = self._read(size, deadline) if is_ours else b""
         if not is_ours or zlib.crc32(body) != checksum:
-            raise _Damaged
+            raise ChildEnded(_DAMAGED)
         return pickle.loads(body)
 
     def _read(self, size: int, deadline: float) -> bytes:
@@ -193,11 +187,10 @@ class Child(Channel):
         how = ""
         try:
             return function(*arguments)
-        except _Late:
-            how = f"took more than {timeout_s:g} s"
-            self._process.send_signal(signal.SIGABRT)  # which may make it print where it is
-        except (_Damaged, pickle.UnpicklingError, AttributeError, ImportError):
-            how = "sent a damaged message"
+        except ChildEnded as end:
+            how = str(end) or f"took more than {timeout_s:g} s"
+        except (pickle.UnpicklingError, AttributeError, ImportError):
+            how = _DAMAGED
         except (EOFError, ConnectionError):
             pass
         except BaseException:  # an interrupt: a late answer must not serve the next request
@@ -217,7 +210,8 @@ class Child(Channel):
             if self._process.poll() is not None and not poll.poll(0):
                 raise EOFError
             if time.monotonic() >= deadline:
-                raise _Late
+                self._process.send_signal(signal.SIGABRT)  # which may make it print where it is
+                raise ChildEnded  # `_exchange` knows how late
 
     @property
     def printed(self) -> str:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from opwright._version import __version__
 from opwright.cli.command import Command, get_command, list_commands
 from opwright.cli.output import print_json, writing
 from opwright.cli.usage import Parser
@@ -71,11 +72,8 @@ def _make_parser(
 
     No module of another command is imported; without a command all of them are listed.
     """
-    import opwright
-
     parser = Parser(prog="opwright", description=_DESCRIPTION)
-    version = getattr(opwright, "__version__", "unknown")
-    parser.add_argument("--version", action="version", version=f"opwright {version}")
+    parser.add_argument("--version", action="version", version=f"opwright {__version__}")
     options = ["--help", "--version"]
     subparsers: Any = parser.add_subparsers(metavar="COMMAND", dest="command")
     if name is None or command is None:

@@ -7,20 +7,20 @@ import platform
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
-import opwright
+from opwright._version import __version__
 from opwright.cli.examine import Diagnosis, examine
 from opwright.cli.output import print_json
-from opwright.cli.services import Service, examine_services, format_services
+from opwright.cli.services import examine_services, format_services
 from opwright.describe.names import hint
 from opwright.errors import CommandError
 from opwright.plugins import index
 from opwright.plugins.discover import Settings, select_allowed
 from opwright.plugins.merge import merge
-from opwright.plugins.record import PluginRecord, package_of
+from opwright.plugins.record import PluginRecord
 from opwright.plugins.scan import Source, scan
 from opwright.plugins.tables import align
 from opwright.registry import ANY, HOST_DEVICE, Package, PluginFailure
@@ -42,13 +42,6 @@ _DEFAULT_TIMEOUT_S: Final = 60.0
 _MAX_TIMEOUT_S: Final = 24 * 3600.0
 
 _T = TypeVar("_T")
-
-
-class Lack(NamedTuple):
-    """Why nothing can be computed although no plugin is at fault, and what to do."""
-
-    reason: str
-    advice: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,19 +82,18 @@ def run(args: argparse.Namespace) -> int:
     if args.retry is not None:
         _retry(args.retry, sources, notes, args.json)
         return 0
-    version = str(getattr(opwright, "__version__", ""))
-    path = None if folder is None else index.index_path(folder, sources, version)
+    path = None if folder is None else index.index_path(folder, sources, __version__)
     environment = {
-        "opwright": version,
+        "opwright": __version__,
         "python": f"{platform.python_version()} ({sys.executable})",
         "numpy": np.__version__,
         "index": f"{path} ({index.read(path, sources).state})",
         "scan": f"{_count(len(sources), 'plugin')} found in {scan_ms:.1f} ms",
     }
     allowed = select_allowed(sources, settings.allowed)
-    diagnosis = examine(allowed, args.timeout)
-    diagnosis = diagnosis._replace(
-        ended=group_ended(notes, map(package_of, sources)), faults=list(dict.fromkeys(faults))
+    diagnosis = examine(allowed, args.timeout)._replace(
+        ended=group_ended(notes, [source.package for source in sources]),
+        faults=list(dict.fromkeys(faults)),
     )
     lack = find_lack(diagnosis, len(sources) - len(allowed))
     services = examine_services(diagnosis.records, args.timeout)
@@ -109,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         print_json(to_json(diagnosis, environment, lack, services))
     else:
         print("\n".join(format_report(diagnosis, environment, lack, services)))
-    is_good = lack is None and not any(service.examination.reason for service in services)
+    is_good = lack is None and not any(service["reason"] for service in services)
     return 0 if is_good and set(_states(diagnosis).values()) <= {"good"} else 1
 
 
@@ -128,10 +120,11 @@ def _retry(plugin: str, sources: list[Source], notes: ImportNotes | None, as_jso
         print(f"{removed}: the next process imports it again")
 
 
-def find_lack(diagnosis: Diagnosis, n_disabled: int) -> Lack | None:
-    """Return what no plugin provides; None where nothing is missing, or a broken plugin may help.
+def find_lack(diagnosis: Diagnosis, n_disabled: int) -> dict[str, str] | None:
+    """Return the reason why nothing can be computed, and the advice.
 
-    `n_disabled` is how many plugins OPWRIGHT_PLUGINS disables.
+    None where something can, or a broken plugin may help. `n_disabled` is how many plugins
+    OPWRIGHT_PLUGINS disables.
     """
     if diagnosis.failures or diagnosis.crashes:
         return None
@@ -143,14 +136,14 @@ def find_lack(diagnosis: Diagnosis, n_disabled: int) -> Lack | None:
     advice = f"pip install {find_requirement(HOST_DEVICE) or PROVIDER}"
     if n_disabled:
         advice = f"unset OPWRIGHT_PLUGINS, which leaves out {_count(n_disabled, 'plugin')}"
-    return Lack(none if types else "no operator is installed", advice)
+    return {"reason": none if types else "no operator is installed", "advice": advice}
 
 
 def format_report(
     diagnosis: Diagnosis,
     environment: dict[str, str],
-    lack: Lack | None,
-    services: list[Service],
+    lack: dict[str, str] | None,
+    services: list[dict[str, Any]],
 ) -> list[str]:
     """Return the lines of the report."""
     lines = align(list(environment.items()), indent="")
@@ -179,12 +172,12 @@ def format_report(
     lines += format_services(services)
     states = _states(diagnosis)
     count = sum(state != "good" for state in states.values())
-    count += sum(bool(service.examination.reason) for service in services)
+    count += sum(bool(service["reason"]) for service in services)
     if diagnosis.crashes:
         others = [p.plugin for p, state in states.items() if state in ("good", "broken")]
         lines += ["", f"to go on without what crashes: OPWRIGHT_PLUGINS={','.join(others)}"]
     if lack is not None:
-        lines += ["", lack.reason, f"  to fix it: {lack.advice}"]
+        lines += ["", lack["reason"], f"  to fix it: {lack['advice']}"]
     if count:
         return [*lines, "", f"{_count(count, 'plugin')} need{'s' if count == 1 else ''} fixing"]
     return [*lines, "", "no problem found" if lack is None else "nothing can be computed"]
@@ -241,8 +234,8 @@ def _measure(call: Callable[[], _T]) -> tuple[_T, float]:
 def to_json(
     diagnosis: Diagnosis,
     environment: dict[str, str],
-    lack: Lack | None,
-    services: list[Service],
+    lack: dict[str, str] | None,
+    services: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """Return the report as plain data."""
     states = _states(diagnosis)
@@ -251,7 +244,7 @@ def to_json(
         "plugins": [
             _record_to_json(record, states[record.package]) for record in diagnosis.records
         ],
-        "lack": None if lack is None else lack._asdict(),
+        "lack": lack,
         "failures": list(map(_failure_to_json, diagnosis.failures)),
         "crashes": [
             {**_failure_to_json(crash.failure), "always": crash.always}
@@ -271,14 +264,7 @@ def to_json(
             for (package, subject), ended in diagnosis.ended.items()
         ],
         "unreadable_metadata": list(diagnosis.faults),
-        "services": [
-            {
-                "name": service.name,
-                "distribution": service.label,
-                **service.examination._asdict(),
-            }
-            for service in services
-        ],
+        "services": services,
     }
 
 

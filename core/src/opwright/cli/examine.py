@@ -23,7 +23,7 @@ from opwright.foreign import describe_error, text_of_error
 from opwright.plugins.index import key_of
 from opwright.plugins.load import is_machinery, load_all
 from opwright.plugins.merge import Registries, merge
-from opwright.plugins.record import PluginRecord, package_of
+from opwright.plugins.record import PluginRecord
 from opwright.plugins.scan import Source
 from opwright.registry import KernelEntry, Package, PluginFailure
 from opwright.registry.advice import advise_command
@@ -83,7 +83,7 @@ def examine(sources: list[Source], timeout_s: float) -> Diagnosis:
         if last.key not in by_key or (last.result is not None and not is_try):
             raise PluginError(f"doctor: its child process {reason} between plugins; run it again")
         skipped.append((CHECK if is_try else last.phase, last.key))
-        package, subject = package_of(by_key[last.key]), last.result if is_try else None
+        package, subject = by_key[last.key].package, last.result if is_try else None
         doing = "its hooks ran" if subject is None else f"{subject} was loaded"
         advice = (
             f"pip install --upgrade {package.distribution}, or pip uninstall {package.distribution}"
@@ -106,7 +106,7 @@ def _diagnose(
         elif result and phase == CHECK:
             for texts, found in ((problems, result[0]), (refusals, result[1])):
                 if found:
-                    texts[package_of(by_key[key])] = found
+                    texts[by_key[key].package] = found
     kept_out = merge(records, failures).report.failures
     return Diagnosis(records, kept_out, crashes, problems, refusals)
 
@@ -177,7 +177,7 @@ def _check(
 
     Refusals of its kernels on this machine are not failures.
     """
-    problems: dict[str, _Problem] = {}
+    problems: dict[str, tuple[list[str], str]] = {}
     refusals: dict[str, list[str]] = {}
     options = registries.options.fill({})
     things = chain(_named_things(record, registries), _refusals(record, refusals, options))
@@ -193,8 +193,14 @@ def _check(
             for begin in (f"{who}: ", f"{who} of {record.package.label}: ", "find_refusal: "):
                 reason = reason.removeprefix(begin)
             advice = advise_command(error, record.package)
-            problems.setdefault(reason, _Problem([], advice)).subjects.append(who)
-    return {item.text(reason): item.advice for reason, item in problems.items()}, refusals
+            problems.setdefault(reason, ([], advice))[0].append(who)
+    return {_describe(r, whom): advice for r, (whom, advice) in problems.items()}, refusals
+
+
+def _describe(reason: str, subjects: list[str]) -> str:
+    """Return one line for one reason: a library that does not open has many kernels."""
+    first, *others = dict.fromkeys(subjects)
+    return f"{first}{f' and {len(others)} more' if others else ''}: {reason}"
 
 
 def _refusals(
@@ -216,17 +222,6 @@ def _refusals(
 
     for target, names in libraries.items():
         yield f"find_refusal of {' and '.join(sorted(names))}", partial(ask, target)
-
-
-class _Problem(NamedTuple):
-    """Objects that cannot be used for one reason: a library that does not open has many kernels."""
-
-    subjects: list[str]
-    advice: str
-
-    def text(self, reason: str) -> str:
-        first, *others = dict.fromkeys(self.subjects)
-        return f"{first}{f' and {len(others)} more' if others else ''}: {reason}"
 
 
 def _named_things(

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         types = sorted({kernel.registration.op_type for kernel in kernels})
     devices = [args.device] if args.device else _known_devices(context, kernels)
     dtypes = _known_dtypes(kernels) if args.dtype is None else [canonical_dtype(args.dtype)]
-    print("\n".join(_Matrix(kernels, types, devices, dtypes).lines()))
+    print("\n".join(format_matrix(kernels, types, devices, dtypes)))
     for line in (*context.report.lines(), *answers.faults):
         print(line)
     return 0
@@ -158,73 +158,63 @@ def _to_json(kernel: _Kernel) -> dict[str, object]:
     }
 
 
-class _Matrix:
-    """A matrix of kernels as lines of text.
+def format_matrix(
+    kernels: Sequence[_Kernel], types: Sequence[str], devices: Sequence[str], dtypes: Sequence[str]
+) -> list[str]:
+    """Return a matrix of kernels as lines of text, and the legend of its letters.
 
     A kernel for any dtype is in every column, one for any device in every row. Rows are `types`
     with each of `devices`, columns are `dtypes`.
     """
+    if not kernels:
+        return ["no kernel fits"]
+    letters = _choose_letters({kernel.registration.library for kernel in kernels})
+    by_type: dict[str, list[KernelRegistration]] = {op_type: [] for op_type in types}
+    for kernel in kernels:
+        by_type[kernel.registration.op_type].append(kernel.registration)
+    rows = [("operator", "device", *map(short_dtype, dtypes))]
+    for op_type, registrations in by_type.items():
+        for device in devices:
+            cells = [_format_cell(registrations, device, dtype, letters) for dtype in dtypes]
+            rows.append((op_type, device, *cells))
+    shown = {*dtypes, ANY}
+    count = sum(len(shown.intersection(kernel.registration.dtypes)) for kernel in kernels)
+    return [
+        *_fit(rows),
+        "",
+        *_format_legend(kernels, letters),
+        f"{count} kernels of {len(types)} operators; the first letter is tried first",
+        "to see why one is chosen: opwright explain NAME",
+    ]
 
-    def __init__(
-        self,
-        kernels: Sequence[_Kernel],
-        types: Sequence[str],
-        devices: Sequence[str],
-        dtypes: Sequence[str],
-    ) -> None:
-        self._kernels = kernels
-        self._types = types
-        self._devices = devices
-        self._dtypes = dtypes
-        self._letters = _choose_letters({kernel.registration.library for kernel in kernels})
-        self._of: dict[str, list[KernelRegistration]] = {}
-        for kernel in kernels:
-            self._of.setdefault(kernel.registration.op_type, []).append(kernel.registration)
 
-    def lines(self) -> list[str]:
-        """Return the title, the rows, and the legend of the letters."""
-        if not self._kernels:
-            return ["no kernel fits"]
-        rows = [("operator", "device", *map(short_dtype, self._dtypes))]
-        for op_type in self._types:
-            for device in self._devices:
-                cells = [self._cell(op_type, device, dtype) for dtype in self._dtypes]
-                rows.append((op_type, device, *cells))
-        return [*_fit(rows), "", *self._legend()]
+def _format_cell(
+    registrations: Iterable[KernelRegistration], device: str, dtype: str, letters: dict[str, str]
+) -> str:
+    """Return the letters of the libraries in the order of `KernelRegistry.candidates`."""
+    ranked = sorted(
+        (-r.priority, r.device == ANY, dtype not in r.dtypes, r.library)
+        for r in registrations
+        if r.device in {device, ANY} and {dtype, ANY}.intersection(r.dtypes)
+    )
+    fitting = [letters[library] for *_, library in ranked]
+    more = "+" if len(fitting) > _SHOWN_LIBRARIES else ""
+    return "".join(fitting[:_SHOWN_LIBRARIES]) + more or _NONE
 
-    def _cell(self, op_type: str, device: str, dtype: str) -> str:
-        """Return the letters of the libraries in the order of `KernelRegistry.candidates`."""
-        ranked = sorted(
-            (-r.priority, r.device == ANY, dtype not in r.dtypes, r.library)
-            for r in self._of.get(op_type, ())
-            if r.device in {device, ANY} and {dtype, ANY}.intersection(r.dtypes)
-        )
-        letters = [self._letters[library] for *_, library in ranked]
-        more = "+" if len(letters) > _SHOWN_LIBRARIES else ""
-        return "".join(letters[:_SHOWN_LIBRARIES]) + more or _NONE
 
-    def _legend(self) -> list[str]:
-        libraries: dict[str, set[str]] = {}
-        for kernel in self._kernels:
-            libraries.setdefault(kernel.registration.library, set()).add(kernel.package.label)
-        rows = [
-            (self._letters[library], library, ", ".join(sorted(labels)), self._foresee(library))
-            for library, labels in sorted(libraries.items())
-        ]
-        lines = align(rows, indent="")
-        shown = {*self._dtypes, ANY}
-        count = sum(len(shown.intersection(k.registration.dtypes)) for k in self._kernels)
-        lines.append(
-            f"{count} kernels of {len(self._types)} operators; the first letter is tried first"
-        )
-        lines.append("to see why one is chosen: opwright explain NAME")
-        return lines
-
-    def _foresee(self, library: str) -> str:
-        """Return why a library's kernels would refuse, and whether all of them would."""
-        reasons = [k.refusal for k in self._kernels if k.registration.library == library]
+def _format_legend(kernels: Iterable[_Kernel], letters: dict[str, str]) -> list[str]:
+    """Return letter, library, packages, and why its kernels would refuse, of each library."""
+    libraries: dict[str, list[_Kernel]] = {}
+    for kernel in kernels:
+        libraries.setdefault(kernel.registration.library, []).append(kernel)
+    rows = []
+    for library, its in sorted(libraries.items()):
+        reasons = [kernel.refusal for kernel in its]
         begin = WOULD_REFUSE if all(reasons) else f"some {WOULD_REFUSE}"
-        return "; ".join(begin + reason for reason in dict.fromkeys(filter(None, reasons)))
+        refusals = "; ".join(begin + reason for reason in dict.fromkeys(filter(None, reasons)))
+        labels = ", ".join(sorted({kernel.package.label for kernel in its}))
+        rows.append((letters[library], library, labels, refusals))
+    return align(rows, indent="")
 
 
 def _choose_letters(libraries: Iterable[str]) -> dict[str, str]:

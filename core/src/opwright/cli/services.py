@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from opwright.child import Channel, Child, ChildEnded, ChildRaised
 from opwright.errors import CommandError, OpwrightError
 from opwright.foreign import import_object
 from opwright.plugins.record import PluginRecord
+from opwright.plugins.tables import align
 from opwright.registry import Package
 
 DOCTOR_TOPIC: Final = "doctor"
@@ -39,23 +40,19 @@ class Examination(NamedTuple):
     advice: str = ""
 
 
-class Service(NamedTuple):
-    """One annex of the topic, and what came of it."""
-
-    name: str  # its subject
-    label: str  # of the distribution, with its version
-    examination: Examination
-
-
-def examine_services(records: Iterable[PluginRecord], timeout_s: float) -> list[Service]:
-    """Run each function of the topic in a child process."""
+def examine_services(records: Iterable[PluginRecord], timeout_s: float) -> list[dict[str, Any]]:
+    """Run each function of the topic in a child process; return what came of it as plain data."""
     named = [(record.package, annex) for record in records for annex in record.annexes]
     services = [
-        Service(annex.subject, package.label, _examine(annex.target, package, timeout_s))
+        {
+            "name": annex.subject,
+            "distribution": package.label,
+            **_examine(annex.target, package, timeout_s)._asdict(),
+        }
         for package, annex in named
         if annex.topic == DOCTOR_TOPIC
     ]
-    return sorted(services, key=lambda service: service.name)
+    return sorted(services, key=lambda service: str(service["name"]))
 
 
 def _examine(target: str, package: Package, timeout_s: float) -> Examination:
@@ -83,16 +80,14 @@ def run_examination(_: Channel, target: str) -> tuple[object, ...]:
     return tuple(examination)
 
 
-def format_services(services: list[Service]) -> list[str]:
+def format_services(services: list[dict[str, Any]]) -> list[str]:
     """Return the lines of the report."""
     lines = []
     for service in services:
-        facts, reason, advice = service.examination
-        lines += ["", f"{service.name} ({service.label})"]
-        width = max(map(len, facts), default=0)
-        lines += [f"  {name:<{width}}  {fact}" for name, fact in facts.items()]
-        if reason:
-            first, *rest = reason.splitlines()
+        lines += ["", f"{service['name']} ({service['distribution']})"]
+        lines += align(service["facts"].items())
+        if service["reason"]:
+            first, *rest = service["reason"].splitlines()
             lines += [f"  reason: {first}", *(f"  | {line}" for line in rest)]
-            lines.append(f"  to fix it: {advice}")
+            lines.append(f"  to fix it: {service['advice']}")
     return lines

@@ -7,6 +7,7 @@ The default Context is one of the few globals of opwright. Discovery makes it at
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import ReferenceType
 
-import opwright
 from opwright import _runtime
 from opwright.describe.journal import setting
 from opwright.describe.names import hint
@@ -210,10 +210,8 @@ class Context:
         return self._twin(self._pins, self.options.check("Context.with_options", options))
 
     def _twin(self, pins: Mapping[str, str], options: Mapping[str, Any]) -> Context:
-        registries = Registries(*map(vars(self).__getitem__, Registries._fields))
-        twin = Context(registries, self.records)
-        twin._paths, twin.discovery, twin.settings = self._paths, self.discovery, self.settings
-        twin.prepared, twin.refusals = self.prepared, self.refusals
+        twin = copy.copy(self)
+        twin.functions = {}
         twin._pins = MappingProxyType(dict(pins))
         twin._chosen_options = MappingProxyType(dict(options))
         return twin
@@ -240,7 +238,7 @@ def _discover(paths: Sequence[str] | None) -> Discovery:
             "must only name things: import modules that use operators at first use"
         )
     with setting(_discovering, True):
-        return discover(paths, core_version=getattr(opwright, "__version__", ""))
+        return discover(paths)
 
 
 _discovering: ContextVar[bool] = ContextVar("opwright_discovering", default=False)

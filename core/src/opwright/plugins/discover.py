@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from opwright._version import __version__
 from opwright.describe.names import hint
 from opwright.errors import SettingError
 from opwright.plugins import index
 from opwright.plugins.load import load_all, strict_error
 from opwright.plugins.merge import Registries, merge
-from opwright.plugins.record import PluginRecord, package_of
+from opwright.plugins.record import PluginRecord
 from opwright.plugins.scan import Source, scan
 from opwright.registry import PluginFailure
 from opwright.registry.import_notes import ImportNotes
@@ -65,22 +66,22 @@ class Discovery(NamedTuple):
     index_state: str
 
 
-def discover(paths: Sequence[str] | None, core_version: str) -> Discovery:
+def discover(paths: Sequence[str] | None) -> Discovery:
     """Find the installed plugins and fill registries with what they provide.
 
-    `paths` is by default ``sys.path``; an index of another `core_version` is not read. SettingError
-    for an unknown name in OPWRIGHT_PLUGINS, PluginError for any failure with OPWRIGHT_STRICT=1.
+    `paths` is by default ``sys.path``. SettingError for an unknown name in OPWRIGHT_PLUGINS,
+    PluginError for any failure with OPWRIGHT_STRICT=1.
     """
     settings = Settings.from_environment()
     sources = scan(paths)
     allowed = select_allowed(sources, settings.allowed)
     folder = settings.cache_folder
-    path = None if folder is None else index.index_path(folder, sources, core_version)
+    path = None if folder is None else index.index_path(folder, sources, __version__)
     known = index.read(path, sources)
     notes = None if folder is None else ImportNotes(folder)
     records, failures = _load_missing(allowed, known.records, settings.strict, notes)
     state = _update(known, records)
-    disabled = [package_of(source) for source in sources if source not in allowed]
+    disabled = [source.package for source in sources if source not in allowed]
     registries = merge(records, failures, disabled, notes)
     if settings.strict and registries.report.failures:
         raise strict_error(registries.report.failures[0])

@@ -179,8 +179,8 @@ def parse(data: bytes) -> list[PluginRecord]:
 
 def _parse_record(lines: Iterator[str]) -> PluginRecord:
     groups: Any = [_parse_rows(lines, *group) for group in _GROUPS]
-    record = PluginRecord(groups[0][0], *groups[1:-1])
-    return record._replace(load_ms=groups[-1][0].load_ms, from_index=True)
+    (source,), *registrations, ((load_ms,),) = groups
+    return PluginRecord._make([source, *registrations, load_ms, True])
 
 
 def _parse_rows(lines: Iterator[str], kind: type[Any], tags: str) -> tuple[Any, ...]:
@@ -225,7 +225,7 @@ def _encode(value: Any, expected: str = "*", depth: int = 0) -> str:
 
 def _encode_record(record: PluginRecord) -> Iterator[str]:
     source, *groups, load_ms, _ = record
-    for (_, tags), rows in zip(_GROUPS, ((source,), *groups, (_Time(load_ms),)), strict=True):
+    for (_, tags), rows in zip(_GROUPS, ((source,), *groups, ((load_ms,),)), strict=True):
         yield "rows" if rows else ""
         for tag, column in zip(tags if rows else "", zip(*rows, strict=True), strict=True):
             texts = [_encode(value, tag) for value in column]

@@ -17,7 +17,7 @@ from typing import Any
 from opwright.describe.names import hint
 from opwright.errors import PluginError, RegistrationError
 from opwright.foreign import import_object, raise_if_of_signal, show, text_of_error
-from opwright.plugins.record import PluginRecord, WatchedFile, package_of
+from opwright.plugins.record import PluginRecord, WatchedFile
 from opwright.plugins.scan import Source
 from opwright.registry import Package, PluginFailure
 from opwright.registry.advice import advise_command
@@ -40,7 +40,7 @@ def load(source: Source) -> PluginRecord:
     began = time.perf_counter()
     before = set(sys.modules)
     plugin = import_object(source.target)
-    additions = _run_hooks(plugin, package_of(source))
+    additions = _run_hooks(plugin, source.package)
     load_ms = (time.perf_counter() - began) * 1e3
     files = _watch(source.target.partition(":")[0], before, began_ns)
     return PluginRecord(source, *additions)._replace(files=files, load_ms=round(load_ms, 3))
@@ -57,7 +57,7 @@ def load_all(
     records: list[PluginRecord] = []
     failures: list[PluginFailure] = []
     for source in sources:
-        package = package_of(source)
+        package = source.package
         try:
             subject = source.target.partition(":")[0]
             with noted(notes, subject, package, "opwright.plugins.load:load", source):
@@ -134,21 +134,20 @@ def _run_hooks(plugin: Any, package: Package) -> tuple[Any, ...]:
     manager.add_hookspecs(hooks)
     try:
         manager.register(plugin, package.plugin)
-        _check_known(manager, hooks.HOOKS, package)
+        _check_hooks(manager, hooks.HOOKS, package)
     except pluggy.PluginValidationError as error:
         raise PluginError(_describe_invalid(error)) from error
     additions = []
     for name, registrar_type in hooks.REGISTRARS.items():
         registrar = registrar_type(package)
-        _check_parameter(manager, name, package)
         getattr(manager.hook, name)(registry=registrar)
         registrar.close()
         additions.append(tuple(registrar.additions))
     return tuple(additions)
 
 
-def _check_known(manager: Any, known: tuple[str, ...], package: Package) -> None:
-    """Raise for a plugin without hooks, and for a hook that opwright does not call."""
+def _check_hooks(manager: Any, known: tuple[str, ...], package: Package) -> None:
+    """Raise for a plugin without hooks, and for a hook that is not called or can add nothing."""
     callers = manager.get_hookcallers(manager.get_plugin(package.plugin)) or []
     if not callers:
         raise PluginError(
@@ -156,21 +155,17 @@ def _check_known(manager: Any, known: tuple[str, ...], package: Package) -> None
             f"{', '.join(known)} with @opwright.plugin.hookimpl"
         )
     for caller in callers:
-        optional = all(hook.optionalhook for hook in caller.get_hookimpls())
-        if caller.name not in known and not optional:
+        implementations = caller.get_hookimpls()
+        if caller.name not in known and not all(hook.optionalhook for hook in implementations):
             raise PluginError(
                 f"{package.plugin}: unknown hook, got {caller.name!r}"
                 f"{hint(caller.name, known, 'hooks')}"
             )
-
-
-def _check_parameter(manager: Any, name: str, package: Package) -> None:
-    # pluggy lets a hook omit parameters; without a registry it can add nothing.
-    for hook in getattr(manager.hook, name).get_hookimpls():
-        if "registry" not in hook.argnames:
+        # pluggy lets a hook omit parameters; without a registry it can add nothing.
+        if caller.name in known and any("registry" not in h.argnames for h in implementations):
             raise PluginError(
-                f"{package.plugin}: hook with a wrong signature, got {name} without the "
-                f"parameter 'registry'; write def {name}(registry)"
+                f"{package.plugin}: hook with a wrong signature, got {caller.name} without the "
+                f"parameter 'registry'; write def {caller.name}(registry)"
             )
 
 

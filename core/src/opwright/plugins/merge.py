@@ -65,7 +65,8 @@ def merge(
         clash = _find_clash(record, registries, loaded)
         if clash is None:
             for registry, registrations in _pair(record, registries):
-                registry.enter(registrations, record.package)
+                if registrations:
+                    registry.enter(registrations, record.package)
             loaded.append(record.package)
         else:
             failed.append(clash)
@@ -98,9 +99,8 @@ def _clashes(
     record: PluginRecord, registries: Registries, loaded: list[Package]
 ) -> Iterator[tuple[str, Package]]:
     for registry, registrations in _pair(record, registries):
-        for item in registrations:
-            if clash := registry.find_clash(item):
-                yield f"{clash[0]}: {registry.noun} is registered", clash[1]
+        if clash := registry.find_clash(registrations):
+            yield f"{clash[0]}: {registry.noun} is registered", clash[1]
     yield from _name_clashes(record, registries.ops, loaded)
 
 

@@ -44,9 +44,4 @@ class PluginRecord(NamedTuple):
     @property
     def package(self) -> Package:
         """The package of the plugin."""
-        return package_of(self.source)
-
-
-def package_of(source: Source) -> Package:
-    """Return the package that a source belongs to."""
-    return Package(source.name, source.distribution, source.version)
+        return self.source.package

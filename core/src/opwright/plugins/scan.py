@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from opwright.errors import FormatError
 from opwright.foreign import describe_error, show
+from opwright.registry import Package
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -46,9 +47,14 @@ class Source(NamedTuple):
     stamp: int  # when entry_points.txt changed, in ns: a new install is noticed; 0 without the file
 
     @property
+    def package(self) -> Package:
+        """The package that it belongs to."""
+        return Package(self.name, self.distribution, self.version)
+
+    @property
     def label(self) -> str:
         """The distribution with its version: ``opwright-acme 1.0``."""
-        return f"{self.distribution} {self.version}"
+        return self.package.label
 
 
 class _Distribution(NamedTuple):
@@ -185,16 +191,15 @@ def _read_name(item: _Distribution, faults: list[str]) -> _Distribution:
     """Return a distribution by the name and version in its metadata, where they are there."""
     fields: dict[str, str] = {}
     with _reporting(item.location, faults):
-        metadata = ("METADATA", "PKG-INFO") if os.path.isdir(item.location) else ("",)  # noqa: PTH112
-        for path in (os.path.join(item.location, name) for name in metadata):  # noqa: PTH118
-            content, _ = _read_file(path.rstrip("/")) or (b"", 0)
+        metadata = ("/METADATA", "/PKG-INFO") if os.path.isdir(item.location) else ("",)  # noqa: PTH112
+        for file in metadata:
+            content, _ = _read_file(item.location + file) or (b"", 0)
             head = content.decode("utf-8", "replace").partition("\n\n")[0]
             pairs = (line.partition(":") for line in head.splitlines())
             fields = {name.lower(): value.strip() for name, _, value in pairs} | fields
-    name, version = fields.get("name"), fields.get("version")
-    return _Distribution(
-        normalize(name) if name else item.name, version or item.version or "unknown", item.location
-    )
+    name = normalize(fields["name"]) if fields.get("name") else item.name
+    version = fields.get("version") or item.version or "unknown"
+    return _Distribution(name, version, item.location)
 
 
 def _mtime(path: str) -> int:

@@ -48,11 +48,6 @@ class EndedImport(NamedTuple):
     path: str
     time_ns: int
 
-    @property
-    def when(self) -> str:
-        """The time as text: ``2026-11-23 01:02``."""
-        return time.strftime("%Y-%m-%d %H:%M", time.localtime(self.time_ns / 1e9))
-
 
 class ImportNotes:
     """The notes in one folder, which need not exist, of this process and of earlier ones."""
@@ -79,17 +74,17 @@ class ImportNotes:
         if not is_tried:
             _judge(ended)
         elif not _survives(function, arguments):
-            note = _Note.write(self._folder, subject, package)
+            note = _write_note(self._folder, subject, package)
             if note is not None:
-                note.leave()
+                os.close(note[1])  # unlocked: the trial is one more process that has ended
             reason = f"{describe_ended(ended)}, as did one that only tried it; it is left out"
             _refuse(reason, package)
-        note = _Note.write(self._folder, subject, package)
+        note = _write_note(self._folder, subject, package)
         try:
             yield
         finally:
             if note is not None:
-                note.remove()
+                _remove_note(*note)
         self._forget(ended)  # it works
 
     def find_ended(self) -> list[EndedImport]:
@@ -164,11 +159,12 @@ def group_ended(
 def describe_ended(ended: list[EndedImport]) -> str:
     """Return one line about the processes that ended while importing one thing."""
     last = max(ended, key=lambda item: item.time_ns)
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(last.time_ns / 1e9))
     who = f"the last {len(ended)} processes" if len(ended) > 1 else "a process"
     end = "; it is left out" if is_left_out(ended) else ""
     return (
         f"{who} ended while importing {last.subject!r} of {last.package.label} "
-        f"(process {last.pid}, {last.when}){end}"
+        f"(process {last.pid}, {when}){end}"
     )
 
 
@@ -204,51 +200,33 @@ def _refuse(reason: str, package: Package) -> NoReturn:
     raise error
 
 
-class _Note:
-    """One note of this process, which holds a lock on it that ends with the process.
+def _write_note(folder: str, subject: str, package: Package) -> tuple[str, int] | None:
+    """Write a note and lock it; return its path and descriptor, None where it cannot be written.
 
-    The number of the process would not suffice: containers that share the folder use the same
-    numbers.
+    The lock ends with the process. The number of the process would not suffice: containers that
+    share the folder use the same numbers.
     """
+    path = os.path.join(folder, f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
+    lines = [*package, subject, sys.prefix, str(os.getpid())]
+    try:
+        os.makedirs(folder, exist_ok=True)
+        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(file, "\n".join(lines).encode())  # last: an empty note counts for nothing
+    except (OSError, UnicodeError):
+        _remove_note(path, file)
+        return None
+    return path, file
 
-    __slots__ = ("_file", "_path")
 
-    def __init__(self, path: str, file: int) -> None:
-        self._path = path
-        self._file = file
-
-    @staticmethod
-    def write(folder: str, subject: str, package: Package) -> _Note | None:
-        """Write a note; None where it cannot be, which is harmless."""
-        path = os.path.join(folder, f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
-        lines = [*package, subject, sys.prefix, str(os.getpid())]
-        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
-        try:
-            try:
-                file = os.open(path, flags, 0o600)
-            except FileNotFoundError:
-                os.makedirs(folder, exist_ok=True)
-                file = os.open(path, flags, 0o600)
-        except OSError:
-            return None
-        note = _Note(path, file)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.write(file, "\n".join(lines).encode())  # last: an empty note counts for nothing
-        except (OSError, UnicodeError):
-            note.remove()
-            return None
-        return note
-
-    def remove(self) -> None:
-        """Remove the note, then unlock it: an unlocked note belongs to a process that has ended."""
-        with contextlib.suppress(OSError):
-            os.unlink(self._path)
-        self.leave()
-
-    def leave(self) -> None:
-        """Unlock the note."""
-        os.close(self._file)
+def _remove_note(path: str, file: int) -> None:
+    """Remove a note, then unlock it: an unlocked note belongs to a process that has ended."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+    os.close(file)
 
 
 def _list_files(folder: str) -> list[str]:

@@ -47,7 +47,7 @@ class KernelRegistry:
         anything malformed.
         """
         registration = check_kernel(KernelRegistration(op_type, target=kernel, **fields))
-        clash = self.find_clash(registration)
+        clash = self.find_clash([registration])
         if clash is not None:
             raise RegistrationError(
                 f"{clash[0]}: kernel is registered twice, by {clash[1].label} and "
@@ -70,15 +70,16 @@ class KernelRegistry:
         self._candidates.clear()
         self.epoch.advance()
 
-    def find_clash(self, registration: KernelRegistration) -> tuple[str, Package] | None:
+    def find_clash(self, registrations: Iterable[KernelRegistration]) -> tuple[str, Package] | None:
         """Return a key that is taken already, as text, and the package that has it; or None."""
         # Every process asks this for thousands of kernels, nearly all of them without others
         # beside them: a table of all keys would take longer to fill than the others to look at.
-        for other, package in self._registered.get(registration.op_type, ()):
-            if other.library == registration.library and other.device == registration.device:
-                for dtype in registration.dtypes:
-                    if dtype in other.dtypes:
-                        return registration.key_for(dtype), package
+        for new in registrations:
+            for other, package in self._registered.get(new.op_type, ()):
+                if other.library == new.library and other.device == new.device:
+                    for dtype in new.dtypes:
+                        if dtype in other.dtypes:
+                            return new.key_for(dtype), package
         return None
 
     def _make_entries(

@@ -95,7 +95,7 @@ class NamedRegistry(Generic[_Entry]):
         self.epoch.advance()
 
     def _add(self, registration: Any, package: Package) -> None:
-        clash = self.find_clash(registration)
+        clash = self.find_clash([registration])
         if clash is not None:
             raise RegistrationError(
                 f"{clash[0]}: {self.noun} is registered twice, by {clash[1].label} and "
@@ -103,11 +103,13 @@ class NamedRegistry(Generic[_Entry]):
             )
         self.enter([registration], package)
 
-    def find_clash(self, registration: Any) -> tuple[str, Package] | None:
-        """Return the name of a registration, and the package that has it already; or None."""
-        name = self.name_of(registration)
-        owner = self.find_owner(name)
-        return None if owner is None else (name, owner)
+    def find_clash(self, registrations: Sequence[Any]) -> tuple[str, Package] | None:
+        """Return the first name that is taken already, and the package that has it; or None."""
+        for name in map(self.name_of, registrations):
+            owner = self.find_owner(name)
+            if owner is not None:
+                return name, owner
+        return None
 
     def find_owner(self, name: str) -> Package | None:
         """Return the package that has registered this name, or None."""

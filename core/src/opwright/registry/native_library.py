@@ -44,17 +44,6 @@ _UNFOUND: Final = re.compile(r'got "([^/\s"]+): cannot open shared object file')
 _NEWER: Final = "; install a newer opwright"
 
 
-class NativeOp(NamedTuple):
-    """One operator as a library describes it; see ``ow_op``."""
-
-    type: str
-    proto: bytes
-    gradient_type: str | None
-    gradient_needs: tuple[str, ...]
-    no_gradient_reason: str | None
-    hidden: bool
-
-
 class NativeDevice(NamedTuple):
     """One device of a library; see ``ow_device``."""
 
@@ -92,13 +81,12 @@ class NativeDevice(NamedTuple):
 class NativeLibrary:
     """An open library with its tables by type and key; made by `LibraryTable`."""
 
-    __slots__ = ("_kernels", "_library", "_op_index", "_ops", "label")
+    __slots__ = ("_kernels", "_library", "_ops", "label")
 
     def __init__(self, library: _runtime.Library, label: str) -> None:
         self._library = library
         self.label = label
-        self._ops = [NativeOp(*row) for row in library.ops]
-        self._op_index = {op.type: index for index, op in enumerate(self._ops)}
+        self._ops = {row[0]: (index, *row[1:]) for index, row in enumerate(library.ops)}
         # Those looked for so far: of the hundreds that a library has, a process uses a few.
         self._kernels: dict[tuple[str, str, str], list[NativeKernel]] = {}
 
@@ -108,30 +96,29 @@ class NativeLibrary:
         PluginError where the library has none of this type; RegistrationError where its description
         breaks a rule, or does not agree with `hidden` in the hook.
         """
-        index = self._op_index.get(type)
-        if index is None:
+        if type not in self._ops:
             raise PluginError(
                 f"{type}: no operator of this type is in {self.label}"
-                f"{hint(type, self._op_index, 'operators there')}"
+                f"{hint(type, self._ops, 'operators there')}"
             )
-        op = self._ops[index]
-        if op.hidden != hidden:
+        index, data, gradient_type, needs, no_gradient_reason, is_hidden = self._ops[type]
+        if is_hidden != hidden:
             raise RegistrationError(
                 f"{type}: hook and library must agree on what is hidden, got {hidden} and "
-                f"{op.hidden} from {self.label}; give registry.add hidden={op.hidden}"
+                f"{is_hidden} from {self.label}; give registry.add hidden={is_hidden}"
             )
         try:
-            proto = OpProto.from_proto(op.proto)
+            proto = OpProto.from_proto(data)
         except (FormatError, RegistrationError) as error:
             raise RegistrationError(
-                f"{op.type}: {self.label} must hand over a valid OpProto, got: {error}"
+                f"{type}: {self.label} must hand over a valid OpProto, got: {error}"
             ) from error
         gradient: GradOp | NoGradient | None = None
-        if op.gradient_type is not None:
-            gradient = GradOp(op.gradient_type, op.gradient_needs)
+        if gradient_type is not None:
+            gradient = GradOp(gradient_type, needs)
             gradient.check(proto)
-        elif op.no_gradient_reason is not None:
-            gradient = NoGradient(op.no_gradient_reason)
+        elif no_gradient_reason is not None:
+            gradient = NoGradient(no_gradient_reason)
         infer_shape = _infer_shape(self._library, index, proto, self.label)
         return OpDefinition(proto, infer_shape, gradient)
 

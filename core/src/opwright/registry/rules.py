@@ -75,10 +75,15 @@ def check_target(target: object, who: str, *, libraries: bool = False) -> None:
     )
 
 
+def _read_list(given: object) -> tuple[Any, ...]:
+    """Return a list as a tuple, and what is none, such as a text, as a tuple of None."""
+    is_list = isinstance(given, Iterable) and not isinstance(given, str)
+    return tuple(given) if is_list else (None,)  # type: ignore[arg-type]
+
+
 def check_aliases(aliases: object, who: str) -> tuple[str, ...]:
     """Return the names of an operator in other frameworks as a tuple."""
-    is_list = isinstance(aliases, Iterable) and not isinstance(aliases, str)
-    names: tuple[Any, ...] = tuple(aliases) if is_list else (None,)  # type: ignore[arg-type]
+    names = _read_list(aliases)
     if not all(isinstance(name, str) and name for name in names):
         raise RegistrationError(
             f"{who}: aliases must be a list of names, got {aliases!r}; write ['other_name']"
@@ -88,8 +93,7 @@ def check_aliases(aliases: object, who: str) -> tuple[str, ...]:
 
 def check_pass_operators(operators: object, who: str) -> tuple[str, ...]:
     """Return the operator types that a pass names as a tuple; ``"*.name"`` is one of any plugin."""
-    is_list = isinstance(operators, Iterable) and not isinstance(operators, str)
-    types: tuple[Any, ...] = tuple(operators) if is_list else (None,)  # type: ignore[arg-type]
+    types = _read_list(operators)
     for op_type in types:
         plugin, dot, name = str(op_type).rpartition(".")
         if not is_name(name) or (dot and plugin != ANY and not is_name(plugin)):
@@ -166,13 +170,8 @@ def check_priority(priority: object, who: str) -> None:
 
 def check_may_reuse(may_reuse: object, who: str) -> tuple[tuple[str, str], ...]:
     """Return `may_reuse` as a tuple of pairs (output slot, input slot), or raise."""
-    try:
-        if isinstance(may_reuse, str):
-            raise TypeError
-        pairs = tuple((output, input) for output, input in may_reuse)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        pairs = ((None, None),)
-    if not all(is_name(slot) for pair in pairs for slot in pair):
+    pairs = tuple(map(_read_list, _read_list(may_reuse)))
+    if not all(len(pair) == 2 and all(map(is_name, pair)) for pair in pairs):
         raise RegistrationError(
             f"{who}: may_reuse must be a list of pairs (output slot, input slot), "
             f"got {may_reuse!r}; write [('out', 'x')]"
