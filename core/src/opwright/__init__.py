@@ -32,6 +32,7 @@ _HOMES = {
     "explain": "opwright.kernel",
     "get_include": "opwright.plugins.include",
     "get_num_threads": "opwright.plugins.threads",
+    "cut": "opwright.run.cutting",
     "grad": "opwright.run.differentiating",
     "list_ops": "opwright.plugins.context",
     "LoadedProgram": "opwright.run.loaded",

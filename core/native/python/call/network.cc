@@ -104,6 +104,8 @@ EntryPtr MakeEntry(NetworkObject* self, const Intake& intake) {
   if (!py::isinstance<PlanHandle>(plan)) plan = plan.attr("plan");
   entry->plan = plan.cast<PlanHandle&>().plan;
   CheckRunnable(*entry->plan);
+  entry->handed = py::getattr(entry->lowered, "handed", py::none());
+  if (entry->handed.is_none()) entry->handed = py::object();
   for (size_t i = 0; i < entry->plan->feeds.size(); ++i) {
     const External& external = entry->plan->externals[entry->plan->feeds[i]];
     const py::str name(external.name);
@@ -141,6 +143,12 @@ RunRequest RequestOf(const NetworkObject* self, const PlanEntry& entry, PyObject
           entry.order.data(), ResultForm::kList,    self->fetch_device != 0};
 }
 
+PyObject* WithHanded(const PlanEntry& entry, PyObject* results) {
+  if (__builtin_expect(!entry.handed, 1) || results == nullptr) return results;
+  if (PyList_Append(results, entry.handed.ptr()) != 0) Py_CLEAR(results);
+  return results;
+}
+
 // The plan that ran last, if it fits and every feed is ready: the usual call goes no further.
 inline EntryPtr FindLast(const NetworkObject* self, PyObject* const* feeds, size_t n_feeds) {
   const EntryPtr& last = self->network->plans->last();
@@ -163,11 +171,11 @@ __attribute__((noinline)) PyObject* CallWith(NetworkObject* self, PyObject* cons
   if (entry) {
     BindProblem problem;
     PyObject* result = RunPlan(RequestOf(self, *entry, intake.data()), &problem);
-    if (result != nullptr || PyErr_Occurred()) return result;
+    if (result != nullptr || PyErr_Occurred()) return WithHanded(*entry, result);
     outdated = entry;
   }
   entry = NeedEntry(self, intake, outdated.get());
-  return RunPlanOrRaise(RequestOf(self, *entry, intake.data()));
+  return WithHanded(*entry, RunPlanOrRaise(RequestOf(self, *entry, intake.data())));
 }
 
 PyObject* CallNetwork(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
@@ -187,7 +195,7 @@ PyObject* CallNetwork(PyObject* callable, PyObject* const* args, size_t nargsf, 
     if (entry) {
       BindProblem problem;
       PyObject* result = RunPlan(RequestOf(self, *entry, feeds), &problem);
-      if (result != nullptr || PyErr_Occurred()) return result;
+      if (result != nullptr || PyErr_Occurred()) return WithHanded(*entry, result);
     }
     return CallWith(self, feeds, n_feeds, entry);
   } catch (...) {

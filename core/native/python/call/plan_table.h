@@ -29,6 +29,7 @@ struct PlanEntry {
   uint64_t hash = 0;
   std::shared_ptr<const Plan> plan;
   py::object lowered;           // what Python knows about the plan; may be null
+  py::object handed;            // returned behind the results; mostly null
   std::vector<uint32_t> order;  // the value for each feed external; empty: in order
   std::shared_ptr<const Epoch> epoch;
   uint64_t made_at = 0;  // the epoch when its making began

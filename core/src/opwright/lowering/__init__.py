@@ -8,11 +8,14 @@ defer, ``memory`` assigns memory, and ``plan`` builds the plan.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from opwright.device.opening import open_device
 from opwright.lowering.building.build_graph import GraphBuilder
+from opwright.lowering.cut import Halves, cut_graph
 from opwright.lowering.graph.constants import hoist_constants
+from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import LoweredOp
 from opwright.lowering.kernels.finish import finish_kernels
 from opwright.lowering.kernels.select import select_kernels
@@ -32,7 +35,11 @@ __all__ = [
     "Placement",
     "Target",
     "lower",
+    "lower_halves",
 ]
+
+
+Result = TypeVar("Result")
 
 
 def lower(request: LowerRequest) -> LoweredPlan:
@@ -41,6 +48,20 @@ def lower(request: LowerRequest) -> LoweredPlan:
     OpwrightError if shapes or dtypes do not fit, a variable is read before it is written, or no
     kernel is registered; nothing has been run or changed then.
     """
+    return _lower(request, lambda graph: _finish(graph, request))
+
+
+def lower_halves(request: LowerRequest) -> tuple[list[LoweredPlan], Halves]:
+    """Lower one graph to two plans: the second has what depends on ``request.given.late``."""
+
+    def finish(graph: Graph) -> tuple[list[LoweredPlan], Halves]:
+        halves = cut_graph(graph, request)
+        return [_finish(*part) for part in halves[0]], halves
+
+    return _lower(request, finish)
+
+
+def _lower(request: LowerRequest, finish: Callable[[Graph], Result]) -> Result:
     was_enabled = gc.isenabled()
     gc.disable()  # a plan has many long-lived objects: each collection would scan them again
     try:
@@ -52,14 +73,20 @@ def lower(request: LowerRequest) -> LoweredPlan:
         advance_updates(graph)
         run_passes(graph, ("memory",))
         finish_kernels(graph)
-        hoist_constants(graph)
-        device = open_device(request.target.device, request.target.context)
-        plan = PlanAssembler(graph, request, plan_memory(graph, device)).build()
-        _forget(built, graph.ops)
-        return plan
+        result = finish(graph)
+        _forget(built, ())
+        return result
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _finish(graph: Graph, request: LowerRequest) -> LoweredPlan:
+    hoist_constants(graph)
+    device = open_device(request.target.device, request.target.context)
+    plan = PlanAssembler(graph, request, plan_memory(graph, device)).build()
+    _forget(graph.ops, graph.ops)
+    return plan
 
 
 def _forget(built: Iterable[LoweredOp], kept: Iterable[LoweredOp]) -> None:

@@ -123,11 +123,13 @@ class Given(NamedTuple):
     copied: bool = True
     # Elements of given values, as far as they are known: shape operands are computed from them.
     numbers: Mapping[str, NDArray[Any]] = MappingProxyType({})
+    # Feeds of the second plan where the graph is cut into two, each with the variable of its shape.
+    late: Mapping[str, str] = MappingProxyType({})
 
-    def external(self, name: str, host: str | None) -> External:
+    def external(self, name: str, meta: Meta, host: str | None) -> External:
         """Return the memory of a value."""
         from_host = self.role is Role.FEED and name not in self.on_device
-        return External(self.role, name, self.metas[name], host if from_host else None)
+        return External(self.role, name, meta, host if from_host else None)
 
     def copies(self, external: External) -> bool:
         """Whether a value is copied into the plan's memory first."""
@@ -159,6 +161,7 @@ class Fetches(NamedTuple):
     on_device: bool = False  # they stay on the device; the runtime returns them as tensors
     stacked: Sequence[str] = ()  # of a loop: what each turn writes into arrays of the outer plan
     carried: Sequence[str] = ()  # of a loop: given values that need memory even if it is not read
+    n_early: int = 0  # how many of them the first plan returns where the graph is cut into two
 
 
 class LowerRequest(NamedTuple):

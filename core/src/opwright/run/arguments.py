@@ -71,6 +71,7 @@ def choose_target(
     lock: Lock | str | os.PathLike[str] | None,
 ) -> Target:
     """Return where and how a network runs, by the arguments of `Network.compile`."""
+    check_fallback("Network.compile", fallback)
     name, context = DeviceName.parse(device), current_context()
     given = {} if options is None else options
     chosen = context.options.check("Network.compile", given, context.chosen_options)

@@ -1,4 +1,4 @@
-"""Finds the variables of a scope that a network reads and writes, and their metas."""
+"""Finds what a network is fed, and what it reads and writes of a scope."""
 
 from __future__ import annotations
 
@@ -9,8 +9,46 @@ import numpy as np
 from opwright import vocabulary
 from opwright._runtime import Device, Scope
 from opwright.describe.meta import Meta
-from opwright.program import Block, Operator
+from opwright.describe.names import hint
+from opwright.device.feeds import FeedSpec
+from opwright.errors import FeedError
+from opwright.lowering import Fetches, LowerRequest, OpRange, Persistables, Target
+from opwright.program import Block, Operator, Variable
 from opwright.program.operator import names_read_first
+from opwright.run.arguments import check_fetches
+
+
+def feed_spec(block: Block | None, ops: Sequence[Operator], item: Variable | str) -> FeedSpec:
+    """Return what is fed to a variable; FeedError where the operators have no such variable."""
+    name = item if isinstance(item, str) else item.name
+    if block is None:
+        known = names_read_first(ops)
+        if name in known:
+            return FeedSpec(name, None, None)
+        raise FeedError(f"feed: no operator reads {name!r} before it is written{hint(name, known)}")
+    variable = block.find_var(name)
+    if variable is None:
+        raise FeedError(f"feed: the block has no variable {name!r}{hint(name, block.vars)}")
+    return FeedSpec(name, variable.shape, variable.dtype)
+
+
+def make_template(
+    block: Block | None,
+    ops: Sequence[Operator],
+    feeds: Iterable[FeedSpec],
+    fetch: Iterable[Variable | str],
+    target: Target,
+    fetch_device: bool,
+) -> LowerRequest:
+    """Return the request of all operators, without metas; FeedError for an unknown fetch."""
+    fetches = check_fetches(fetch, ops, block)
+    lasting = lasting_names(block, ops, fetches) - {spec.name for spec in feeds}
+    return LowerRequest(
+        OpRange(tuple(ops), None if block is None else block.program),
+        target,
+        persistables=Persistables(lasting=lasting),
+        fetches=Fetches(fetches, on_device=fetch_device),
+    )
 
 
 def lasting_names(

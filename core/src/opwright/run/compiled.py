@@ -32,16 +32,23 @@ class PreparedRun(NamedTuple):
 class CompiledSource:
     """Lowers the plans of one compiled network; the runtime finds those that are kept.
 
-    `template` has no metas of feeds and persistables yet.
+    `template` has no metas of feeds and persistables yet. Where there is `plan`, it is the only
+    one; the first `n_bound` feeds are then given by whoever made it.
     """
 
     def __init__(
-        self, template: LowerRequest, feeds: Sequence[FeedSpec], scope: _runtime.Scope
+        self,
+        template: LowerRequest,
+        feeds: Sequence[FeedSpec],
+        scope: _runtime.Scope,
+        plan: LoweredPlan | None = None,
+        n_bound: int = 0,
     ) -> None:
         self._template = template
         self._feeds = tuple(feeds)
         self._names = tuple(spec.name for spec in feeds)
         self._scope = scope
+        self._plan, self._n_bound = plan, n_bound
         self._target = template.target
         self._device = open_device(self._target.device, self._target.context)
 
@@ -56,7 +63,7 @@ class CompiledSource:
 
     def refuse_names(self, n_positional: int, names: tuple[str, ...]) -> None:
         """Raise FeedError for the names of a call that are not those of the feeds."""
-        check_feed_names(names, self._names, n_positional)
+        check_feed_names(names, self._names[self._n_bound :], n_positional - self._n_bound)
 
     def read_feed(self, i: int, value: Any) -> Any:
         """Return a value of feed `i`, which the runtime cannot read itself, as it can."""
@@ -68,18 +75,21 @@ class CompiledSource:
 
         FeedError for one of a wrong dtype or shape.
         """
+        request = self._request(arrays)
+        return self._plan or lower(request)
+
+    def _request(self, arrays: tuple[Any, ...]) -> LowerRequest:
         pairs = list(zip(self._feeds, arrays, strict=True))
         given = {spec.name: check_array(array, spec) for spec, array in pairs}
         tensors = (spec.name for spec, array in pairs if isinstance(array, _runtime.Tensor))
         kept = self._template.persistables
         metas = scope_metas(self._scope, sorted(kept.lasting), self._device)
         n_threads = count_for_plan(self._target.deterministic)
-        request = self._template._replace(
+        return self._template._replace(
             target=self._target.with_threads(n_threads),
             given=Given(given, on_device=frozenset(tensors)),
             persistables=kept._replace(metas=metas),
         )
-        return lower(request)
 
     def plan_for(
         self,

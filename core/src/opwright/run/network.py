@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
 from opwright.describe.arguments import suggest_arguments
-from opwright.describe.names import hint
-from opwright.device.feeds import FeedSpec
 from opwright.device.opening import open_device
 from opwright.errors import FeedError, ProgramError
 from opwright.lowering import (
-    Fetches,
     LoweredPlan,
     LowerRequest,
     OpRange,
@@ -29,13 +26,12 @@ from opwright.program.operator import names_read_first
 from opwright.registry import HOST_DEVICE, DeviceName
 from opwright.run.arguments import (
     check_fallback,
-    check_fetches,
     check_range,
     choose_deterministic,
     choose_target,
     list_items,
 )
-from opwright.run.bindings import lasting_names, scope_metas
+from opwright.run.bindings import feed_spec, make_template, scope_metas
 from opwright.run.compiled import CompiledSource, PreparedRun
 
 if TYPE_CHECKING:
@@ -229,20 +225,12 @@ class Network:
             If no plugin provides the device, or there is none of this number.
         """
         scope = default_scope() if scope is None else scope
-        check_fallback("Network.compile", fallback)
-        feeds = [self._spec(item) for item in list_items(feed, "feed")]
-        fetches = check_fetches(list_items(fetch, "fetch"), self.ops, self._block)
-        ops = tuple(self.ops)
-        fed = {spec.name for spec in feeds}
         target = choose_target(device, fallback, passes, options, deterministic, lock)
-        template = LowerRequest(
-            OpRange(ops, self._program),
-            target,
-            persistables=Persistables(lasting=lasting_names(self._block, ops, fetches) - fed),
-            fetches=Fetches(fetches, on_device=fetch_device),
-        )
+        fetches = list_items(fetch, "fetch")
+        feeds = [feed_spec(self._block, self.ops, item) for item in list_items(feed, "feed")]
+        template = make_template(self._block, self.ops, feeds, fetches, target, fetch_device)
         compiled = CompiledSource(template, feeds, scope).callable(
-            f"network of {len(ops)} operators"
+            f"network of {len(self.ops)} operators"
         )
         self._recent = compiled.plans
         self._compiled = weakref.ref(compiled)  # weak: one that is gone cannot be profiled
@@ -357,19 +345,3 @@ class Network:
     @property
     def _program(self) -> Any:
         return None if self._block is None else self._block.program
-
-    def _spec(self, item: Variable | str) -> FeedSpec:
-        name = item if isinstance(item, str) else item.name
-        if self._block is None:
-            known = names_read_first(self._ops)
-            if name in known:
-                return FeedSpec(name, None, None)
-            raise FeedError(
-                f"feed: no operator reads {name!r} before it is written{hint(name, known)}"
-            )
-        variable = self._block.find_var(name)
-        if variable is None:
-            raise FeedError(
-                f"feed: the block has no variable {name!r}{hint(name, self._block.vars)}"
-            )
-        return FeedSpec(name, variable.shape, variable.dtype)

@@ -73,8 +73,8 @@ class GraphBuilder:
     def build(self) -> Graph:
         """Return the graph of the whole request."""
         code = self.request.code
-        for name in self.request.given.metas:
-            self._give(name)
+        for name, meta in self.request.given.metas.items():
+            self._give(name, meta)
         for name in self.request.persistables.stores:
             source = self.env[name]
             target = self._write(name, source.meta, source.buffer.size)
@@ -228,9 +228,9 @@ class GraphBuilder:
         op.inputs = (*op.inputs[:slot], tuple(owned), *op.inputs[slot + 1 :])
         return op.inputs[slot]
 
-    def _give(self, name: str) -> None:
+    def _give(self, name: str, meta: Meta) -> None:
         given = self.request.given
-        external = given.external(name, self.request.target.host)
+        external = given.external(name, meta, self.request.target.host)
         value = external_value(external)
         self.graph.feeds[name] = value
         if given.copies(external):
@@ -241,6 +241,10 @@ class GraphBuilder:
 
     def _read_persistable(self, name: str, op_type: str, slot: str) -> Value:
         """Return the value in the scope of a name that is neither given nor written."""
+        like = self.env.get(self.request.given.late.get(name, ""))
+        if like is not None:  # a late feed, of the shape of a value that is known by now
+            self._give(name, like.meta)
+            return self.env[name]
         meta = self.request.persistables.metas.get(name)
         if meta is None:
             raise ProgramError(

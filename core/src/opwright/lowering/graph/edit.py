@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from opwright.errors import PluginError
 from opwright.lowering.graph.making import view_value
-from opwright.lowering.graph.uses import OUTSIDE
+from opwright.lowering.graph.uses import OUTSIDE, find_late
 from opwright.registry import ANY
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ class Edit:
             and self._can_read(new, here, places)
             and self._can_write(written, here, places)
             and self._keeps_pins(ops, new)
+            and self._keeps_halves(new, old)
         ):
             return False
         self._accept(ops, new, at, lost, directions)
@@ -311,6 +312,23 @@ class Edit:
                 self._is_of(other, library) for other in substitutes
             ):
                 return False
+        return True
+
+    @cached_property
+    def _late(self) -> set[Value]:
+        return find_late(self._graph)[1]
+
+    def _keeps_halves(self, new: Sequence[LoweredOp], old: set[LoweredOp]) -> bool:
+        """Whether no value of the half that runs first would depend on a late feed."""
+        late = set(self._late)
+        for op in new if late else ():
+            if late.isdisjoint(value.source or value for value in op.data_reads()):
+                continue
+            for value in op.writes():
+                is_early = value in self._uses.written_at and value not in self._late
+                if is_early and not self._uses.stays_within(value, old):
+                    return False
+            late.update(op.writes())
         return True
 
     def _is_of(self, op: LoweredOp, library: str) -> bool:

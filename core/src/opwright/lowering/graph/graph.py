@@ -58,6 +58,8 @@ class Graph:
     ops : list of LoweredOp
         In the order of the program.
     feeds : dict of str to Value
+    late_feeds : frozenset of str
+        Where the graph is cut into two: feeds of the half that runs second.
     sinks : list of (Value, External)
         Values that must be in given memory when the plan ends: fetches, outputs of a body.
     keeps : list of Value
@@ -90,6 +92,7 @@ class Graph:
         self.keep_all = request.persistables.keep_all
         self.ops: list[LoweredOp] = []
         self.feeds: dict[str, Value] = {}
+        self.late_feeds = frozenset(request.given.late)
         self.sinks: list[tuple[Value, External]] = []
         self.keeps: list[Value] = []
         self.fetches: list[Value] = []

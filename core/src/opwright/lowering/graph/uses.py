@@ -134,6 +134,29 @@ class Uses:
         return begin < position and not self.is_written_between(value, begin, position, but)
 
 
+def find_late(graph: Graph) -> tuple[set[LoweredOp], set[Value]]:
+    """Return the operators that depend on a late feed, with late feeds and what those write.
+
+    These are too: what writes to the memory of such a value, and after the first one with an effect
+    all others with one.
+    """
+    ops: set[LoweredOp] = set()
+    values = {graph.feeds[name] for name in graph.late_feeds if name in graph.feeds}
+    buffers: set[Buffer] = set()
+    has_effect = False
+    for op in graph.ops if values else ():
+        written = op.writes()
+        is_late = not values.isdisjoint(map(_own, op.data_reads())) or (
+            has_effect and op.has_effect
+        )
+        if is_late or not buffers.isdisjoint(value.buffer for value in written):
+            ops.add(op)
+            values.update(written)
+            buffers.update(value.buffer for value in written)
+            has_effect = has_effect or op.has_effect
+    return ops, values
+
+
 def _own(value: Value) -> Value:
     return value.source or value
 

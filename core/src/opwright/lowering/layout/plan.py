@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from opwright import _runtime
 from opwright.describe.control import Branch, Loop
@@ -121,6 +121,8 @@ class LoweredPlan(NamedTuple):
     fetch_values : tuple of int
         Values of the fetches, in order.
     fetch_metas : tuple of Meta
+    handed : object
+        Returned behind the fetches of a compiled network, unless it is None.
     """
 
     plan: _runtime.Plan
@@ -132,6 +134,7 @@ class LoweredPlan(NamedTuple):
     fetch_externals: tuple[int, ...]
     fetch_values: tuple[int, ...]
     fetch_metas: tuple[Meta, ...]
+    handed: Any = None
 
     @property
     def placement(self) -> Placement:

@@ -1,0 +1,163 @@
+"""Calls a network in two steps: a forward, and what depends on feeds that come later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from opwright import _runtime
+from opwright.describe.arguments import suggest_arguments
+from opwright.describe.meta import Meta, shapes_match
+from opwright.device.feeds import FeedSpec
+from opwright.errors import FeedError
+from opwright.lowering import Given, LoweredPlan, LowerRequest, lower_halves
+from opwright.program import Program, Variable, default_scope
+from opwright.registry import HOST_DEVICE
+from opwright.run.arguments import choose_target, list_items
+from opwright.run.bindings import feed_spec, make_template
+from opwright.run.compiled import CompiledSource
+
+if TYPE_CHECKING:
+    import os
+
+    from opwright.lowering.lock import Lock
+
+VariableOrName = Variable | str
+
+Backward = Callable[..., list[Any]]
+Forward = partial[tuple[list[Any], Backward]]
+
+
+@suggest_arguments
+def cut(
+    program: Program,
+    feed: Sequence[VariableOrName] = (),
+    fetch: Sequence[VariableOrName] = (),
+    late_feed: Sequence[VariableOrName] | Mapping[VariableOrName, VariableOrName] = (),
+    late_fetch: Sequence[VariableOrName] = (),
+    device: str = HOST_DEVICE,
+    scope: _runtime.Scope | None = None,
+    passes: Sequence[str] | None = None,
+    fallback: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    deterministic: bool | None = None,
+    lock: Lock | str | os.PathLike[str] | None = None,
+) -> Forward:
+    """Return a callable ``f(**feeds) -> (list, backward)`` that runs a program in two steps.
+
+    The call runs what depends on no late feed: a forward, with all state that it changes.
+    ``backward(**late_feeds) -> list`` runs the rest. Both have the kernels of one plan.
+    ``backward`` holds what it reads of the forward, in as few bytes as possible: no parameter, no
+    value whose shape alone is read, and none that is quick to compute again. It may be called
+    several times, and after other calls of ``f``.
+
+    Parameters
+    ----------
+    program : Program
+        Its global block is run, as it is now.
+    feed, fetch : sequence of Variable or str
+        Of the forward, as for `Network.compile`. ``backward`` may read these arrays and the
+        parameters again: leave them unchanged until then.
+    late_feed : sequence of Variable or str, or mapping
+        Of ``backward``, at least one. As a mapping, each with a variable of the forward that has
+        the same shape, as a gradient has it; otherwise its shape must be known.
+    late_fetch : sequence of Variable or str
+        What ``backward`` returns, in order.
+    device, scope, passes, fallback, options, deterministic, lock
+        As for `Network.compile`. On another device than the host, results stay there, and late
+        feeds are given there if the feeds are.
+
+    Raises
+    ------
+    FeedError
+        If a feed or fetch is no variable; if there is no late feed, or its shape is not known. The
+        call raises it if a result of the forward depends on a late feed.
+    ProgramError
+        As for `Network.compile`; the call raises it where a shape depends on values.
+    OpwrightError
+        As for `Network.compile`.
+    """
+    block = program.global_block()
+    items = list_items(late_feed, "late_feed")
+    likes = late_feed.values() if isinstance(late_feed, Mapping) else items
+    read = partial(feed_spec, block, block.ops)
+    feeds = [read(item) for item in list_items(feed, "feed")]
+    late = [(read(item), read(like)) for item, like in zip(items, likes, strict=True)]
+    metas = _check_late(late)
+    early, results = list_items(fetch, "fetch"), list_items(late_fetch, "late_fetch")
+    target = choose_target(device, fallback, passes, options, deterministic, lock)
+    fed = [*feeds, *(spec for spec, _ in late)]
+    stays = not target.device.is_host
+    template = make_template(block, block.ops, fed, [*early, *results], target, stays)
+    template = template._replace(
+        given=Given(metas, late={spec.name: like.name for spec, like in late}),
+        fetches=template.fetches._replace(n_early=len(early)),
+    )
+    scope = default_scope() if scope is None else scope
+    source = HalvesSource(template, feeds, scope, [spec for spec, _ in late])
+    compiled = source.callable(f"first half of {len(block.ops)} operators")
+    return partial(_run_first, compiled, len(early))
+
+
+def _check_late(late: Sequence[tuple[FeedSpec, FeedSpec]]) -> dict[str, Meta]:
+    """Return the metas of late feeds that are known; FeedError for one without a known shape."""
+    if not late:
+        raise FeedError(
+            "cut: late_feed must name a variable, got none; name the gradient that is fed, which "
+            "append_backward takes as grads={target: gradient}"
+        )
+    metas = {}
+    for spec, like in late:
+        fits = spec.shape is None or like.shape is None or shapes_match(spec.shape, like.shape)
+        if spec.dtype != like.dtype or not fits:
+            raise FeedError(
+                f"cut: late feed {spec.name!r} must be {like.dtype} {like.shape} as {like.name!r}, "
+                f"got {spec.dtype} {spec.shape}"
+            )
+        if spec == like:
+            if spec.shape is None or -1 in spec.shape:
+                raise FeedError(
+                    f"cut: the shape of late feed {spec.name!r} must be known, got {spec.shape}; "
+                    f"name a variable that has it: late_feed={{{spec.name!r}: variable}}"
+                )
+            metas[spec.name] = Meta(spec.shape, str(spec.dtype))
+    return metas
+
+
+def _run_first(
+    compiled: _runtime.CompiledNetwork, n_early: int, /, *values: Any, **feeds: Any
+) -> tuple[list[Any], Backward]:
+    results = compiled(*values, **feeds)
+    second, sources = results.pop()
+    feeds.update(zip(compiled.feed_names, values, strict=False))
+    handed = [feeds[s] if s.__class__ is str else results[s] for s in sources]
+    return results[:n_early], partial(second, *handed)
+
+
+class HalvesSource(CompiledSource):
+    """Lowers both plans of a network that is cut, for feeds of the first one."""
+
+    def __init__(
+        self,
+        template: LowerRequest,
+        feeds: Sequence[FeedSpec],
+        scope: _runtime.Scope,
+        late: Sequence[FeedSpec],
+    ) -> None:
+        super().__init__(template, feeds, scope)
+        self._late = late
+
+    def __call__(self, arrays: tuple[Any, ...]) -> LoweredPlan:
+        """Return the first plan, which hands over the callable of the second one."""
+        request = self._request(arrays)
+        own, given = self._template.given, request.given
+        on_device = given.on_device.union(own.late if given.on_device else ())
+        metas = {**given.metas, **own.metas}
+        request = request._replace(given=own._replace(metas=metas, on_device=on_device))
+        (first, second), (_, handed, shapes) = lower_halves(request)
+        late = [spec._replace(shape=shapes.get(spec.name, spec.shape)) for spec in self._late]
+        specs = [FeedSpec(name, None, None) for name in handed] + late
+        source = CompiledSource(self._template, specs, self._scope, second, len(handed))
+        label = f"second half of {len(request.code.ops)} operators"
+        return first._replace(handed=(source.callable(label), tuple(handed.values())))
