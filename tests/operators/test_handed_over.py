@@ -1,0 +1,63 @@
+"""What ``opwright.cut`` hands from a forward to its backward: as few bytes as possible."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from case import Array
+from test_cut import RNG, W, both_of, product
+
+from opwright import ops
+
+
+def test_values_that_lend_their_shape_alone_are_not_saved() -> None:
+    both = both_of(lambda x, w: ops.sum(ops.add(ops.matmul(x, w), 1.0), axis=[1]), w=W)
+    backward = both.check({"dy": RNG.normal(size=6)})
+    assert both.saved(backward) == {}
+
+
+def test_feeds_and_parameters_are_not_saved() -> None:
+    both = both_of(product, w=W)
+    backward = both.check({"dy": RNG.normal(size=(6, 8))})
+    (held,) = backward.args
+    assert held is both.feeds["x"]
+
+
+def test_a_result_is_saved_once_and_what_shows_its_data_is_not() -> None:
+    def build(x: Any, w: Any) -> Any:
+        h = ops.exp(ops.matmul(x, w))
+        flat = ops.reshape(ops.reshape(h, shape=[-1, 4, 2]), shape=[-1])
+        return ops.multiply(flat, ops.reshape(h, shape=[-1]))
+
+    both = both_of(build, w=W)
+    saved = both.saved(both.check({"dy": RNG.normal(size=48)}))
+    assert [array.size for array in saved.values()] == [48]
+
+    both = both_of(lambda x, w: ops.exp(ops.matmul(x, w)), w=W)
+    (y,), backward = both.two(**both.feeds)
+    assert any(held is y for held in backward.args)
+
+
+def saved_beside(build: Any) -> dict[str, Array]:
+    """Return what is saved, by name, of a network of x @ w, which makes float32 [256, 512]."""
+    w, v = (RNG.normal(size=size).astype("float32") for size in ((8, 2048), (2048, 512)))
+    both = both_of(lambda x, w, v: build(ops.matmul(ops.matmul(x, w), v)), 256, w=w, v=v)
+    seed = RNG.normal(size=(256, 512)).astype("float32")
+    return both.saved(both.check({"dy": seed}))
+
+
+def test_what_is_quick_to_compute_is_not_saved_beside_what_it_is_made_of() -> None:
+    def build(h: Any) -> Any:
+        return ops.tanh(ops.multiply(ops.square(h), ops.relu(h)))
+
+    assert saved_beside(build).keys() == {"tanh_0", "matmul_1"}
+
+
+def test_the_narrower_side_of_a_cast_is_saved() -> None:
+    def build(h: Any) -> Any:
+        return ops.sin(ops.cast(ops.cast(h, dtype="float16"), dtype="float32"))
+
+    saved = saved_beside(build)
+    assert saved.keys() == {"cast_0"}
+    assert saved["cast_0"].dtype == np.float16
