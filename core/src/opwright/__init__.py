@@ -29,6 +29,7 @@ _HOMES = {
     "default_main_program": "opwright.program",
     "default_scope": "opwright.program",
     "default_startup_program": "opwright.program",
+    "detach_guard": "opwright._runtime",
     "explain": "opwright.kernel",
     "get_include": "opwright.plugins.include",
     "get_num_threads": "opwright.plugins.threads",

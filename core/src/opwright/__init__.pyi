@@ -11,6 +11,7 @@ from opwright import rewriting as rewriting
 from opwright import runtime as runtime
 from opwright import vocabulary as vocabulary
 from opwright._runtime import Scope as Scope
+from opwright._runtime import detach_guard as detach_guard
 from opwright._version import __version__ as __version__
 from opwright.backward import append_backward as append_backward
 from opwright.describe.journal import transaction as transaction

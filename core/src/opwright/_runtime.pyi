@@ -7,13 +7,16 @@ constants of this module. Errors are classes of `opwright.errors`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from opwright._runtime_calls import CompiledNetwork as CompiledNetwork
+from opwright._runtime_calls import EagerFunction as EagerFunction
+from opwright._runtime_calls import EagerOperator as EagerOperator
+from opwright._runtime_calls import Namespace as Namespace
 from opwright._runtime_kernels import ARG_DYNAMIC as ARG_DYNAMIC
 from opwright._runtime_kernels import ARG_PACKABLE as ARG_PACKABLE
 from opwright._runtime_kernels import ARG_SHAPE_ONLY as ARG_SHAPE_ONLY
@@ -40,7 +43,6 @@ from opwright._runtime_plans import free_kept_host as free_kept_host
 from opwright._runtime_plans import kept_host_bytes as kept_host_bytes
 from opwright._runtime_plans import packed_bytes as packed_bytes
 from opwright._runtime_plans import release_plans as release_plans
-from opwright.run.compiled import PreparedRun
 
 ARENA: Final = 0
 EXTERNAL: Final = 1
@@ -181,20 +183,31 @@ class ScopeVariable(_Exchange):
     @property
     def version(self) -> int:
         """Raised by every writer: `set`, and each run of a plan that writes the variable."""
+    def touch(self) -> None:
+        """Raise `version`, after memory that the variable borrows was written.
+
+        What is computed of parameters alone, and packed for kernels, is made again by the next run.
+        """
     def set(self, array: ArrayLike, device: Device | None = None) -> None:
         """Copy an array in, keeping its dtype.
 
-        With the same shape, dtype and device it is written in place; otherwise the tensor is
+        With the same shape, dtype and device it is written in place, unless it borrows read-only
+        memory; otherwise the tensor is
         replaced and the scope's `structure_version` rises. `device` None: where it lives now, the
         host for an empty one. An array of another library that lies on that device is copied
         within it; a Tensor or a variable goes over the host from anywhere else, and another
         library's array is a FeedError then.
         """
-    def borrow(self, array: np.ndarray[Any, Any]) -> None:
+    def borrow(self, array: object) -> None:
         """Hold the memory of an array instead of a copy; the scope's `structure_version` rises.
 
-        What is written into the variable, is in the array, and the reverse. FeedError for an array
-        that is not contiguous, aligned, of native byte order and writable.
+        What is written into the variable, is in the array, and the reverse; after a write into the
+        array call `touch`. The array, of NumPy or with ``__dlpack__`` on the host, is kept until
+        the variable is set to another shape or dtype, borrows again or is erased, and no plan uses
+        its memory any more. Its library must not move its memory meanwhile. A read-only one may be
+        borrowed: a plan that writes the variable is refused before its first step.
+
+        FeedError for an array that is not contiguous, aligned and of native byte order.
         """
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return a copy on the host; VariableNotFoundError when not set."""
@@ -227,11 +240,23 @@ class Scope:
         """Remove an own variable; VariableNotFoundError if there is none."""
 
 def find_lent(array: object) -> np.ndarray[Any, Any] | None:
-    """Return a ready ndarray over the memory of another library's array, which it keeps.
+    """Return an ndarray of any strides over another library's array, which it keeps.
 
-    None where its library lends nothing without ``__dlpack__``, as `EagerOperator` says, where the
-    array is not ready as it is, and where it requires a gradient.
+    None where its library lends nothing without ``__dlpack__``, as `EagerOperator` says, and where
+    it requires a gradient outside of a `detach_guard`.
     """
+
+@final
+class detach_guard:  # noqa: N801 - as the other guards
+    """While it is entered, arrays that require a gradient are read as their ``detach()``.
+
+    In the thread that entered it. Their library does not follow the gradient through what opwright
+    computes; without it such arrays are refused. It may be entered again, also while it is.
+    """
+
+    def __init__(self) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *raised: object) -> None: ...
 
 def read_message(
     data: bytes, schema: Mapping[int, tuple[str, str, bool, object]]
@@ -265,115 +290,3 @@ class Resizer:
 
     def resize(self, shape: Sequence[int]) -> np.ndarray[Any, Any]:
         """Give the output its shape and return the array to write. The last call counts."""
-
-@final
-class CompiledNetwork:
-    """``f(*feeds, **feeds) -> list`` of fresh arrays, or of Tensors with `fetch_device`.
-
-    Each feed is read once: here if it is an array of NumPy, one that its library lends without
-    ``__dlpack__``, or one on `device`; else by ``source.read_feed(i, value)``, which returns a
-    ready array, an exact ndarray that is C-contiguous, aligned and of native byte order, or a
-    Tensor on `device`. Where no plan is kept for such feeds, or the plan does not fit the scope,
-    ``source(feeds)`` gets all of them in the order of `feed_names` and returns a `Plan`, or an
-    object that has one as ``plan``. Where the names are wrong, ``source.refuse_names(n_positional,
-    names)`` raises. The call ends when the memory of another library has been read.
-    """
-
-    fetch_device: bool
-
-    def __init__(
-        self,
-        scope: Scope,
-        feed_names: Sequence[str],
-        source: Callable[[tuple[Any, ...]], Any],
-        device: Device | None = None,
-        epoch: Epoch | None = None,
-        label: str = "network",
-    ) -> None: ...
-    def __call__(self, *values: Any, **feeds: Any) -> list[Any]: ...
-    def find_plan(self, feeds: dict[str, Any], /) -> tuple[Any, tuple[Any, ...]]:
-        """Return what `source` returned for such feeds, and the feeds in the plan's order."""
-    def profile(
-        self,
-        feeds: Mapping[str, Any] | None = None,
-        n: int | None = None,
-        *,
-        scope: Scope | None = None,
-    ) -> Any:
-        """Measure each step of the plan for these feeds; see `Network.profile`."""
-    def plan_for(
-        self, feeds: Mapping[str, Any] | None = None, scope: Scope | None = None
-    ) -> PreparedRun:
-        """Return the plan for these feeds, and what a run of it is given."""
-    @property
-    def plans(self) -> Plans: ...
-    @property
-    def source(self) -> Callable[[tuple[Any, ...]], Any]: ...
-    @property
-    def scope(self) -> Scope: ...
-    @property
-    def feed_names(self) -> tuple[str, ...]: ...
-
-@final
-class Namespace(ModuleType):
-    """A module that looks a name up in its ``__table__`` first: (variable, key, dict).
-
-    What the dict holds counts while the ContextVar holds the very object `key`; all else is found
-    as in any module.
-    """
-
-@final
-class EagerFunction:
-    """What users call: ``f(*inputs, **inputs_and_attributes)``.
-
-    Calls by position alone are completed from `defaults` and go to `call`, which takes every
-    parameter by position; all others go to `bind` as they are.
-    """
-
-    def __init__(
-        self,
-        call: Callable[..., Any],
-        bind: Callable[..., Any],
-        defaults: tuple[Any, ...],
-        n_positional: int,
-    ) -> None:
-        """`defaults` of all parameters, of which the first `n_positional` may come by position."""
-    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-
-class EagerOperator:
-    """One operator on arrays: ``f(*inputs, *attributes)``, everything by position.
-
-    Each input is read once: arrays of NumPy, and those of other libraries that lend them without
-    ``__dlpack__``, by DLPack's C exchange API or by the buffer protocol (lists or tuples of them
-    where `duplicable` has the input's bit, None for an absent input). For all else
-    ``slow(*args)`` is called, which makes them ready and goes on with `call_ready`.
-
-    Where no plan is kept for dtypes, shapes and attributes, ``lower(arrays, counts, attributes)``
-    returns one, for the arrays of all inputs and the number of them for each input. Attributes
-    match by identity or by equality with the same types inside; floats by their bits. Others than
-    None, bool, int, float, str and tuples or lists of them are lowered each time.
-    """
-
-    def __init__(
-        self,
-        n_inputs: int,
-        duplicable: int,
-        slow: Callable[..., Any],
-        lower: Callable[[tuple[Any, ...], list[int], tuple[Any, ...]], Plan],
-        n_outputs: int = 1,
-        as_given: Callable[[Any, Any], Any] = ...,
-        epoch: Epoch | None = None,
-        label: str = "operator",
-    ) -> None:
-        """`n_outputs` 1: the first fetch is returned, otherwise a tuple of all fetches.
-
-        ``as_given(result, array)`` makes it the kind of array that the first one of another
-        library is, where that has no exchange API; without it such arrays go the slow way.
-        """
-    def __call__(self, *args: Any) -> Any: ...
-    def call_ready(self, *args: Any) -> Any:
-        """Run the operator on inputs that are ready: ndarrays, or Tensors on one device, for which
-        Tensors are returned.
-        """
-    @property
-    def plans(self) -> Plans: ...

@@ -70,6 +70,8 @@ class _Memory:
 class TapeArray:
     """An array of the other library; ``exports`` are the options of each call of __dlpack__."""
 
+    source: Any = None
+
     def __init__(self, array: Any, number: int = 0) -> None:
         array = np.asarray(array)
         self.number = number
@@ -125,6 +127,82 @@ class TapeArray:
         return _python.PyCapsule_New(ctypes.addressof(managed), b"dltensor", None)
 
 
+class _Versioned(ctypes.Structure):
+    pass
+
+
+_VersionedDeleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Versioned))
+_Versioned._fields_ = [
+    ("major", ctypes.c_uint32),
+    ("minor", ctypes.c_uint32),
+    ("context", ctypes.c_void_p),
+    ("deleter", _VersionedDeleter),
+    ("flags", ctypes.c_uint64),
+    ("tensor", DLTensor),
+]
+
+
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
+def _lend(address: int, out: Any) -> int:
+    array = ctypes.cast(address, ctypes.py_object).value
+    shape = (ctypes.c_int64 * len(array.shape))(*array.shape)
+    tensor = DLTensor(
+        *(array.pointer, EXT_DEVICE, array.number, len(array.shape)),
+        *(*CODES[array.dtype], 1, shape, None, 0),
+    )
+    key = next(_keys)
+    deleter = _VersionedDeleter(lambda _: _lent.pop(key, None) and None)
+    managed = _Versioned(1, 3, None, deleter, array.is_read_only, tensor)
+    _lent[key] = (managed, shape, array)
+    out[0] = ctypes.addressof(managed)
+    return 0
+
+
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+def _find_stream(code: int, number: int, out: Any) -> int:
+    out[0] = _library.tape_foreign_stream()
+    return 0
+
+
+class _Api(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        *((name, ctypes.c_void_p) for name in ("older", "allocate", "lend", "take", "view")),
+        ("stream", ctypes.c_void_p),
+    ]
+
+
+_api = _Api(
+    *(1, 3, None, None, ctypes.cast(_lend, ctypes.c_void_p), None, None),
+    ctypes.cast(_find_stream, ctypes.c_void_p),
+)
+
+
+_API_NAME = b"dlpack_exchange_api"  # a capsule keeps the address of its name
+
+
+class ExchangedArray(TapeArray):
+    """As PyTorch's: with DLPack's C exchange API, and work on a stream of its library."""
+
+    __dlpack_c_exchange_api__ = _python.PyCapsule_New(ctypes.addressof(_api), _API_NAME, None)
+    is_read_only = False
+
+    def follow(self, source: TapeArray) -> None:
+        """Enqueue ``self = max(source, 0)`` on its library's stream."""
+        places = (_library.tape_foreign_stream(), source.pointer, self.pointer)
+        size = ctypes.c_int64(int(np.prod(self.shape)))
+        _library.tape_relu(*map(ctypes.c_void_p, places), size)
+        self.source = source
+
+
+def take_in_order(source: Any) -> TapeArray:
+    """Take over a tensor on the stream of the library, as consumers of DLPack do."""
+    made = from_dlpack(source, stream=_library.tape_foreign_stream())
+    made.source = source
+    return made
+
+
 class OldArray(TapeArray):
     """As before DLPack 1.0: __dlpack__ knows no version."""
 
@@ -142,11 +220,11 @@ def n_lent() -> int:
     return len(_lent)
 
 
-def from_dlpack(source: Any) -> TapeArray:
+def from_dlpack(source: Any, stream: Any = None) -> TapeArray:
     """Take over what speaks DLPack, as the libraries of arrays do."""
     code, number = source.__dlpack_device__()
     assert code == EXT_DEVICE
-    capsule = source.__dlpack__(max_version=None)
+    capsule = source.__dlpack__(stream=stream, max_version=None)
     managed = Managed.from_address(_python.PyCapsule_GetPointer(capsule, b"dltensor"))
     tensor = managed.tensor
     names = {codes: name for name, codes in CODES.items()}

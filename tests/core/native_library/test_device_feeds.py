@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 import tape_arrays
-from tape_arrays import OldArray, TapeArray
+from tape_arrays import ExchangedArray, OldArray, TapeArray
 from tape_device import TABLE, Tape, X, make_network
 
 import opwright as ow
@@ -242,3 +242,82 @@ def test_a_variable_refuses_arrays_of_other_devices_and_takes_tensors_over_the_h
     text = "w: an array must lie on the host or on cpu, .* got TapeArray on tape:1; copy it"
     with pytest.raises(FeedError, match=text):
         scope.var("w").set(TapeArray(X, 1))
+
+
+def test_a_feed_is_read_behind_what_its_library_enqueued_on_its_stream(tape):
+    _, call = _compiled("add")
+    for factor in (1, 2, 3):
+        x = ExchangedArray(np.full(3, np.nan, np.float32))
+        x.follow(TapeArray(factor * X))
+        assert np.isnan(x.numpy()).all()
+        np.testing.assert_array_equal(call(x=x)[0], 2 * factor * X)
+        assert x.exports == []
+
+
+def test_a_fetch_is_handed_over_in_the_order_of_streams_without_a_wait_of_the_host(tape):
+    _, call = _compiled("add", fetch_device=True)
+    call(x=X)
+    (out,) = call(x=2 * X)
+    waits = tape.count("pending")
+    there = tape_arrays.take_in_order(out)  # a tape that waits for another has its work done
+    assert tape.count("pending") < waits
+    np.testing.assert_array_equal(there.numpy(), 4 * X)
+    (unordered,) = call(x=3 * X)
+    pending = tape.count("pending")
+    tape_arrays.from_dlpack(unordered, stream=-1)
+    assert tape.count("pending") == pending > 0
+
+
+def test_an_importer_gets_fetches_on_the_device(tape):
+    _, call = _compiled("add", fetch_device=True, fetch_as=tape_arrays.take_in_order)
+    (out,) = call(x=X)
+    assert type(out) is TapeArray
+    np.testing.assert_array_equal(out.numpy(), 2 * X)
+
+
+@pytest.mark.parametrize("kind", [TapeArray, ExchangedArray])
+def test_fetches_are_written_into_arrays_of_the_device(tape, kind):
+    _, call = _compiled("add", fetch_device=True)
+    out = kind(0 * X)
+    for factor in (1, 2, 3):
+        assert call(x=TapeArray(factor * X), out=[out])[0] is out
+        np.testing.assert_array_equal(out.numpy(), 2 * factor * X)
+    host = 0 * X
+    call(x=X, out=[host])
+    np.testing.assert_array_equal(host, 2 * X)
+    with pytest.raises(FeedError, match=r"out\[0\]: .* float32\(3,\), got float32\(2,\)"):
+        call(x=X, out=[kind(X[:2])])
+    with pytest.raises(FeedError, match=r"out\[0\]: .* overlaps that of feed 'x'"):
+        call(x=out, out=[out])
+
+
+def test_an_array_of_the_device_is_no_place_for_a_fetch_on_the_host(tape):
+    _, call = _compiled("add")
+    with pytest.raises(FeedError, match=r"out\[0\]: .* got TapeArray on tape; .*fetch_device=True"):
+        call(x=X, out=[TapeArray(X)])
+
+
+@pytest.mark.parametrize("kind", [np.array, TapeArray, ExchangedArray])
+def test_a_feed_is_written_on_the_device_and_from_it(tape, kind):
+    ops = [
+        ow.Operator("add", x="mean", y="x", out="mean"),
+        ow.Operator("multiply", x="mean", y="x", out="y"),
+    ]
+    network = ow.Network(ops)
+    call = network.compile(["mean", "x"], ["y"], "tape", ow.Scope(), writes=["mean"])
+    means = [kind(0 * X) for _ in range(2)]
+    for turn in (1, 2, 3):
+        for mean in means:
+            np.testing.assert_array_equal(call(mean, X)[0], turn * X * X)
+            there = mean if kind is np.array else mean.numpy()
+            np.testing.assert_array_equal(there, turn * X)
+    assert network.placement().graph_refusal == ""
+
+
+def test_an_array_of_the_device_that_is_read_only_is_not_written(tape):
+    network = ow.Network([ow.Operator("add", x="mean", y="x", out="mean")])
+    call = network.compile(["mean", "x"], [], "tape", ow.Scope(), writes=["mean"])
+    mean = ExchangedArray(0 * X)
+    mean.is_read_only = True
+    with pytest.raises(FeedError, match="feed 'mean': it is written, got a read-only array"):
+        call(mean, X)

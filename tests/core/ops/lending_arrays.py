@@ -86,6 +86,7 @@ def _give_back(managed):
 def _lend(address, out):
     owner = ctypes.cast(address, ctypes.py_object).value
     data = owner.array
+    type(owner).lends += 1
     shape = (c_int64 * data.ndim)(*data.shape)
     strides = (c_int64 * data.ndim)(*(n // data.itemsize for n in data.strides))
     code = _CODES.get(data.dtype.kind, 4)  # bfloat16
@@ -148,6 +149,12 @@ class Plain:
     def __dlpack_device__(self):
         return self.array.__dlpack_device__()
 
+    def detach(self):
+        """The same memory, with no gradient required."""
+        made = type(self).__new__(type(self))
+        made.array = self.array
+        return made
+
     def __array_namespace__(self):
         return _namespace_of(type(self))
 
@@ -160,6 +167,7 @@ class Exchanged(Plain):
     )
     taken = None
     is_hollow = False
+    lends = 0  # without a call of __dlpack__
 
     def __del__(self):
         if self.taken is not None:

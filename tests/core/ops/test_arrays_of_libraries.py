@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import ml_dtypes
 import numpy as np
@@ -135,6 +136,56 @@ def test_an_array_that_requires_a_gradient_is_refused_with_the_way_out(kind):
     text = rf"^add: x: .* got {kind.__name__} \(Can't export .*\); .* pass its detach\(\)"
     with pytest.raises(FeedError, match=text):
         ow.ops.add(a, kind(X))
+
+
+@pytest.mark.parametrize("kind", [Exchanged, Plain])
+def test_an_array_that_requires_a_gradient_is_read_within_a_guard_and_only_there(kind):
+    a = kind(X)
+    a.requires_grad = True
+    guard = ow.detach_guard()
+    for _ in range(2):
+        with guard, guard:
+            results = ow.ops.add(a, a), ow.ops.add(a, 1), _by_feed(a), _by_tensor(a)
+        wanted = 2 * X, X + 1, -X, -X
+        for result, right in zip(results, wanted, strict=True):
+            np.testing.assert_array_equal(numbers(result), right)
+        with pytest.raises(FeedError, match="add: x: .* pass its detach"):
+            ow.ops.add(a, a)
+
+
+def test_a_guard_ends_with_an_error_and_does_not_reach_other_threads():
+    a = Exchanged(X)
+    a.requires_grad = True
+    with ThreadPoolExecutor(1) as pool, ow.detach_guard():
+        refused = pool.submit(ow.ops.add, a, a).exception()
+    assert "pass its detach()" in str(refused)
+    with pytest.raises(ZeroDivisionError, match="here"), ow.detach_guard():
+        raise ZeroDivisionError("here")
+    with pytest.raises(FeedError, match="pass its detach"):
+        ow.ops.add(a, a)
+
+
+@pytest.mark.parametrize("kind", [Exchanged, Plain])
+def test_a_network_reads_them_if_it_was_compiled_to(kind):
+    a = kind(X)
+    a.requires_grad = True
+    network = ow.Network([ow.Operator("negative", x="x", out="y")])
+    call = network.compile(["x"], ["y"], scope=ow.Scope(), detach=True)
+    for feeds in ((a,), ({"x": a},)):
+        np.testing.assert_array_equal(call(*feeds)[0], -X)
+    with pytest.raises(FeedError, match="pass its detach"):
+        network.compile(["x"], ["y"], scope=ow.Scope())(a)
+
+
+def test_an_array_is_lent_once_whatever_is_beside_it(lowered):
+    a = Exchanged(X)
+    strided = Exchanged(X)
+    strided.array = strided.array[::-1]
+    for left, right in ((a, 1.0), (1.0, a), (a, list(X)), (strided, strided), (strided, 1.0)):
+        n_before = Exchanged.lends, Exchanged.calls
+        ow.ops.add(left, right)
+        n_arrays = sum(type(value) is Exchanged for value in (left, right))
+        assert (Exchanged.lends, Exchanged.calls) == (n_before[0] + n_arrays, n_before[1])
 
 
 def test_an_array_that_has_no_values_yet_is_refused():

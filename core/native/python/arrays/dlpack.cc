@@ -2,9 +2,11 @@
 #include <memory>
 #include <utility>
 
+#include "python/arrays/host_arrays.h"
 #include "python/bind/capsules.h"
 #include "python/bind/errors.h"
 #include "python/bind/handles.h"
+#include "runtime/device/event.h"
 #include "runtime/status.h"
 #include "runtime/values/scope.h"
 
@@ -41,6 +43,10 @@ py::object MakeCapsule(const std::shared_ptr<const Tensor>& tensor) {
   made->managed.deleter = Delete<Managed>;
   if constexpr (kIsVersioned<Managed>) {
     made->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+    made->managed.flags = tensor->storage->is_read_only() ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+  } else if (tensor->storage->is_read_only()) {
+    throw py::buffer_error(
+        "__dlpack__: the memory is read-only, which DLPack before 1.0 cannot say");
   }
   PyObject* capsule = PyCapsule_New(&made->managed, kCapsuleName<Managed>, DestroyCapsule<Managed>);
   if (capsule == nullptr) throw py::error_already_set();
@@ -91,7 +97,46 @@ std::shared_ptr<const Tensor> Import(Managed* managed, const std::shared_ptr<Dev
   }
   DtypeFromCode(DtypeToCode(given.dtype));  // throws for an unknown dtype
   return Borrow(device, given.dtype, std::move(shape),
-                static_cast<char*>(given.data) + given.byte_offset, std::move(owner), who);
+                static_cast<char*>(given.data) + given.byte_offset, std::move(owner), who,
+                IsReadOnly(*managed));
+}
+
+// A tensor by the exchange API of its library, whose work on it ours comes behind; null for a
+// library without one.
+std::shared_ptr<const Tensor> FindExchanged(const py::handle& array,
+                                            const std::shared_ptr<Device>& device,
+                                            const char* who) {
+  ArrayKind kind;
+  if (!FindKind(Py_TYPE(array.ptr()), &kind) || kind.api == nullptr ||
+      kind.api->current_work_stream == nullptr || RequiresGradient(kind, array.ptr())) {
+    return nullptr;
+  }
+  DLManagedTensorVersioned* managed = nullptr;
+  void* stream = nullptr;
+  const DLDevice place = device->dl_device();
+  if (kind.api->current_work_stream(place.device_type, place.device_id, &stream) != 0) {
+    throw py::error_already_set();
+  }
+  // To CUDA and ROCm NULL is the default stream, to others none: then __dlpack__ sees to the order.
+  const bool has_default = place.device_type == kDLCUDA || place.device_type == kDLROCM;
+  if (stream == nullptr && !has_default) return nullptr;
+  if (kind.api->managed_tensor_from_py_object_no_sync(array.ptr(), &managed) != 0) {
+    throw py::error_already_set();
+  }
+  auto tensor = Import(managed, device, who);
+  if (stream != device->stream()) Event(device).OrderBehind(stream);
+  return tensor;
+}
+
+// What a consumer enqueues on its stream comes behind our work, as DLPack has it: None for a stream
+// that we are not told, -1 for one that is in order.
+void HandOver(const std::shared_ptr<Device>& device, const py::object& stream) {
+  if (stream.is_none() || device->stream() == nullptr) {
+    device->Synchronize();
+    return;
+  }
+  const auto number = stream.cast<int64_t>();
+  if (number != -1) Event(device).OrderAhead(reinterpret_cast<void*>(number));
 }
 
 }  // namespace
@@ -101,7 +146,9 @@ py::object AskForCapsule(const py::handle& array, const Device& device) {
   if (device.stream() != nullptr) {
     options["stream"] = reinterpret_cast<uintptr_t>(device.stream());
   }
-  const py::object export_array = array.attr("__dlpack__");
+  const bool detaches = Detaching::IsOn() && py::hasattr(array, "requires_grad");
+  const py::object export_array =
+      detaches ? array.attr("detach")().attr("__dlpack__") : array.attr("__dlpack__");
   options["max_version"] = py::make_tuple(DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
   try {
     return export_array(**options);
@@ -122,8 +169,9 @@ bool IsCompact(const DLTensor& tensor) {
   return true;
 }
 
-py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::object& max_version,
-                    const py::object& dl_device, const py::object& copy) {
+py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::object& stream,
+                    const py::object& max_version, const py::object& dl_device,
+                    const py::object& copy) {
   if (!dl_device.is_none() && !dl_device.equal(DlpackDevice(*tensor))) {
     throw py::buffer_error("__dlpack__: the tensor is on another device than the one asked for");
   }
@@ -132,7 +180,7 @@ py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::objec
     exported = MakeTensor(tensor->device(), tensor->dtype, tensor->shape, "__dlpack__");
     tensor->device()->CopyWithin(exported->data(), tensor->data(), tensor->bytes());
   }
-  tensor->device()->Synchronize();
+  HandOver(tensor->device(), stream);
   const bool versioned =
       !max_version.is_none() && max_version.cast<std::pair<int, int>>().first >= 1;
   return versioned ? MakeCapsule<DLManagedTensorVersioned>(exported)
@@ -162,7 +210,7 @@ std::shared_ptr<const Tensor> CopyAligned(const std::shared_ptr<Device>& device,
 
 std::shared_ptr<const Tensor> Borrow(const std::shared_ptr<Device>& device, DLDataType dtype,
                                      Shape shape, void* data, std::shared_ptr<void> owner,
-                                     const char* who) {
+                                     const char* who, bool is_read_only) {
   const auto ndim = static_cast<int32_t>(shape.size());
   const int64_t numel = CheckedNumel(who, shape.data(), ndim, ItemSize(dtype));
   const auto bytes = static_cast<uint64_t>(numel * ItemSize(dtype));
@@ -174,8 +222,8 @@ std::shared_ptr<const Tensor> Borrow(const std::shared_ptr<Device>& device, DLDa
   tensor->strides.resize(shape.size());
   FillRowMajorStrides(shape.data(), ndim, tensor->strides.data());
   tensor->shape = std::move(shape);
-  tensor->storage =
-      MakeRetirable<Storage>(device, bytes == 0 ? nullptr : data, bytes, std::move(owner));
+  tensor->storage = MakeRetirable<Storage>(device, bytes == 0 ? nullptr : data, bytes,
+                                           std::move(owner), is_read_only);
   return tensor;
 }
 
@@ -195,6 +243,7 @@ std::shared_ptr<const Tensor> FromArray(const py::handle& array,
     CheckAddresses(*tensor->device(), *device, who);
   }
   if (HasInterface(array, *device)) return FromInterface(array, device, who);
+  if (auto tensor = FindExchanged(array, device, who)) return tensor;
   const py::object capsule = AskForCapsule(array, *device);
   return TakeCapsule(capsule, who, [&](auto* managed) { return Import(managed, device, who); });
 }

@@ -1,5 +1,6 @@
 #include "python/arrays/host_arrays.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
@@ -15,6 +16,8 @@ namespace opwright {
 namespace {
 
 constexpr const char* kLent = "opwright.lent";
+
+thread_local int n_detaching = 0;  // that are on, of this thread
 
 template <typename Managed>
 void FreeLent(PyObject* capsule) {
@@ -60,11 +63,30 @@ bool HasMemory(const DLTensor& tensor) {
   return tensor.data != nullptr || IsEmpty(tensor.shape, tensor.ndim);
 }
 
-// Whether kernels can read it directly; throws for an unknown dtype.
-bool IsReadyTensor(const DLTensor& tensor) {
-  DtypeFromCode(DtypeToCode(tensor.dtype));
-  return HasMemory(tensor) && tensor.device.device_type == kDLCPU && tensor.ndim <= NPY_MAXDIMS &&
-         IsCompact(tensor) && IsAligned(DataOf(tensor), ItemSize(tensor.dtype));
+// The strides, in bytes, of a tensor that kernels cannot read directly.
+Shape StridesOf(const DLTensor& tensor) {
+  Shape strides(static_cast<size_t>(tensor.ndim) + 1);  // never empty: NULL stands for compact
+  if (IsCompact(tensor)) {
+    FillRowMajorStrides(tensor.shape, tensor.ndim, strides.data());
+  } else {
+    std::copy_n(tensor.strides, tensor.ndim, strides.begin());
+  }
+  for (int64_t& stride : strides) stride *= ItemSize(tensor.dtype);
+  return strides;
+}
+
+// An ndarray over a tensor on the host with at most NumPy's number of dimensions, which keeps
+// `owner`; throws for an unknown dtype.
+PyObject* ViewOf(const DLTensor& tensor, bool read_only, PyObject* owner) {
+  PyArray_Descr* descr = DescrOf(DtypeFromCode(DtypeToCode(tensor.dtype)));
+  const bool is_ready = IsCompact(tensor) && IsAligned(DataOf(tensor), ItemSize(tensor.dtype));
+  const Shape strides = is_ready ? Shape() : StridesOf(tensor);
+  return ViewOf(descr, tensor.ndim, Dims(tensor.shape), is_ready ? nullptr : Dims(strides.data()),
+                DataOf(tensor), read_only, Py_NewRef(owner));
+}
+
+bool IsOnHost(const DLTensor& tensor) {
+  return tensor.device.device_type == kDLCPU || tensor.device.device_type == kDLCUDAHost;
 }
 
 PyObject* LendByApi(const ArrayKind& kind, PyObject* array) {
@@ -73,16 +95,15 @@ PyObject* LendByApi(const ArrayKind& kind, PyObject* array) {
   PyObject* owner = Own(managed);
   if (owner == nullptr) return nullptr;
   const DLTensor& tensor = managed->dl_tensor;
+  PyObject* view = nullptr;
   try {
-    if (IsReadable(*managed) && IsReadyTensor(tensor)) {
-      return ViewOf(DescrOf(tensor.dtype), tensor.ndim, Dims(tensor.shape), nullptr, DataOf(tensor),
-                    IsReadOnly(*managed), owner);
-    }
+    const bool is_read = IsReadable(*managed) && IsOnHost(tensor) && HasMemory(tensor);
+    if (is_read && tensor.ndim <= NPY_MAXDIMS) view = ViewOf(tensor, IsReadOnly(*managed), owner);
     // NOLINTNEXTLINE(bugprone-empty-catch)
   } catch (...) {  // an unknown dtype, or bfloat16 without ml_dtypes: __dlpack__ leads to the error
   }
   Py_DECREF(owner);
-  return nullptr;
+  return view;
 }
 
 // The dtype of a buffer's items, false if we have none.
@@ -208,15 +229,6 @@ bool HasAttribute(PyTypeObject* type, const char* name) {
   return PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), name) != 0;
 }
 
-// Whether its library records operations on the array, which it cannot do with ours.
-bool RequiresGradient(PyObject* array) {
-  static PyObject* name = PyUnicode_InternFromString("requires_grad");
-  PyObject* answer = PyObject_GetAttr(array, name);
-  const bool requires_it = answer == nullptr || answer != Py_False;
-  Py_XDECREF(answer);
-  return requires_it;
-}
-
 void CheckDtype(DLDataType dtype, const char* who) {
   try {
     DtypeFromCode(DtypeToCode(dtype));
@@ -233,10 +245,9 @@ py::object Import(Managed* managed, const char* who) {
   if (!owner) throw py::error_already_set();
   CheckReadable(*managed, who);
   const DLTensor& tensor = managed->dl_tensor;
-  const int code = tensor.device.device_type;
-  if (code != kDLCPU && code != kDLCUDAHost) {
-    Throw(ErrorKind::kFeed, who, ": must lie on the host, got DLPack device type ", code,
-          "; copy it to the host");
+  if (!IsOnHost(tensor)) {
+    Throw(ErrorKind::kFeed, who, ": must lie on the host, got DLPack device type ",
+          static_cast<int>(tensor.device.device_type), "; copy it to the host");
   }
   if (!HasMemory(tensor)) {
     Throw(ErrorKind::kFeed, who,
@@ -244,18 +255,11 @@ py::object Import(Managed* managed, const char* who) {
           "operator outside of what traces it");
   }
   CheckDtype(tensor.dtype, who);
-  std::array<npy_intp, NPY_MAXDIMS> strides{};
   if (tensor.ndim > NPY_MAXDIMS) {
     Throw(ErrorKind::kShape, who, ": must have at most ", NPY_MAXDIMS, " dimensions, got ",
           tensor.ndim, "; reshape it");
   }
-  const bool strided = !IsCompact(tensor) || !IsAligned(DataOf(tensor), ItemSize(tensor.dtype));
-  for (int32_t i = 0; strided && i < tensor.ndim; ++i) {
-    strides[static_cast<size_t>(i)] = tensor.strides[i] * ItemSize(tensor.dtype);
-  }
-  PyObject* array = ViewOf(DescrOf(tensor.dtype), tensor.ndim, Dims(tensor.shape),
-                           strided ? strides.data() : nullptr, DataOf(tensor), IsReadOnly(*managed),
-                           Py_NewRef(owner.ptr()));
+  PyObject* array = ViewOf(tensor, IsReadOnly(*managed), owner.ptr());
   if (array == nullptr) throw py::error_already_set();
   return py::reinterpret_steal<py::object>(array);
 }
@@ -269,10 +273,12 @@ py::object FindLent(const py::object& array) {
   ArrayKind kind;
   PyObject* lent = nullptr;
   if (!PyArray_Check(array.ptr()) && FindKind(Py_TYPE(array.ptr()), &kind)) {
-    lent = LendReady(kind, array.ptr());
+    lent = Lend(kind, array.ptr());
   }
   return lent == nullptr ? py::none() : py::reinterpret_steal<py::object>(lent);
 }
+
+struct DetachGuard {};
 
 py::object GiveLike(const py::object& result, const py::object& like) {
   ArrayKind kind;
@@ -304,13 +310,40 @@ bool FindKind(PyTypeObject* type, ArrayKind* kind) noexcept {
   return true;
 }
 
-PyObject* LendReady(const ArrayKind& kind, PyObject* array) {
+void Detaching::Add(int n) { n_detaching += n; }
+
+bool Detaching::IsOn() { return n_detaching > 0; }
+
+bool RequiresGradient(const ArrayKind& kind, PyObject* array) {
+  if (!kind.has_gradients) return false;
+  static PyObject* name = PyUnicode_InternFromString("requires_grad");
+  PyObject* answer = PyObject_GetAttr(array, name);
+  Py_XDECREF(answer);
+  if (answer == nullptr) PyErr_Clear();
+  return answer != Py_False && !Detaching::IsOn();
+}
+
+PyObject* Lend(const ArrayKind& kind, PyObject* array) {
   PyObject* lent = nullptr;
-  if (!kind.has_gradients || !RequiresGradient(array)) {
+  if (!RequiresGradient(kind, array)) {
     lent = kind.api == nullptr ? LendByBuffer(array) : LendByApi(kind, array);
   }
   if (lent == nullptr) PyErr_Clear();
   return lent;
+}
+
+PyObject* ReadReady(PyObject* array, ArrayKind* kind) {
+  PyObject* read = nullptr;
+  if (!PyArray_Check(array)) {
+    if (FindKind(Py_TYPE(array), kind)) read = Lend(*kind, array);
+  } else if (PyArray_CheckExact(array) && PyArray_ISNOTSWAPPED(AsArray(array))) {
+    read = Py_NewRef(array);
+  }
+  if (read == nullptr || IsReady(read)) return read;
+  PyObject* copy = PyArray_FromArray(AsArray(read), nullptr, NPY_ARRAY_CARRAY_RO);
+  Py_DECREF(read);
+  if (copy == nullptr) throw py::error_already_set();
+  return copy;
 }
 
 PyObject* GiveToLibrary(const ArrayKind& kind, PyObject* result) noexcept {
@@ -324,6 +357,10 @@ PyObject* GiveToLibrary(const ArrayKind& kind, PyObject* result) noexcept {
 void BindHostArrays(py::module_& module) {
   module.def("find_lent", &FindLent, py::arg("array"));
   module.def("read_host_array", &ReadHostArray, py::arg("array"), py::arg("who"));
+  py::class_<DetachGuard>(module, "detach_guard")
+      .def(py::init<>())
+      .def("__enter__", [](const DetachGuard&) { Detaching::Add(1); })
+      .def("__exit__", [](const DetachGuard&, const py::args&) { Detaching::Add(-1); });
   module.def("give_like", &GiveLike, py::arg("result"), py::arg("like"));
 }
 

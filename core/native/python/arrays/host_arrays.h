@@ -22,13 +22,40 @@ struct ArrayKind {
 // looked up once. Leaves no error set.
 bool FindKind(PyTypeObject* type, ArrayKind* kind) noexcept;
 
-// An ndarray that kernels can read, over an array's memory, which it keeps; null without an error
-// if kernels cannot read it, or its library does not lend it; throws std::bad_alloc.
-PyObject* LendReady(const ArrayKind& kind, PyObject* array);
+// While one that is on lives, this thread reads arrays that require a gradient as their detach().
+class Detaching {
+ public:
+  explicit Detaching(bool is_on) : is_on_(is_on) {
+    if (is_on_) Add(1);
+  }
+  ~Detaching() {
+    if (is_on_) Add(-1);
+  }
+  Detaching(const Detaching&) = delete;
+  Detaching& operator=(const Detaching&) = delete;
+  static void Add(int n);
+  static bool IsOn();
+
+ private:
+  const bool is_on_;
+};
+
+// Whether its library would record what is computed with an array, which it cannot do with ours.
+bool RequiresGradient(const ArrayKind& kind, PyObject* array);
+
+// An ndarray, of any strides, over an array's memory on the host, which it keeps; null without an
+// error if its library does not lend it; throws std::bad_alloc.
+PyObject* Lend(const ArrayKind& kind, PyObject* array);
 
 // An ndarray, or a tuple of them, as arrays of a library with an exchange API, which keep them.
 // NULL with an error set.
 PyObject* GiveToLibrary(const ArrayKind& kind, PyObject* result) noexcept;
+
+// A ready array with the values of an ndarray, or of one that is lent so: itself, over its memory,
+// or a copy where kernels could not read that. Then `kind` is how it was lent, null for NumPy's
+// own. Null without an error for all else, and for ndarrays of subclasses and of foreign byte
+// order.
+PyObject* ReadReady(PyObject* array, ArrayKind* kind);
 
 void BindHostArrays(py::module_& module);
 

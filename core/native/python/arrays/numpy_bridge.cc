@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "python/arrays/host_arrays.h"
 #include "python/bind/errors.h"
 #include "runtime/device/host_memory.h"
 #include "runtime/status.h"
@@ -194,13 +195,9 @@ py::object TensorToNumpy(const Tensor& tensor) {
 
 py::object ReadyArray(const py::handle& array_like, const std::shared_ptr<Device>& device,
                       const char* who) {
-  PyObject* object = array_like.ptr();
-  if (IsReady(object)) return py::reinterpret_borrow<py::object>(array_like);
-  if (PyArray_CheckExact(object) && PyArray_ISNOTSWAPPED(AsArray(object))) {  // it only has strides
-    PyObject* copy = PyArray_FromArray(AsArray(object), nullptr, NPY_ARRAY_CARRAY_RO);
-    if (copy == nullptr) throw py::error_already_set();
-    return py::reinterpret_steal<py::object>(copy);
-  }
+  ArrayKind kind;
+  PyObject* ready = ReadReady(array_like.ptr(), &kind);
+  if (ready != nullptr) return py::reinterpret_steal<py::object>(ready);
   return py::module_::import("opwright.device.intake")
       .attr("read_to_copy")(array_like, device, who);
 }

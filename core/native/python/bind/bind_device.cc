@@ -94,9 +94,9 @@ void BindDevice(py::module_& module) {
       .def("__array__", &ToArray, py::arg("dtype") = py::none(), py::arg("copy") = py::none())
       .def(
           "__dlpack__",
-          [](const TensorHandle& self, const py::object&, const py::object& max_version,
+          [](const TensorHandle& self, const py::object& stream, const py::object& max_version,
              const py::object& dl_device, const py::object& copy) {
-            return ToDlpack(self.tensor, max_version, dl_device, copy);
+            return ToDlpack(self.tensor, stream, max_version, dl_device, copy);
           },
           py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
           py::arg("dl_device") = py::none(), py::arg("copy") = py::none())

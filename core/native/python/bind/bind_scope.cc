@@ -1,6 +1,7 @@
 // Scope and ScopeVariable for Python.
 #include "python/bind/handles.h"
 #include "python/bind/interpreter_end.h"
+#include "python/call/intake.h"
 #include "runtime/status.h"
 #include "runtime/values/scope.h"
 
@@ -17,12 +18,18 @@ std::shared_ptr<const Tensor> GetTensor(const ScopeVariable& variable) {
   return tensor;
 }
 
+// Whether a new value is written into the memory of the old one.
+bool IsSetInPlace(const std::shared_ptr<const Tensor>& current,
+                  const std::shared_ptr<Device>& device, DLDataType dtype, const Shape& shape) {
+  return current && !current->storage->is_read_only() && current->device() == device &&
+         current->HasMeta(dtype, shape.data(), static_cast<int32_t>(shape.size()));
+}
+
 // An array on the device of the variable: copied there, in place if it fits.
 void SetWithin(ScopeVariable* self, const Tensor& source) {
   const std::shared_ptr<Device>& device = source.device();
   const std::shared_ptr<const Tensor> current = self->tensor();
-  const bool fits = current && current->device() == device &&
-                    current->HasMeta(source.dtype, source.shape.data(), source.ndim());
+  const bool fits = IsSetInPlace(current, device, source.dtype, source.shape);
   const auto target = fits ? current : MakeTensor(device, source.dtype, source.shape, self->name());
   device->CopyWithin(target->data(), source.data(), source.bytes());
   if (source.storage->is_foreign()) {
@@ -48,10 +55,9 @@ PendingValue PrepareValue(const std::shared_ptr<ScopeVariable>& self, const py::
   py::object ready = ReadyArray(array_like, device, self->name().c_str());
   PyArrayObject* array = AsArray(ready.ptr());
   const DLDataType dtype = DtypeOf(PyArray_DESCR(array), self->name().c_str());
-  const auto* dims = reinterpret_cast<const int64_t*>(PyArray_DIMS(array));
+  const npy_intp* dims = PyArray_DIMS(array);
   const std::shared_ptr<const Tensor> current = self->tensor();
-  if (current && current->device() == device &&
-      current->HasMeta(dtype, dims, PyArray_NDIM(array))) {
+  if (IsSetInPlace(current, device, dtype, Shape(dims, dims + PyArray_NDIM(array)))) {
     return {self, std::move(ready), current};
   }
   return {self, {}, TensorFromNumpy(ready, device, self->name().c_str())};
@@ -86,17 +92,19 @@ void Set(const std::shared_ptr<ScopeVariable>& self, const py::object& array_lik
 
 // Takes the memory of an array instead of a copy; what is written into the variable, is there.
 void BorrowArray(ScopeVariable* self, const py::object& object) {
-  PyArrayObject* array = AsArray(object.ptr());
-  if (!IsReady(object.ptr()) || !PyArray_ISWRITEABLE(array)) {
+  const py::object borrowed = BorrowMemory(object.ptr(), nullptr, self->name());
+  PyArrayObject* array = AsArray(borrowed.ptr());
+  if (!IsReady(borrowed.ptr())) {
     Throw(ErrorKind::kFeed, self->name(),
-          ": borrow takes a NumPy array that is contiguous, aligned, of native byte order and "
-          "writable, got ",
+          ": borrow takes an array that is contiguous, aligned and of native byte order, got "
+          "another ",
           Py_TYPE(object.ptr())->tp_name, "; pass it to set, which copies");
   }
   const DLDataType dtype = DtypeOf(PyArray_DESCR(array), self->name().c_str());
   const npy_intp* dims = PyArray_DIMS(array);
   self->Replace(Borrow(HostDevice(), dtype, Shape(dims, dims + PyArray_NDIM(array)),
-                       PyArray_DATA(array), HoldObject(object), self->name().c_str()));
+                       PyArray_DATA(array), HoldObject(borrowed), self->name().c_str(),
+                       PyArray_ISWRITEABLE(array) == 0));
 }
 
 void SetAll(Scope* self, const py::object& arrays) {
@@ -146,6 +154,7 @@ void BindScopeVariable(py::module_& module) {
       .def_property_readonly("version", &ScopeVariable::version)
       .def("set", &Set, py::arg("array"), py::arg("device") = py::none())
       .def("borrow", &BorrowArray, py::arg("array"))
+      .def("touch", &ScopeVariable::Touch)
       .def("numpy", [](const ScopeVariable& self) { return TensorToNumpy(*GetTensor(self)); })
       .def("tensor", [](const ScopeVariable& self) { return TensorHandle{GetTensor(self)}; })
       .def(
@@ -156,9 +165,9 @@ void BindScopeVariable(py::module_& module) {
           py::arg("dtype") = py::none(), py::arg("copy") = py::none())
       .def(
           "__dlpack__",
-          [](const ScopeVariable& self, const py::object&, const py::object& max_version,
+          [](const ScopeVariable& self, const py::object& stream, const py::object& max_version,
              const py::object& dl_device, const py::object& copy) {
-            return ToDlpack(GetTensor(self), max_version, dl_device, copy);
+            return ToDlpack(GetTensor(self), stream, max_version, dl_device, copy);
           },
           py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
           py::arg("dl_device") = py::none(), py::arg("copy") = py::none())

@@ -22,9 +22,11 @@ struct TensorHandle {
 // A Python object that C++ owns, released with the GIL held from any thread; null for None.
 std::shared_ptr<void> HoldObject(const py::object& object);
 
-// A capsule for a tensor, versioned if `max_version` allows it; throws.
-py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::object& max_version,
-                    const py::object& dl_device, const py::object& copy);
+// A capsule for a tensor, versioned if `max_version` allows it, in order for the work that its
+// consumer enqueues on `stream`; throws.
+py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::object& stream,
+                    const py::object& max_version, const py::object& dl_device,
+                    const py::object& copy);
 py::tuple DlpackDevice(const Tensor& tensor);
 
 // Whether an array that is no ndarray declares that it is on a device other than the host.
@@ -37,7 +39,7 @@ std::shared_ptr<const Tensor> FromArray(const py::handle& array,
 // On a device, where kernels read vectors, what does not begin at a multiple of 16 bytes is copied.
 std::shared_ptr<const Tensor> Borrow(const std::shared_ptr<Device>& device, DLDataType dtype,
                                      Shape shape, void* data, std::shared_ptr<void> owner,
-                                     const char* who);
+                                     const char* who, bool is_read_only = false);
 
 // An array without DLPack may tell its device by the attribute that the `interface` of the
 // device's arrays names; see opwright.device.DeviceArrays.

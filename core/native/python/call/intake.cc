@@ -49,30 +49,21 @@ bool Intake::Read(PyObject* value, const std::shared_ptr<Device>& device) {
     Take(Py_NewRef(value));
     return true;
   }
-  if (PyArray_Check(value)) {
-    if (!PyArray_CheckExact(value) || !PyArray_ISNOTSWAPPED(AsArray(value))) return false;
-    PyObject* copy = PyArray_FromArray(AsArray(value), nullptr, NPY_ARRAY_CARRAY_RO);
-    if (copy == nullptr) throw py::error_already_set();
-    Take(copy);
-    return true;
-  }
-  if (device) {
-    PyObject* adopted = Adopt(value, device);
-    if (adopted != nullptr) {
-      Take(adopted);
-      return true;
-    }
-  }
+  PyObject* adopted = device && !PyArray_Check(value) ? Adopt(value, device) : nullptr;
   ArrayKind kind;
-  if (!FindKind(Py_TYPE(value), &kind)) return false;
-  PyObject* lent = LendReady(kind, value);
-  if (lent == nullptr) return false;
-  Take(lent);
-  if (!like_) {
+  PyObject* read = adopted == nullptr ? ReadReady(value, &kind) : adopted;
+  if (read == nullptr) return false;
+  Take(read);
+  if (!like_ && kind.type != nullptr) {
     like_ = py::reinterpret_borrow<py::object>(value);
     like_kind_ = kind;
   }
   return true;
+}
+
+bool Intake::MayRead(PyObject* value) {
+  ArrayKind kind;
+  return PyArray_Check(value) || FindKind(Py_TYPE(value), &kind);
 }
 
 bool Intake::Add(PyObject* ready) {
@@ -102,38 +93,71 @@ uint64_t Intake::Hash() const {
   return hash;
 }
 
+py::object BorrowMemory(PyObject* value, const std::shared_ptr<Device>& device,
+                        const std::string& who) {
+  if (PyArray_CheckExact(value)) return py::reinterpret_borrow<py::object>(value);
+  if (device && !device->is_host() && IsOnDevice(value, device)) {
+    auto tensor = FromArray(value, device, who.c_str());
+    if (FeedTensor(value) == nullptr && !tensor->storage->is_foreign() && tensor->bytes() != 0) {
+      Throw(ErrorKind::kFeed, who, ": memory on ", device->name(),
+            " must begin at a multiple of 16 bytes to be used in place, got another address");
+    }
+    return py::cast(TensorHandle{std::move(tensor)});
+  }
+  ArrayKind kind;
+  PyObject* lent =
+      !PyArray_Check(value) && FindKind(Py_TYPE(value), &kind) ? Lend(kind, value) : nullptr;
+  if (lent != nullptr) return py::reinterpret_steal<py::object>(lent);
+  return py::module_::import("opwright.device.intake")
+      .attr("borrow_memory")(py::handle(value), who);
+}
+
+bool IsWritable(PyObject* borrowed) {
+  const Tensor* tensor = FeedTensor(borrowed);
+  if (tensor != nullptr) return !tensor->storage->is_read_only();
+  return PyArray_ISWRITEABLE(AsArray(borrowed)) != 0;
+}
+
+bool FitsMeta(PyObject* value, const Value& info, const int64_t* dims) {
+  const Tensor* tensor = FeedTensor(value);
+  if (tensor != nullptr) return tensor->HasMeta(info.dtype, dims, info.ndim);
+  PyArrayObject* array = AsArray(value);
+  DLDataType dtype{};
+  return FindDtype(PyArray_DESCR(array), &dtype) && SameDtype(dtype, info.dtype) &&
+         PyArray_NDIM(array) == info.ndim &&
+         std::equal(dims, dims + info.ndim, PyArray_DIMS(array));
+}
+
+std::string DescribeMisfit(PyObject* value, const Value& info, const int64_t* dims) {
+  const Tensor* tensor = FeedTensor(value);
+  const std::string wanted = Concat(DtypeName(info.dtype), ShapeText(dims, info.ndim), ", got ");
+  if (tensor != nullptr) return Concat(wanted, DtypeName(tensor->dtype), ShapeText(tensor->shape));
+  PyArrayObject* array = AsArray(value);
+  const auto* given = reinterpret_cast<const int64_t*>(PyArray_DIMS(array));
+  const py::handle descr(reinterpret_cast<PyObject*>(PyArray_DESCR(array)));
+  return Concat(wanted, py::str(descr).cast<std::string>(), ShapeText(given, PyArray_NDIM(array)));
+}
+
 void CheckFeed(const Plan& plan, size_t i, PyObject* value) {
   const External& external = plan.externals[plan.feeds[i]];
   const Value& info = plan.values[external.values[0]];
-  const int64_t* dims = plan.dims.data() + info.dims_begin;
   const Device& device = *plan.devices[info.device].device;
   const Tensor* tensor = FeedTensor(value);
-  DLDataType dtype{};
-  const int64_t* given_dims = nullptr;
-  int ndim = 0;
-  if (tensor != nullptr && tensor->device().get() == &device) {
-    dtype = tensor->dtype;
-    given_dims = tensor->shape.data();
-    ndim = tensor->ndim();
-  } else if (tensor == nullptr && device.is_host() && IsReady(value)) {
-    dtype = DtypeOf(PyArray_DESCR(AsArray(value)), external.name.c_str());
-    given_dims = reinterpret_cast<const int64_t*>(PyArray_DIMS(AsArray(value)));
-    ndim = PyArray_NDIM(AsArray(value));
-  } else if (device.is_host()) {
+  const bool fits =
+      tensor == nullptr ? device.is_host() && IsReady(value) : tensor->device().get() == &device;
+  if (!fits && device.is_host()) {
     Throw(ErrorKind::kFeed, external.name,
           ": a feed is a C-contiguous, aligned ndarray of native byte order, got another ",
           Py_TYPE(value)->tp_name);
-  } else {
+  }
+  if (!fits) {
     Throw(ErrorKind::kFeed, external.name, ": plan '", plan.name, "' was made for a Tensor on ",
           device.name(), ", got ", Py_TYPE(value)->tp_name);
   }
-  bool fits = SameDtype(dtype, info.dtype) && ndim == info.ndim;
-  for (int d = 0; fits && d < ndim; ++d) fits = given_dims[d] == dims[d];
-  if (!fits) {
-    Throw(ErrorKind::kFeed, external.name, ": plan '", plan.name, "' was made for ",
-          DtypeName(info.dtype), ShapeText(dims, info.ndim), ", got ", DtypeName(dtype),
-          ShapeText(given_dims, ndim));
-  }
+  const int64_t* dims = plan.dims.data() + info.dims_begin;
+  if (FitsMeta(value, info, dims)) return;
+  Throw(ErrorKind::kFeed, external.name, ": plan '", plan.name, "' was made for ",
+        DescribeMisfit(value, info, dims));
 }
 
 void CheckRunnable(const Plan& plan) {

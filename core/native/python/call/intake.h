@@ -97,6 +97,8 @@ class Intake {
   // Reads a value for a call on `device`, null for the host. False without an error if only Python
   // can read it; throws std::bad_alloc.
   bool Read(PyObject* value, const std::shared_ptr<Device>& device);
+  // Whether it is of a type that Read reads; then its library is asked once.
+  static bool MayRead(PyObject* value);
   // Adds what Python has read, a reference that is taken over. False if it is not ready.
   bool Add(PyObject* ready);
 
@@ -130,6 +132,17 @@ inline uint64_t Mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
   return hash ^ (hash >> 32);
 }
+
+// An ndarray of any strides over the memory of an array, or a tensor if it lies on `device`, null
+// for the host; never a copy. Throws kFeed, beginning with `who`.
+py::object BorrowMemory(PyObject* value, const std::shared_ptr<Device>& device,
+                        const std::string& who);
+
+// Of an ndarray or tensor: whether it may be written, whether it has a value's dtype and these
+// dims, and if not, the text for "float32[3], got float64[3]".
+bool IsWritable(PyObject* borrowed);
+bool FitsMeta(PyObject* value, const Value& info, const int64_t* dims);
+std::string DescribeMisfit(PyObject* value, const Value& info, const int64_t* dims);
 
 // Throws kFeed unless the value is ready, or is a tensor on the plan's device, and fits feed
 // external `i` of the plan.

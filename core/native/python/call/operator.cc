@@ -237,8 +237,11 @@ __attribute__((noinline)) PyObject* CallWith(OperatorObject* self, PyObject* con
   if (names == nullptr) {
     Intake intake;
     static const std::shared_ptr<Device> host;
+    // A number beside an array is read in Python, and the array then as well: never twice.
+    const auto may_read = [](PyObject* value) { return Intake::MayRead(value); };
     const auto read = [&](PyObject* value) { return intake.Read(value, host); };
-    if (ReadInputs(self->signature, args, n_args, read) && CanGiveAsGiven(self, intake)) {
+    if (ReadInputs(self->signature, args, n_args, may_read) &&
+        ReadInputs(self->signature, args, n_args, read) && CanGiveAsGiven(self, intake)) {
       return ResultAsGiven(self, intake, Run(self, args, n_args, intake));
     }
   }

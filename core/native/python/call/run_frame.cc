@@ -13,6 +13,7 @@
 #include "python/bind/handles.h"
 #include "python/bind/interpreter_end.h"
 #include "python/call/intake.h"
+#include "python/call/written.h"
 #include "runtime/border.h"
 #include "runtime/library/host.h"
 
@@ -68,6 +69,7 @@ class Results {
 // What `RunState.user` points to.
 struct Frame {
   Results results;
+  const RunRequest& request;
   PyThreadState* thread = nullptr;
   int64_t last_poll_ns = 0;
   int64_t poll_interval_ns = kFirstPollNs;
@@ -101,16 +103,33 @@ int32_t Poll(RunState* state) {
   return status == 0 ? OW_OK : OW_ERROR;
 }
 
-// Creates the arrays that kernels write their results to.
+// The array or tensor to write a fetch into; null for new memory.
+PyObject* FindOut(const RunRequest& request, size_t fetch) {
+  return request.out == nullptr ? nullptr : (*request.out)[fetch].ptr();
+}
+
+// Finds the arrays that kernels write their results to: those of the caller, or new ones.
 int32_t Start(RunState* state, Instance* instance) {
+  const RunRequest& request = FrameOf(state).request;
   Results& results = FrameOf(state).results;
   const Plan& plan = instance->plan();
+  if (__builtin_expect(request.out != nullptr || !plan.written_feeds.empty(), 0)) {
+    try {
+      CheckWritten(request, instance);
+    } catch (...) {
+      SetPythonError();
+      return OW_ERROR;
+    }
+  }
   if (results.size() != plan.fetches.size()) results.Resize(plan.fetches.size());
   for (size_t i = 0; i < plan.fetches.size(); ++i) {
     const int64_t external = plan.fetch_externals[i];
     if (external < 0) continue;
     const Value& info = plan.values[plan.fetches[i]];
-    PyObject* array = NewArray(info.dtype, info.ndim, instance->dims(plan.fetches[i]));
+    PyObject* out = FindOut(request, i);
+    PyObject* array = out != nullptr && IsReady(out)
+                          ? Py_NewRef(out)
+                          : NewArray(info.dtype, info.ndim, instance->dims(plan.fetches[i]));
     if (array == nullptr) return OW_OUT_OF_MEMORY;
     results[i] = array;
     instance->SetExternal(static_cast<uint32_t>(external), PyArray_DATA(AsArray(array)), array);
@@ -139,14 +158,21 @@ int32_t ForgetError(RunState* state, char* message, uint64_t message_bytes) {
 
 constexpr RunHooks kHooks = {Release, Acquire, Poll, Start, ForgetError};
 
-// A fetched value that no kernel wrote to an array of its own; throws.
-PyObject* CopyOut(Instance* instance, uint32_t value, bool fetch_device) {
+// A fetched value that no kernel wrote to an array of its own, in `out` if that is a tensor;
+// throws.
+PyObject* CopyOut(Instance* instance, uint32_t value, bool fetch_device, PyObject* out) {
   const Plan& plan = instance->plan();
   const DLTensor tensor = instance->Restored(value, instance->tensor(value));
   const Value& info = plan.values[value];
   const std::shared_ptr<Device>& device = plan.devices[info.device].device;
   const uint64_t bytes = SizeBytes(tensor);
-  if (fetch_device) {
+  const Tensor* target = out == nullptr ? nullptr : FeedTensor(out);
+  if (target != nullptr) {
+    device->CopyWithin(target->data(), tensor.data, bytes);
+    if (target->storage->is_foreign()) device->Synchronize();  // its owner may read it from now on
+    return Py_NewRef(out);
+  }
+  if (fetch_device && out == nullptr) {
     auto copy = MakeTensor(device, tensor.dtype, Shape(tensor.shape, tensor.shape + tensor.ndim),
                            plan.name);
     device->CopyWithin(copy->data(), tensor.data, bytes);
@@ -174,12 +200,16 @@ PyObject* Collect(Results* results, RunState* state, const RunRequest& request) 
   if (results->size() != plan.fetches.size()) results->Resize(plan.fetches.size());
   for (size_t i = 0; i < results->size(); ++i) {
     PyObject*& result = (*results)[i];
+    PyObject* out = FindOut(request, i);
     if (result == nullptr) {
-      result = CopyOut(state->last, plan.fetches[i], request.fetch_device);
-    } else if (request.fetch_device) {
+      result = CopyOut(state->last, plan.fetches[i], request.fetch_device, out);
+    } else if (request.fetch_device && out == nullptr) {
       PyObject* tensor = ArrayToTensor(result);
       Py_SETREF(result, tensor);
     }
+    if (out == nullptr || out == result) continue;
+    if (PyArray_CopyInto(AsArray(out), AsArray(result)) < 0) return nullptr;
+    Py_SETREF(result, Py_NewRef(out));
   }
   if (request.form == ResultForm::kFirst && results->size() == 1) return results->Take(0);
   const auto n = static_cast<Py_ssize_t>(results->size());
@@ -293,7 +323,7 @@ __attribute__((always_inline)) inline PyObject* RunOn(const RunRequest& request,
                                                       BindProblem* problem) {
   FreeRetired();
   const Plan& plan = *request.plan;
-  Frame frame{Results(plan.fetches.size())};
+  Frame frame{Results(plan.fetches.size()), request};
   RunState state;
   state.hooks = &kHooks;
   state.user = &frame;

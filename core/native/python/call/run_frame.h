@@ -3,6 +3,7 @@
 #define OPWRIGHT_PYTHON_RUN_FRAME_H_
 
 #include <memory>
+#include <vector>
 
 #include "python/arrays/numpy_bridge.h"
 #include "runtime/plan/instance.h"
@@ -25,6 +26,8 @@ struct RunRequest {
       nullptr;  // the feed of each feed external of the plan; null: as they come
   ResultForm form = ResultForm::kNothing;
   bool fetch_device = false;  // Tensors where the values live, instead of arrays
+  // For each fetch what BorrowMemory returned, to write the fetch into, or null for new memory.
+  const std::vector<py::object>* out = nullptr;
 };
 
 // Runs a plan with the GIL held; the caller keeps plan, scope and feeds until it returns. NULL with

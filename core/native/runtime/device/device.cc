@@ -161,8 +161,12 @@ Storage::Storage(std::shared_ptr<Device> device, uint64_t bytes, const std::stri
     : device_(std::move(device)), handle_(device_->Allocate(bytes, what)), bytes_(bytes) {}
 
 Storage::Storage(std::shared_ptr<Device> device, void* handle, uint64_t bytes,
-                 std::shared_ptr<void> owner)
-    : device_(std::move(device)), handle_(handle), bytes_(bytes), owner_(std::move(owner)) {}
+                 std::shared_ptr<void> owner, bool is_read_only)
+    : device_(std::move(device)),
+      handle_(handle),
+      bytes_(bytes),
+      owner_(std::move(owner)),
+      is_read_only_(is_read_only) {}
 
 void Storage::Free() noexcept {
   if (OwnsMemory()) device_->Free(handle_);

@@ -85,8 +85,8 @@ const std::shared_ptr<Device>& HostDevice();
 class Storage : public Retirable {
  public:
   Storage(std::shared_ptr<Device> device, uint64_t bytes, const std::string& what);
-  Storage(std::shared_ptr<Device> device, void* handle, uint64_t bytes,
-          std::shared_ptr<void> owner);
+  Storage(std::shared_ptr<Device> device, void* handle, uint64_t bytes, std::shared_ptr<void> owner,
+          bool is_read_only = false);
   ~Storage() override { Free(); }
   bool needs_plugin() const { return OwnsMemory() && !device_->is_host(); }
   // Before its end, where the device is called in any case.
@@ -97,6 +97,7 @@ class Storage : public Retirable {
   const std::shared_ptr<Device>& device() const { return device_; }
   // Then the owner must wait until enqueued work no longer reads it.
   bool is_foreign() const { return owner_ != nullptr; }
+  bool is_read_only() const { return is_read_only_; }
 
  private:
   bool OwnsMemory() const { return handle_ != nullptr && !owner_; }
@@ -105,6 +106,7 @@ class Storage : public Retirable {
   void* handle_ = nullptr;
   uint64_t bytes_;
   std::shared_ptr<void> owner_;
+  bool is_read_only_ = false;
 };
 
 }  // namespace opwright

@@ -41,21 +41,21 @@ int32_t Event::Wait(const ow_error* error) noexcept {
   });
 }
 
-void Event::OrderBehind(void* stream) {
+void Event::Order(void* first, void* second, void* foreign) {
   if (event_ == nullptr) {
     device_->Synchronize();
     return;
   }
   char text[512] = {0};
   const ow_error error{text, sizeof(text)};
-  int32_t status = Record(stream, &error);
+  int32_t status = Record(first, &error);
   if (status == OW_OK) {
     status = CallAtBorder(text, sizeof(text), [&] {
-      return device_->table()->event_wait(device_->state(), event_, device_->stream(), &error);
+      return device_->table()->event_wait(device_->state(), event_, second, &error);
     });
   }
   if (status == OW_OK) return;
-  Throw(ErrorKind::kKernel, device_->name(), ": waiting for stream ", stream,
+  Throw(ErrorKind::kKernel, device_->name(), ": waiting for stream ", foreign,
         " of another library failed with status ", status, text[0] ? ": " : "", text);
 }
 

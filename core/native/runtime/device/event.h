@@ -23,10 +23,13 @@ class Event {
   int32_t Wait(const ow_error* error) noexcept;
   void Forget() noexcept { is_recorded_ = false; }
   // Lets the device's stream wait for what is on a stream of another library now; throws kKernel.
-  void OrderBehind(void* stream);
+  void OrderBehind(void* stream) { Order(stream, device_->stream(), stream); }
+  // The reverse: what is enqueued on that stream from now on waits for the device's stream.
+  void OrderAhead(void* stream) { Order(device_->stream(), stream, stream); }
 
  private:
   int32_t Record(void* stream, const ow_error* error) noexcept;
+  void Order(void* first, void* second, void* foreign);
 
   std::shared_ptr<Device> device_;
   void* event_ = nullptr;  // NULL on devices without events

@@ -17,11 +17,15 @@ bool IsFromOutside(const Plan& plan, uint32_t value) {
          plan.externals[static_cast<size_t>(info.index)].role != Role::kPersistable;
 }
 
-// A copy of a feed that lies on the plan's device; made anew in each run, as that of a host feed.
+bool IsFeed(const Plan& plan, const Value& value) {
+  return value.kind == ValueKind::kExternal &&
+         plan.externals[static_cast<size_t>(value.index)].role == Role::kFeed;
+}
+
+// A copy from or to a feed that lies on the plan's device; made anew in each run, as that of a host
+// feed.
 bool IsFeedCopy(const Plan& plan, const CopyDetail& copy) {
-  const Value& source = plan.values[copy.source];
-  return source.kind == ValueKind::kExternal &&
-         plan.externals[static_cast<size_t>(source.index)].role == Role::kFeed;
+  return IsFeed(plan, plan.values[copy.source]) || IsFeed(plan, plan.values[copy.destination]);
 }
 
 bool IsInside(const Plan& plan, const PlanStep& step) {

@@ -113,6 +113,15 @@ bool Instance::BindExternal(uint32_t external, const std::shared_ptr<Scope>& sco
                        NameBeside(*tensor->device(), *device))};
     return false;
   }
+  const auto& writes = plan_.writes;
+  if (tensor->storage->is_read_only() &&
+      std::find(writes.begin(), writes.end(), external) != writes.end()) {
+    *problem = {ErrorKind::kProgram,
+                Concat(info.name, ": plan '", plan_.name,
+                       "' writes the variable, so its memory must be writable, got a read-only "
+                       "array that it borrows; set a copy of it")};
+    return false;
+  }
   SetExternal(external, tensor->data(), nullptr);
   const bool moved = externals_[external].tensor != tensor;
   if (moved) graph_ = nullptr;  // it works on the old memory

@@ -224,7 +224,8 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   std::vector<uint32_t> fetches;
   std::vector<int64_t> fetch_externals;  // by fetch: what kernels write it into, -1: it is copied
   std::vector<uint32_t> feeds;           // externals, in order
-  std::vector<uint32_t> writes;          // externals
+  std::vector<uint32_t> writes;          // externals: persistables
+  std::vector<uint32_t> written_feeds;   // places in `feeds`
   std::vector<const Child*> children;
   std::vector<Staging> staging;  // for what loops keep a copy of
   std::vector<uint32_t> dynamic_values;

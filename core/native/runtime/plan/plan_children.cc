@@ -214,10 +214,14 @@ std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe,
   CheckExternals();
   for (const std::string& name : writes_) {
     const int64_t external = plan.FindExternal(Role::kPersistable, name);
-    if (external < 0) {
-      Fail("writes names '", name, "', which is no persistable of the plan");
+    const int64_t fed = external < 0 ? plan.FindExternal(Role::kFeed, name) : -1;
+    if (external >= 0) plan.writes.push_back(static_cast<uint32_t>(external));
+    if (external >= 0) continue;
+    const auto feed = std::find(plan.feeds.begin(), plan.feeds.end(), fed);
+    if (feed == plan.feeds.end()) {
+      Fail("writes names '", name, "', which is no persistable and no feed of the plan");
     }
-    plan.writes.push_back(static_cast<uint32_t>(external));
+    plan.written_feeds.push_back(static_cast<uint32_t>(feed - plan.feeds.begin()));
   }
   bool is_shared = false;
   for (const PlanStep& step : plan.steps) {

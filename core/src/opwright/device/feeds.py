@@ -50,6 +50,8 @@ def check_feed_names(given: Iterable[str], expected: Sequence[str], n_positional
         if name in names:
             raise FeedError(f"feed: {name!r} is given by position, got it by name as well")
     for name in names:
+        if not isinstance(name, str):
+            raise FeedError(f"feed: feeds must be named by text, got {name!r}")
         if not expected:
             raise FeedError(
                 f"feed: this network is fed nothing, got {name!r}; say what is fed when it is "

@@ -70,7 +70,10 @@ def describe_place(code: int, number: int, context: Context) -> str:
 
 
 def lend(value: Any) -> Any:
-    """Return the ndarray that another library lends at once, or else the value unchanged."""
+    """Return the ndarray that another library lends at once, or else the value unchanged.
+
+    It may have any strides.
+    """
     if isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "__dlpack__"):
         return value
     lent = _runtime.find_lent(value)
@@ -112,6 +115,26 @@ def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = ""
             f"{who}: must be an array of numbers, got {value!r}; cast it to another dtype"
         ) from error
     return array
+
+
+def borrow_memory(value: Any, who: str) -> NDArray[Any]:
+    """Return an ndarray over the memory of an array on the host, never over a copy.
+
+    The runtime calls it for what it does not read itself: subclasses of ndarray, and arrays with
+    ``__dlpack__`` alone. FeedError for anything else.
+    """
+    place = find_place(value, current_context(), who)
+    if place is not None or not is_array(value):
+        shown = "" if place is None else f" on {describe_place(*place, current_context())}"
+        raise FeedError(
+            f"{who}: must be an array whose memory can be used in place, got "
+            f"{type(value).__name__}{shown}; pass an array on the host, or on the device of a "
+            "network with fetch_device=True"
+        )
+    try:
+        return borrow_host(value, who)
+    except DtypeError as error:
+        raise FeedError(str(error)) from error
 
 
 def read_feed(
@@ -180,7 +203,7 @@ def read_to_copy(value: Any, device: _runtime.Device, who: str) -> NDArray[Any]:
     """
     if isinstance(value, (_runtime.Tensor, _runtime.ScopeVariable)):
         return value.numpy()
-    context, value = current_context(), lend(value)
+    context = current_context()
     place = find_place(value, context, who)
     if place is not None:
         raise FeedError(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
 from opwright.foreign import describe_error
-from opwright.lowering.graph.values import LoweredOp, Role, Value
+from opwright.lowering.graph.values import LoweredOp, Value
 
 
 class StepErrors:
@@ -45,10 +45,7 @@ class StepErrors:
 
     def _written_before(self, position: int) -> str:
         names = dict.fromkeys(
-            value.name
-            for op in self.ops[:position]
-            for value in op.writes()
-            if _is_persistable(value)
+            value.name for op in self.ops[:position] for value in op.writes() if _lasts(value)
         )
         if not names:
             return "; no variable of the scope was changed"
@@ -62,6 +59,6 @@ def _values(op: LoweredOp) -> str:
     return f"inputs: {inputs or 'none'}; outputs: {outputs or 'none'}"
 
 
-def _is_persistable(value: Value) -> bool:
+def _lasts(value: Value) -> bool:
     external = value.buffer.root().external
-    return external is not None and external.role is Role.PERSISTABLE
+    return external is not None and external.lasts

@@ -6,7 +6,7 @@ from opwright.describe.names import hint
 from opwright.errors import PluginError, ProgramError
 from opwright.foreign import describe_error
 from opwright.lowering.graph.graph import Graph
-from opwright.lowering.graph.values import LoweredOp, Role, Value
+from opwright.lowering.graph.values import LoweredOp, Value
 from opwright.lowering.graph.verify import find_violation
 from opwright.lowering.request import Target
 from opwright.registry import PassEntry
@@ -118,6 +118,6 @@ def _is_needed(op: LoweredOp, needed: set[Value]) -> bool:
             if value in needed:
                 return True
             external = value.buffer.external
-            if external is not None and external.role is Role.PERSISTABLE:
+            if external is not None and external.lasts:
                 return True
     return op.has_effect

@@ -125,11 +125,13 @@ class Given(NamedTuple):
     numbers: Mapping[str, NDArray[Any]] = MappingProxyType({})
     # Feeds of the second plan where the graph is cut into two, each with the variable of its shape.
     late: Mapping[str, str] = MappingProxyType({})
+    written: frozenset[str] = frozenset()  # feeds that the plan writes in place
 
     def external(self, name: str, meta: Meta, host: str | None) -> External:
         """Return the memory of a value."""
         from_host = self.role is Role.FEED and name not in self.on_device
-        return External(self.role, name, meta, host if from_host else None)
+        device = host if from_host else None
+        return External(self.role, name, meta, device, lasts=name in self.written)
 
     def copies(self, external: External) -> bool:
         """Whether a value is copied into the plan's memory first."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opwright.describe.names import hint
+from opwright.device.feeds import FeedSpec
 from opwright.errors import FeedError, ProgramError
 from opwright.lowering import Target
 from opwright.plugins.context import current_context
@@ -127,4 +128,21 @@ def check_fetches(
     for name in names:
         if name not in known and (block is None or block.find_var(name) is None):
             raise FeedError(f"fetch: the network has no variable {name!r}{hint(name, known)}")
+    return names
+
+
+def check_writes(
+    items: Iterable[Variable | str], feeds: Iterable[FeedSpec], ops: Iterable[Operator]
+) -> frozenset[str]:
+    """Return the names of feeds that a network writes; FeedError for one that it does not."""
+    names = frozenset(list_names(items))
+    fed = [spec.name for spec in feeds]
+    written = {name for op in ops for name in op.output_names()}
+    for name in names:
+        if name not in fed:
+            raise FeedError(f"writes: must be feeds, got {name!r}{hint(name, fed)}; feed it")
+        if name not in written:
+            raise FeedError(
+                f"writes: no operator writes {name!r}{hint(name, written)}; leave it out"
+            )
     return names

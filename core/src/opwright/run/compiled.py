@@ -13,7 +13,7 @@ from opwright.device.feeds import FeedSpec, check_array, check_feed_names
 from opwright.device.intake import read_feed
 from opwright.device.opening import open_device
 from opwright.errors import FeedError
-from opwright.lowering import Given, LoweredPlan, LowerRequest, lower
+from opwright.lowering import LoweredPlan, LowerRequest, lower
 from opwright.plugins.context import current_context
 from opwright.plugins.threads import count_for_plan
 from opwright.run.bindings import scope_metas
@@ -59,6 +59,8 @@ class CompiledSource:
             self._scope, self._names, self, self._device, epoch, label
         )
         compiled.fetch_device = self._template.fetches.on_device
+        if self._template.given.written:
+            compiled.writes = tuple(self._template.given.written)
         return compiled
 
     def refuse_names(self, n_positional: int, names: tuple[str, ...]) -> None:
@@ -87,7 +89,7 @@ class CompiledSource:
         n_threads = count_for_plan(self._target.deterministic)
         return self._template._replace(
             target=self._target.with_threads(n_threads),
-            given=Given(given, on_device=frozenset(tensors)),
+            given=self._template.given._replace(metas=given, on_device=frozenset(tensors)),
             persistables=kept._replace(metas=metas),
         )
 
@@ -99,6 +101,9 @@ class CompiledSource:
     ) -> PreparedRun:
         """Return the plan of ``compiled.plan_for(feeds, scope)``; see `Network.plan_for`."""
         lowered, ordered = compiled.find_plan(_checked_feeds(feeds))
+        if compiled.writes:  # runs write into copies
+            named = zip(lowered.plan.feed_names, ordered, strict=True)
+            ordered = tuple(_copy(a) if name in compiled.writes else a for name, a in named)
         written = frozenset(name for op in self._template.code.ops for name in op.output_names())
         own = self._scope if scope is None else scope
         return PreparedRun(lowered, ordered, own, written, compiled.fetch_device)
@@ -114,6 +119,12 @@ class CompiledSource:
         """Return the profile of ``compiled.profile(feeds, n)``; see `Network.profile`."""
         profile = current_context().annexes.get("kit", "profile").load()
         return profile(compiled, feeds, n, scope=scope)
+
+
+def _copy(feed: Any) -> Any:
+    if isinstance(feed, _runtime.Tensor):
+        return _runtime.Tensor.from_numpy(feed.numpy(), feed.opened_device)
+    return feed.copy()
 
 
 def _checked_feeds(feeds: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opwright.describe.arguments import suggest_arguments
 from opwright.describe.dtypes import dtype_to_numpy
 from opwright.describe.names import hint
-from opwright.errors import FeedError, ProgramError, VariableNotFoundError
+from opwright.errors import ProgramError, VariableNotFoundError
 from opwright.program import Program
 from opwright.program.files.writing import feed_names, persistable_variables, save
 from opwright.registry import HOST_DEVICE
@@ -147,7 +147,7 @@ class LoadedProgram:
         *args : array
             By position, in the order of `feeds`; or one dict of them by name.
         **feeds : array
-            By name.
+            By name; and, as for what `Network.compile` returns, `out` and `fetch_as`.
 
         Raises
         ------
@@ -159,9 +159,7 @@ class LoadedProgram:
         called = self._called
         if called is None or called.compiled is None:
             called = self._compile()
-        if args:
-            feeds = _name_feeds(called.feeds, args, feeds)
-        results = Results(called.compiled(**feeds))  # type: ignore[misc]
+        results = Results(called.compiled(*args, **feeds))  # type: ignore[misc]
         results.names = self._names
         return results
 
@@ -256,24 +254,3 @@ def _size_bytes(variable: ScopeVariable) -> int:
 
 def _open_shape(shape: tuple[int, ...] | None) -> tuple[int | None, ...] | None:
     return None if shape is None else tuple(None if dim < 0 else dim for dim in shape)
-
-
-def _name_feeds(
-    names: tuple[str, ...], args: Sequence[Any], named: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the feeds of a call by name: one dict, or by position, beside those given by name."""
-    if len(args) == 1 and isinstance(args[0], Mapping):
-        given = dict(args[0])
-    elif len(args) <= len(names):
-        given = dict(zip(names, args, strict=False))
-    else:
-        raise FeedError(
-            f"LoadedProgram: it takes {len(names)} feeds, {', '.join(map(repr, names))}, got "
-            f"{len(args)} by position; leave out the others"
-        )
-    for name in given:
-        if not isinstance(name, str):
-            raise FeedError(f"LoadedProgram: feeds must be named by text, got {name!r}")
-        if name in named:
-            raise FeedError(f"LoadedProgram: a feed is given once, got {name!r} twice")
-    return {**given, **named}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
@@ -11,6 +11,7 @@ from opwright.describe.arguments import suggest_arguments
 from opwright.device.opening import open_device
 from opwright.errors import FeedError, ProgramError
 from opwright.lowering import (
+    Given,
     LoweredPlan,
     LowerRequest,
     OpRange,
@@ -27,6 +28,7 @@ from opwright.registry import HOST_DEVICE, DeviceName
 from opwright.run.arguments import (
     check_fallback,
     check_range,
+    check_writes,
     choose_deterministic,
     choose_target,
     list_items,
@@ -176,8 +178,14 @@ class Network:
         options: Mapping[str, Any] | None = None,
         deterministic: bool | None = None,
         lock: Lock | str | os.PathLike[str] | None = None,
+        *,
+        writes: Sequence[Variable | str] = (),
+        fetch_as: Callable[[Any], Any] | None = None,
+        detach: bool = False,
     ) -> _runtime.CompiledNetwork:
-        """Return a callable ``f(**feeds) -> list`` that runs the current operators.
+        """Return a callable ``f(*feeds, **feeds) -> list`` that runs the current operators.
+
+        It also takes all feeds in one dict, and `out` and `fetch_as`, see `CompiledNetwork`.
 
         Parameters
         ----------
@@ -207,6 +215,14 @@ class Network:
         lock : Lock, str or PathLike, optional
             The result of `lock`, or its file: the only kernels and passes to use, of these
             versions.
+        writes : sequence of Variable or str
+            Feeds that are written as persistable variables are: into the caller's array, which must
+            be contiguous and writable, and overlap no other feed.
+        fetch_as : callable, optional
+            Makes a result of what has ``__dlpack__``: ``torch.from_dlpack``, or a type with
+            DLPack's exchange API, ``torch.Tensor``, which takes less. Default: arrays of NumPy.
+        detach : bool
+            Read arrays that require a gradient as their ``detach()``, see `detach_guard`.
 
         Raises
         ------
@@ -218,7 +234,8 @@ class Network:
         FileMissingError, FormatError
             If the file of the lock is missing or damaged.
         FeedError
-            If a feed or fetch is no variable. Shapes are checked when the callable is called.
+            If a feed or fetch is no variable, or `writes` has what is not fed or not written.
+            Shapes are checked when the callable is called.
         ProgramError
             If `fallback` is anything else, or both `passes` and `lock` are given.
         DeviceNotFoundError, KernelError
@@ -229,9 +246,12 @@ class Network:
         fetches = list_items(fetch, "fetch")
         feeds = [feed_spec(self._block, self.ops, item) for item in list_items(feed, "feed")]
         template = make_template(self._block, self.ops, feeds, fetches, target, fetch_device)
+        written = check_writes(list_items(writes, "writes"), feeds, self.ops)
+        template = template._replace(given=Given(written=written))
         compiled = CompiledSource(template, feeds, scope).callable(
             f"network of {len(self.ops)} operators"
         )
+        compiled.detach, compiled.fetch_as = detach, fetch_as
         self._recent = compiled.plans
         self._compiled = weakref.ref(compiled)  # weak: one that is gone cannot be profiled
         return compiled

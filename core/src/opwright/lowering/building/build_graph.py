@@ -29,6 +29,7 @@ from opwright.lowering.graph.values import (
     LoweredOp,
     Role,
     Value,
+    check_lasting,
     copy_op,
     external_value,
     new_value,
@@ -66,6 +67,7 @@ class GraphBuilder:
         self._lasting = request.persistables.lasting
         self._keep_all = request.persistables.keep_all
         self.persistables: dict[str, Buffer] = {}
+        self.written_feeds: dict[str, Buffer] = {}  # those that are written where they lie
         self._has_constants = False  # so far
         self._folding = Folding(request.given.numbers, request.target, lower)
         self.advances_step = request.code.advances_step
@@ -93,6 +95,7 @@ class GraphBuilder:
                 cut(self, lowered, index - code.first_index + 1)
                 return self.graph
         self._advance_step(code.first_index + len(code.ops))
+        self._copy_back(code.first_index + len(code.ops))
         self._collect_fetches([self._fetched(name) for name in self.request.fetches.names])
         return self.graph
 
@@ -218,7 +221,7 @@ class GraphBuilder:
         owned = []
         for value in op.inputs[slot]:
             external = value.buffer.external
-            is_given = external is not None and external.role in (Role.FEED, Role.CAPTURED)
+            is_given = external is not None and not external.lasts
             if is_given or (overwrites and value.is_constant):
                 copy = new_value(value.name, value.meta)
                 self.graph.ops.append(copy_op(value, copy, op.index))
@@ -237,7 +240,16 @@ class GraphBuilder:
             moved = new_value(name, external.meta)
             self.graph.ops.append(copy_op(value, moved, self.request.code.first_index))
             value = moved
+        elif external.lasts:
+            self.written_feeds[name] = value.buffer
         self.env[name] = value
+
+    def _copy_back(self, index: int) -> None:
+        """Write the last values of written feeds that lie elsewhere to the memory of the caller."""
+        for name in sorted(self.request.given.written - self.written_feeds.keys()):
+            value = self.env[name]
+            fed = self._overwrite(name, value.meta, self.graph.feeds[name].buffer, None)
+            self.graph.ops.append(copy_op(value, fed, index))
 
     def _read_persistable(self, name: str, op_type: str, slot: str) -> Value:
         """Return the value in the scope of a name that is neither given nor written."""
@@ -264,30 +276,25 @@ class GraphBuilder:
 
     def _write(self, name: str, meta: Meta, size: int, op: LoweredOp | None = None) -> Value:
         """Return a new value for ``name``: in the scope if it is kept there, else in the plan."""
+        if name in self.written_feeds:
+            return self._overwrite(name, meta, self.written_feeds[name], op)
         if size == 0 and -1 in meta.shape:
             value = Value(name, meta, Buffer(0), op)
             value.buffer.dynamic = True
             return value
         if name not in self._lasting and (not self._keep_all or name in self.inner_names):
             return Value(name, meta, Buffer(size), op)
-        buffer = self.persistables.get(name)
-        if buffer is None:
+        if name not in self.persistables:
             external = External(Role.PERSISTABLE, name, meta, create=True)
-            buffer = self.persistables[name] = Buffer(size, external)
-        elif buffer.external is not None and buffer.external.meta != meta:
-            old = buffer.external.meta
-            raise ProgramError(
-                f"variable {name!r}: a persistable keeps one shape and dtype within a network, got "
-                f"{meta.dtype}{list(meta.shape)} after {old.dtype}{list(old.shape)}; "
-                "write to another name"
-            )
-        return self._overwrite(name, meta, buffer, op)
+            self.persistables[name] = Buffer(size, external)
+        return self._overwrite(name, meta, self.persistables[name], op)
 
     def _overwrite(self, name: str, meta: Meta, buffer: Buffer, op: LoweredOp | None) -> Value:
         """Return a new value in memory that has, or may have, another one."""
         value = Value(name, meta, buffer, op)
         buffer.is_shared = True
-        if buffer.external is not None and buffer.external.role is Role.PERSISTABLE:
+        if buffer.external is not None and buffer.external.lasts:
+            check_lasting(value)
             self.graph.lasting[buffer] = value
         return value
 

@@ -52,7 +52,13 @@ def cut(
             "loop cannot have; move it out of the body, or into a cond within it"
         )
     values = tuple(value for value in dynamic.writes() if value.buffer.dynamic)
-    needed = dict.fromkeys(request.fetches.names)
+    written = request.given.written
+    if len(builder.written_feeds) < len(written):
+        raise ProgramError(
+            f"{dynamic.type}: its output shape depends on values, behind which feeds are "
+            f"written on the host alone, got writes={sorted(written)}; fetch them"
+        )
+    needed = dict.fromkeys((*request.fetches.names, *written))
     rest = request.code.ops[position:]
     for op in rest:
         for names in op.inputs.values():
@@ -125,5 +131,5 @@ def _lower_rest(
         numbers.update(read_numbers(operands, shapes[0]))
         stores = []
     kept = kept._replace(metas=scope_metas, stores=stores)
-    captured = Given(given, Role.CAPTURED, numbers=numbers)
+    captured = Given(given, Role.CAPTURED, numbers=numbers, written=request.given.written)
     return lower(request._replace(code=code, given=captured, persistables=kept)).plan

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta
 from opwright.describe.op_proto import OpProto, VarProto
+from opwright.errors import ProgramError
 from opwright.lowering.graph.signature import Signature, size_bytes
 
 if TYPE_CHECKING:
@@ -36,9 +37,13 @@ class Role(enum.IntEnum):
 
 
 class External:
-    """Memory that a plan does not own: of a feed, a fetch, a persistable or the outer plan."""
+    """Memory that a plan does not own: of a feed, a fetch, a persistable or the outer plan.
 
-    __slots__ = ("create", "device", "index", "meta", "name", "role")
+    ``lasts`` where what the plan writes into it counts after the run: a persistable, or a feed that
+    the caller has it write.
+    """
+
+    __slots__ = ("create", "device", "index", "lasts", "meta", "name", "role")
 
     def __init__(
         self,
@@ -47,7 +52,9 @@ class External:
         meta: Meta,
         device: str | None = None,
         create: bool = False,
+        lasts: bool = False,
     ) -> None:
+        self.lasts = lasts or role is Role.PERSISTABLE
         self.role = role
         self.name = name
         self.meta = meta
@@ -283,6 +290,19 @@ def new_value(name: str, meta: Meta, op: LoweredOp | None = None) -> Value:
 def external_value(external: External) -> Value:
     """Return a value that is given from outside."""
     return Value(external.name, external.meta, Buffer(size_bytes(external.meta), external))
+
+
+def check_lasting(value: Value) -> None:
+    """Raise ProgramError for a value of another meta than its memory, which lasts."""
+    external = value.buffer.external
+    if external is None or external.meta == value.meta:
+        return
+    what = "persistable" if external.role is Role.PERSISTABLE else "written feed"
+    new, old = value.meta, external.meta
+    raise ProgramError(
+        f"variable {value.name!r}: a {what} keeps one shape and dtype within a network, got "
+        f"{new.dtype}{list(new.shape)} after {old.dtype}{list(old.shape)}; write to another name"
+    )
 
 
 def copy_op(source: Value, target: Value, index: int) -> LoweredOp:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from opwright.lowering.graph.graph import Graph
-from opwright.lowering.graph.values import Buffer, LoweredOp, Role
+from opwright.lowering.graph.values import Buffer, LoweredOp
 
 LEAST_FREED_BYTES: Final = 1 << 16
 """Less is not worth another order than that of the program."""
@@ -43,7 +43,7 @@ def _writes_scope_alone(op: LoweredOp) -> bool:
     for values in op.outputs:
         for value in values:
             external = value.buffer.external  # nearly always None, and the end of it
-            if external is None or external.role is not Role.PERSISTABLE:
+            if external is None or not external.lasts:
                 return False
     return not op.is_copy and not _stays(op)
 

@@ -183,7 +183,7 @@ class PlanAssembler:
             for fetch in fetches:
                 builder.fetch(fetch)
         self._continue()
-        builder.writes(tuple(self._lasting))
+        builder.writes((*self._lasting, *(self._request.given.written if is_feed else ())))
         n_kept = len(graph.keeps) if self._request.fetches.role is None else 0
         externals = [value.buffer.root().external for value in graph.fetches[n_kept:]]
         errors = StepErrors(graph.ops, self._device_name)
@@ -206,14 +206,14 @@ class PlanAssembler:
         return sum(kernel.held_bytes for kernel in kernels)
 
     def _end_of_feeds(self) -> int:
-        """Return the position after the last operator that reads a feed on the device, else -1."""
+        """Return the position after the last operator that uses a feed on the device, else -1."""
         given = self._request.given
         if given.role is not Role.FEED or not given.on_device:
             return -1
         end = self._graph.n_constant
         for position, op in enumerate(self._graph.ops):
-            reads = [value.buffer.root().external for value in op.data_reads()]
-            if any(map(given.is_device_feed, reads)):
+            touched = [v.buffer.root().external for v in (*op.data_reads(), *op.writes())]
+            if any(map(given.is_device_feed, touched)):
                 end = position + 1
         return end
 

@@ -1,0 +1,48 @@
+// CompiledNetwork: the callable for users. A C type with vectorcall, since a Python wrapper
+// costs more than the call.
+#ifndef OPWRIGHT_PYTHON_NETWORK_H_
+#define OPWRIGHT_PYTHON_NETWORK_H_
+
+#include <memory>
+
+#include "python/call/plan_table.h"
+
+namespace opwright {
+
+struct Network {
+  std::shared_ptr<Scope> scope;
+  std::shared_ptr<Device> device;  // null for the host
+  std::shared_ptr<const Epoch> epoch;
+  PlanSet* plans = nullptr;  // of the object's `plans`
+};
+
+struct NetworkObject {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  Network* network;
+  PyObject* scope;
+  PyObject* feed_names;  // a tuple of interned strings
+  PyObject* source;
+  PyObject* plans;  // a Plans
+  PyObject* weak_references;
+  PyObject* fetch_as;  // of each call that gives none; null: arrays stay NumPy's
+  PyObject* writes;    // a tuple of the names of feeds that the plans write; null: none
+  char fetch_device;
+  char detach;
+};
+
+inline NetworkObject* NetworkOf(PyObject* object) {
+  return reinterpret_cast<NetworkObject*>(object);
+}
+
+// Throws where the garbage collector has cleared it.
+PyObject* SourceOf(NetworkObject* self);
+
+// Its vectorcall.
+PyObject* CallNetwork(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names);
+
+// find_plan(feeds): the lowered plan for these feeds by name, and the feeds in order.
+PyObject* FindPlan(PyObject* object, PyObject* feeds);
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_PYTHON_NETWORK_H_

@@ -1,0 +1,144 @@
+"""What users call: compiled networks, and the functions of operators. Part of `_runtime`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, final
+
+from opwright._runtime import Device, Scope
+from opwright._runtime_plans import Epoch, Plan, Plans
+from opwright.run.compiled import PreparedRun
+
+@final
+class CompiledNetwork:
+    """``f(*feeds, **feeds) -> list`` of fresh arrays, or of Tensors with `fetch_device`.
+
+    Each feed is read once: here if it is an array of NumPy, one that its library lends without
+    ``__dlpack__``, or one on `device`; else by ``source.read_feed(i, value)``, which returns a
+    ready array, an exact ndarray that is C-contiguous, aligned and of native byte order, or a
+    Tensor on `device`. Where no plan is kept for such feeds, or the plan does not fit the scope,
+    ``source(feeds)`` gets all of them in the order of `feed_names` and returns a `Plan`, or an
+    object that has one as ``plan``. Where the names are wrong, ``source.refuse_names(n_positional,
+    names)`` raises. The call ends when the memory of another library has been read.
+
+    All feeds may be given in one dict. Two keywords are no feeds, unless a feed has that name, and
+    beside a dict even then:
+
+    - ``out=[array, None]``: for each fetch an array to write it into, which is returned, or None.
+      Arrays are those of NumPy, those with ``__dlpack__`` on the host, and with `fetch_device`
+      those on the device. Dtype and shape are those of the fetch. A contiguous array is written by
+      the kernel itself, another one is copied to at the end. FeedError, before the first step, for
+      a read-only array and for one that overlaps a feed, a variable or another one; behind an
+      operator whose output shape depends on values shapes are checked once they are known.
+    - ``fetch_as=importer``: makes a result of each array that is not in `out`. A type with DLPack's
+      exchange API, such as ``torch.Tensor``, is one. It replaces the attribute `fetch_as`.
+
+    Results are in new memory, which belongs to the caller, except for those in `out`.
+
+    `writes` are the names of feeds that plans write where they lie, `detach` is that of
+    ``Network.compile``.
+    """
+
+    fetch_device: bool
+    detach: bool
+    fetch_as: Callable[[Any], Any] | None
+    writes: tuple[str, ...] | None
+
+    def __init__(
+        self,
+        scope: Scope,
+        feed_names: Sequence[str],
+        source: Callable[[tuple[Any, ...]], Any],
+        device: Device | None = None,
+        epoch: Epoch | None = None,
+        label: str = "network",
+    ) -> None: ...
+    def __call__(self, *values: Any, **feeds: Any) -> list[Any]:
+        """Return the fetches, in order."""
+    def find_plan(self, feeds: dict[str, Any], /) -> tuple[Any, tuple[Any, ...]]:
+        """Return what `source` returned for such feeds, and the feeds in the plan's order."""
+    def profile(
+        self,
+        feeds: Mapping[str, Any] | None = None,
+        n: int | None = None,
+        *,
+        scope: Scope | None = None,
+    ) -> Any:
+        """Measure each step of the plan for these feeds; see `Network.profile`."""
+    def plan_for(
+        self, feeds: Mapping[str, Any] | None = None, scope: Scope | None = None
+    ) -> PreparedRun:
+        """Return the plan for these feeds, and what a run of it is given."""
+    @property
+    def plans(self) -> Plans: ...
+    @property
+    def source(self) -> Callable[[tuple[Any, ...]], Any]: ...
+    @property
+    def scope(self) -> Scope: ...
+    @property
+    def feed_names(self) -> tuple[str, ...]: ...
+
+@final
+class Namespace(ModuleType):
+    """A module that looks a name up in its ``__table__`` first: (variable, key, dict).
+
+    What the dict holds counts while the ContextVar holds the very object `key`; all else is found
+    as in any module.
+    """
+
+@final
+class EagerFunction:
+    """What users call: ``f(*inputs, **inputs_and_attributes)``.
+
+    Calls by position alone are completed from `defaults` and go to `call`, which takes every
+    parameter by position; all others go to `bind` as they are.
+    """
+
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        bind: Callable[..., Any],
+        defaults: tuple[Any, ...],
+        n_positional: int,
+    ) -> None:
+        """`defaults` of all parameters, of which the first `n_positional` may come by position."""
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+class EagerOperator:
+    """One operator on arrays: ``f(*inputs, *attributes)``, everything by position.
+
+    Each input is read once: arrays of NumPy, and those of other libraries that lend them without
+    ``__dlpack__``, by DLPack's C exchange API or by the buffer protocol (lists or tuples of them
+    where `duplicable` has the input's bit, None for an absent input). For all else
+    ``slow(*args)`` is called, which makes them ready and goes on with `call_ready`.
+
+    Where no plan is kept for dtypes, shapes and attributes, ``lower(arrays, counts, attributes)``
+    returns one, for the arrays of all inputs and the number of them for each input. Attributes
+    match by identity or by equality with the same types inside; floats by their bits. Others than
+    None, bool, int, float, str and tuples or lists of them are lowered each time.
+    """
+
+    def __init__(
+        self,
+        n_inputs: int,
+        duplicable: int,
+        slow: Callable[..., Any],
+        lower: Callable[[tuple[Any, ...], list[int], tuple[Any, ...]], Plan],
+        n_outputs: int = 1,
+        as_given: Callable[[Any, Any], Any] = ...,
+        epoch: Epoch | None = None,
+        label: str = "operator",
+    ) -> None:
+        """`n_outputs` 1: the first fetch is returned, otherwise a tuple of all fetches.
+
+        ``as_given(result, array)`` makes it the kind of array that the first one of another
+        library is, where that has no exchange API; without it such arrays go the slow way.
+        """
+    def __call__(self, *args: Any) -> Any: ...
+    def call_ready(self, *args: Any) -> Any:
+        """Run the operator on inputs that are ready: ndarrays, or Tensors on one device, for which
+        Tensors are returned.
+        """
+    @property
+    def plans(self) -> Plans: ...
