@@ -357,7 +357,9 @@ PyObject* GiveToLibrary(const ArrayKind& kind, PyObject* result) noexcept {
 void BindHostArrays(py::module_& module) {
   module.def("find_lent", &FindLent, py::arg("array"));
   module.def("read_host_array", &ReadHostArray, py::arg("array"), py::arg("who"));
-  py::class_<DetachGuard>(module, "detach_guard")
+  py::class_<DetachGuard>(
+      module, "detach_guard",
+      "While it is entered, arrays that require a gradient are read as their detach().")
       .def(py::init<>())
       .def("__enter__", [](const DetachGuard&) { Detaching::Add(1); })
       .def("__exit__", [](const DetachGuard&, const py::args&) { Detaching::Add(-1); });
