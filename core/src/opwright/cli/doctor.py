@@ -151,9 +151,9 @@ def format_report(
     lines += ["", *align(rows, right={3, 4}, indent="")]
     for failure in diagnosis.failures:
         lines += _format_failure(failure, "is kept out")
-    for crash in diagnosis.crashes:
-        whom = "every process" if crash.always else "processes that use it"
-        lines += _format_failure(crash.failure, f"crashes or blocks {whom}")
+    for failure, always in diagnosis.crashes.items():
+        whom = "every process" if always else "processes that use it"
+        lines += _format_failure(failure, f"crashes or blocks {whom}")
     for package, texts in diagnosis.problems.items():
         lines += ["", f"plugin {package.plugin!r} of {package.label} names what cannot be used"]
         lines += [f"  {line}" for text in texts for line in text.splitlines()]
@@ -203,7 +203,7 @@ def _states(diagnosis: Diagnosis) -> dict[Package, str]:
     states |= {p: "left out" for (p, _), ended in diagnosis.ended.items() if is_left_out(ended)}
     states |= dict.fromkeys(diagnosis.problems, "broken")
     states |= {failure.package: "kept out" for failure in diagnosis.failures}
-    return states | {crash.failure.package: "crashes" for crash in diagnosis.crashes}
+    return states | {failure.package: "crashes" for failure in diagnosis.crashes}
 
 
 def _rows(diagnosis: Diagnosis) -> list[tuple[str, ...]]:
@@ -247,8 +247,8 @@ def to_json(
         "lack": lack,
         "failures": list(map(_failure_to_json, diagnosis.failures)),
         "crashes": [
-            {**_failure_to_json(crash.failure), "always": crash.always}
-            for crash in diagnosis.crashes
+            {**_failure_to_json(failure), "always": always}
+            for failure, always in diagnosis.crashes.items()
         ],
         "problems": [
             {**p._asdict(), "problems": list(texts), "advice": list(dict.fromkeys(texts.values()))}

@@ -46,19 +46,13 @@ class Event(NamedTuple):
     result: Any = None
 
 
-class Crash(NamedTuple):
-    """A plugin that crashes or blocks the processes that load it."""
-
-    failure: PluginFailure
-    always: bool  # in its hooks, which every process runs; else where its objects are used
-
-
 class Diagnosis(NamedTuple):
     """The state of all plugins."""
 
     records: list[PluginRecord]  # of plugins whose hooks returned
     failures: tuple[PluginFailure, ...]  # of plugins that are quarantined
-    crashes: tuple[Crash, ...]
+    # Plugins that crash or block processes: every one, in their hooks, or those that use an object.
+    crashes: dict[PluginFailure, bool]
     problems: dict[Package, dict[str, str]]  # what cannot be used, and the command that may help
     refusals: dict[Package, dict[str, list[str]]]  # why kernels of which libraries would refuse
     # Modules and libraries that earlier processes were importing when they ended.
@@ -72,13 +66,13 @@ def examine(sources: list[Source], timeout_s: float) -> Diagnosis:
     `timeout_s` is the time in seconds for the hooks of each plugin, and then for all that it names.
     """
     skipped: list[tuple[str, str]] = []
-    crashes: list[Crash] = []
+    crashes: dict[PluginFailure, bool] = {}
     by_key = {key_of(source): source for source in sources}
     while True:
         events, reason, trace = _run_child(sources, skipped, timeout_s)
         last = events[-1] if events else Event("", "")
         if last.phase == END:
-            return _diagnose(events, tuple(crashes), by_key)
+            return _diagnose(events, crashes, by_key)
         is_try = last.phase == TRY
         if last.key not in by_key or (last.result is not None and not is_try):
             raise PluginError(f"doctor: its child process {reason} between plugins; run it again")
@@ -89,11 +83,11 @@ def examine(sources: list[Source], timeout_s: float) -> Diagnosis:
             f"pip install --upgrade {package.distribution}, or pip uninstall {package.distribution}"
         )
         failure = PluginFailure(package, f"{reason} while {doing}", trace, advice)
-        crashes.append(Crash(failure, subject is None))
+        crashes[failure] = subject is None
 
 
 def _diagnose(
-    events: list[Event], crashes: tuple[Crash, ...], by_key: dict[str, Source]
+    events: list[Event], crashes: dict[PluginFailure, bool], by_key: dict[str, Source]
 ) -> Diagnosis:
     records: list[PluginRecord] = []
     failures: list[PluginFailure] = []

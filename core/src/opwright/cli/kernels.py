@@ -17,7 +17,7 @@ from opwright.errors import CommandError
 from opwright.plugins.context import Context, current_context
 from opwright.plugins.tables import align
 from opwright.registry import ANY, HOST_DEVICE, DeviceName, KernelRegistration, Package
-from opwright.registry.refusals import WOULD_REFUSE, Refusals
+from opwright.registry.refusals import WOULD_REFUSE, find_refusals
 
 _WIDTH: Final = 100
 _NONE: Final = "."
@@ -54,21 +54,21 @@ class _Kernel(NamedTuple):
 def run(args: argparse.Namespace) -> int:
     """Print the matrix; of plugins only functions that report refusals are imported."""
     context = current_context()
-    answers = Refusals(context.options.fill(context.chosen_options))
     with resolving():
         if args.device:
             args.device = DeviceName.parse(args.device).kind
         types = select_types(context, args.pattern)
         selected = _select_kernels(context, types, args)
+    asked = [(kernel.registration.find_refusal, kernel.package) for kernel in selected]
+    options = context.options.fill(context.chosen_options)
+    reasons, faults = find_refusals(asked, options)
     kernels = [
-        kernel._replace(
-            refusal=answers.find(kernel.registration.find_refusal, kernel.package) or ""
-        )
-        for kernel in selected
+        kernel._replace(refusal=reasons.get(key, ""))
+        for kernel, key in zip(selected, asked, strict=True)
     ]
     if args.json:
         print_json([_to_json(kernel) for kernel in kernels])
-        for fault in answers.faults:
+        for fault in faults:
             print(fault, file=sys.stderr)
         return 0
     if args.library or args.distribution:
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     devices = [args.device] if args.device else _known_devices(context, kernels)
     dtypes = _known_dtypes(kernels) if args.dtype is None else [canonical_dtype(args.dtype)]
     print("\n".join(format_matrix(kernels, types, devices, dtypes)))
-    for line in (*context.report.lines(), *answers.faults):
+    for line in (*context.report.lines(), *faults):
         print(line)
     return 0
 

@@ -13,7 +13,7 @@ from opwright.errors import OpwrightError
 from opwright.plugins.context import Context, current_context
 from opwright.plugins.tables import align
 from opwright.registry import ANY, DeviceName, KernelEntry
-from opwright.registry.refusals import WOULD_REFUSE, Refusals
+from opwright.registry.refusals import WOULD_REFUSE, find_refusals
 from opwright.registry.registrations import key_text
 
 _COLUMNS = ("", "library", "device", "dtype", "priority", "package", "verdict", "reason")
@@ -175,12 +175,15 @@ def explain(
     refused = {entry.key: f"refused: {reason}" for entry, reason in refusals}
     accepted: list[Candidate] = []
     rejected: list[Candidate] = []
-    answers = Refusals(context.options.fill(context.chosen_options))
-    for entry in _ordered(context, op_type):
-        reason = _reject(context, entry, device, name) or refused.get(entry.key)
-        if reason is None:
-            refusal = answers.find(entry.find_refusal, entry.package)
-            reason = None if refusal is None else WOULD_REFUSE + refusal
+    reasons = {
+        entry: _reject(context, entry, device, name) or refused.get(entry.key)
+        for entry in _ordered(context, op_type)
+    }
+    asked = {e: (e.find_refusal, e.package) for e, reason in reasons.items() if reason is None}
+    options = context.options.fill(context.chosen_options)
+    foreseen, faults = find_refusals(asked.values(), options)
+    reasons |= {e: WOULD_REFUSE + foreseen[key] for e, key in asked.items() if key in foreseen}
+    for entry, reason in reasons.items():
         if reason is not None:
             rejected.append(Candidate(entry, 0, "rejected", reason))
             continue
@@ -191,7 +194,7 @@ def explain(
         accepted.append(Candidate(entry, rank, "accepted" if rank > 1 else "chosen", waiting))
     pin = context.pins.get(op_type) or context.pins.get(ANY)
     pins = [] if pin is None else [f"the Context pins {op_type} to the library {pin!r}"]
-    notes = [*pins, *context.report.lines(), *answers.faults]
+    notes = [*pins, *context.report.lines(), *faults]
     otherwise = _without_kernel(definition)
     return Explanation(op_type, device, name, accepted + rejected, notes, otherwise)
 

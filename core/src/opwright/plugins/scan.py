@@ -57,14 +57,6 @@ class Source(NamedTuple):
         return self.package.label
 
 
-class _Distribution(NamedTuple):
-    """A distribution on the path, known by the name of its folder or file of metadata."""
-
-    name: str
-    version: str
-    location: str
-
-
 def scan(
     paths: Sequence[str] | None = None,
     finders: Iterable[object] | None = None,
@@ -105,11 +97,11 @@ def scan(
                 sources += _scan_slowly(slow, group, seen, folder, faults)
                 continue
             for item in listed:
-                if item.name not in seen:
-                    seen.add(item.name)
+                if item.distribution not in seen:
+                    seen.add(item.distribution)
                     with _reporting(item.location, faults):
                         sources += _read_sources(item, group)
-                        own += _read_own(item) if item.name == _CORE else ()
+                        own += _read_own(item) if item.distribution == _CORE else ()
     for finder in sys.meta_path if finders is None else finders:
         where = (finder if isinstance(finder, type) else type(finder)).__qualname__
         with _reporting(where, faults):
@@ -133,7 +125,7 @@ def _sort_key(source: Source, own: list[str]) -> tuple[int, str, str]:
     return own.index(name) if name in own else len(own), name, source.name
 
 
-def _read_own(core: _Distribution) -> list[str]:
+def _read_own(core: Source) -> list[str]:
     """Return the distributions that extras of the core install, in the order of its metadata."""
     content, _ = _read_file(f"{core.location}/METADATA") or (b"", 0)
     return [normalize(name.decode()) for name in _OWN.findall(content)]
@@ -144,7 +136,7 @@ def normalize(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
 
 
-def _list_distributions(folder: str, faults: list[str]) -> list[_Distribution] | None:
+def _list_distributions(folder: str, faults: list[str]) -> list[Source] | None:
     """Return the distributions whose metadata lies in a folder; None where it is no folder."""
     try:
         with os.scandir(folder) as entries:
@@ -153,13 +145,13 @@ def _list_distributions(folder: str, faults: list[str]) -> list[_Distribution] |
         return None
     except FileNotFoundError:
         return []
-    by_name: dict[str, list[_Distribution]] = {}
+    by_name: dict[str, list[Source]] = {}
     for name in names:
         if name.startswith("~"):  # what pip left of an uninstalled distribution
             continue
         item = _parse_name(folder, name)
-        by_name.setdefault(item.name, []).append(item)
-    listed: list[_Distribution] = []
+        by_name.setdefault(item.distribution, []).append(item)
+    listed: list[Source] = []
     for items in by_name.values():
         # "acme-extra-1.0" is no version of acme, and only its metadata says so.
         is_certain = len(items) == 1 and items[0].version
@@ -167,27 +159,27 @@ def _list_distributions(folder: str, faults: list[str]) -> list[_Distribution] |
     return listed
 
 
-def _select_newest(items: Iterable[_Distribution]) -> list[_Distribution]:
+def _select_newest(items: Iterable[Source]) -> list[Source]:
     """Return one of each name: what a broken uninstall left behind is older in time too."""
-    newest: dict[str, _Distribution] = {}
+    newest: dict[str, Source] = {}
     for item in items:
-        other = newest.setdefault(item.name, item)
+        other = newest.setdefault(item.distribution, item)
         if _mtime(item.location) > _mtime(other.location):
-            newest[item.name] = item
+            newest[item.distribution] = item
     return list(newest.values())
 
 
-def _parse_name(folder: str, file_name: str) -> _Distribution:
+def _parse_name(folder: str, file_name: str) -> Source:
     """Return what the name of a folder says; the version is empty where that is not certain."""
     stem = file_name.rpartition(".")[0]
     name, _, rest = stem.partition("-")
     version, _, more = rest.partition("-")
     if more and not more.startswith("py"):  # as an egg-info may go on: "-py3.11"
         version = ""
-    return _Distribution(normalize(name), version, os.path.join(folder, file_name))  # noqa: PTH118 - hot
+    return Source("", "", normalize(name), version, os.path.join(folder, file_name), 0)  # noqa: PTH118 - hot
 
 
-def _read_name(item: _Distribution, faults: list[str]) -> _Distribution:
+def _read_name(item: Source, faults: list[str]) -> Source:
     """Return a distribution by the name and version in its metadata, where they are there."""
     fields: dict[str, str] = {}
     with _reporting(item.location, faults):
@@ -197,9 +189,9 @@ def _read_name(item: _Distribution, faults: list[str]) -> _Distribution:
             head = content.decode("utf-8", "replace").partition("\n\n")[0]
             pairs = (line.partition(":") for line in head.splitlines())
             fields = {name.lower(): value.strip() for name, _, value in pairs} | fields
-    name = normalize(fields["name"]) if fields.get("name") else item.name
+    name = normalize(fields["name"]) if fields.get("name") else item.distribution
     version = fields.get("version") or item.version or "unknown"
-    return _Distribution(name, version, item.location)
+    return item._replace(distribution=name, version=version)
 
 
 def _mtime(path: str) -> int:
@@ -226,19 +218,19 @@ def _read_file(path: str) -> tuple[bytes, int] | None:
         os.close(file)
 
 
-def _read_sources(item: _Distribution, group: str) -> list[Source]:
+def _read_sources(item: Source, group: str) -> list[Source]:
     content = _read_file(f"{item.location}/entry_points.txt")
     if content is None or group.encode() not in content[0]:
         return []
-    points = parse_entry_points(content[0].decode("utf-8", "replace"), group)
-    return [_make_source(*point, item, content[1]) for point in points]
+    text = content[0].decode("utf-8", "replace")
+    return _make_sources(text, group, item._replace(stamp=content[1]))
 
 
-def _make_source(name: str, target: str, item: _Distribution, stamp: int) -> Source:
-    name, target, distribution, version = (
-        show(text, "") for text in (name, target, item.name, item.version)
-    )
-    return Source(name, target, distribution, version, item.location, stamp)
+def _make_sources(text: str, group: str, item: Source) -> list[Source]:
+    """Return the entry points of a distribution, which is given as a source without one."""
+    item = item._replace(distribution=show(item.distribution, ""), version=show(item.version, ""))
+    points = parse_entry_points(text, group)
+    return [item._replace(name=show(name, ""), target=show(target, "")) for name, target in points]
 
 
 def parse_entry_points(text: str, group: str = GROUP) -> Iterator[tuple[str, str]]:
@@ -292,9 +284,8 @@ def _scan_slowly(
             version = str(metadata["Version"] or "unknown")
             if name not in seen:
                 seen.add(name)
-                item = _Distribution(name, version, _location(distribution))
-                points = parse_entry_points(text, group)
-                sources += [_make_source(*point, item, 0) for point in points]
+                item = Source("", "", name, version, _location(distribution), 0)
+                sources += _make_sources(text, group, item)
     return sources
 
 

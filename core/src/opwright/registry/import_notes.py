@@ -52,8 +52,6 @@ class EndedImport(NamedTuple):
 class ImportNotes:
     """The notes in one folder, which need not exist, of this process and of earlier ones."""
 
-    __slots__ = ("_ended", "_folder")
-
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._ended: list[EndedImport] | None = None

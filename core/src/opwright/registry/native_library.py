@@ -81,8 +81,6 @@ class NativeDevice(NamedTuple):
 class NativeLibrary:
     """An open library with its tables by type and key; made by `LibraryTable`."""
 
-    __slots__ = ("_kernels", "_library", "_ops", "label")
-
     def __init__(self, library: _runtime.Library, label: str) -> None:
         self._library = library
         self.label = label
@@ -175,8 +173,6 @@ class LibraryTable:
 
     `notes` records which library is being opened, in case that ends the process.
     """
-
-    __slots__ = ("_libraries", "notes")
 
     def __init__(self, notes: ImportNotes | None = None) -> None:
         self.notes = notes

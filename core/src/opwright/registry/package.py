@@ -64,8 +64,6 @@ class PluginReport:
     addition to the registries.
     """
 
-    __slots__ = ("_quarantined", "disabled", "epoch", "failures", "loaded", "notes")
-
     def __init__(
         self,
         loaded: tuple[Package, ...] = (),

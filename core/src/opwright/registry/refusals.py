@@ -5,7 +5,7 @@ Only commands ask, to show the answers. A kernel refuses by itself when it is pr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from opwright.errors import PluginError
@@ -49,26 +49,22 @@ def _broken(target: str, package: Package, got: str, error: BaseException) -> Pl
     )
 
 
-class Refusals:
-    """Answers of `find_refusal`; each function is asked once, with the value of every option.
+def find_refusals(
+    targets: Iterable[tuple[str, Package]], options: Mapping[str, Any]
+) -> tuple[dict[tuple[str, Package], str], list[str]]:
+    """Ask each function once, as `find_refusal` does; empty targets are skipped.
 
-    `faults` lists the errors of functions that gave no answer: their kernels are assumed to work.
+    Returns the reasons, and the errors of functions that gave no answer: their kernels are assumed
+    to work.
     """
-
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._options = options
-        self.faults: list[str] = []
-        self._known: dict[tuple[str, Package], str | None] = {}
-
-    def find(self, target: str, package: Package) -> str | None:
-        """Return the reason; None where there is none or none is known, and for an empty target."""
-        if not target:
-            return None
-        key = (target, package)
-        if key not in self._known:
-            self._known[key] = None
-            try:
-                self._known[key] = find_refusal(target, package, self._options)
-            except PluginError as error:
-                self.faults.append(str(error))
-        return self._known[key]
+    reasons: dict[tuple[str, Package], str] = {}
+    faults = []
+    for target, package in dict.fromkeys(targets):
+        try:
+            reason = find_refusal(target, package, options) if target else None
+        except PluginError as error:
+            faults.append(str(error))
+            continue
+        if reason is not None:
+            reasons[target, package] = reason
+    return reasons, faults
