@@ -90,9 +90,7 @@ def convert_element(type: AttrType, value: object) -> Any:
     if isinstance(value, bool) or type is AttrType.STRING:
         return str(value) if isinstance(value, str) else None
     if isinstance(value, (int, np.integer)):
-        if type is not AttrType.FLOAT:
-            return int(value)
-        return _as_float(int(value))
+        return _as_float(int(value)) if type is AttrType.FLOAT else int(value)
     if type is AttrType.FLOAT and isinstance(value, (float, np.floating)):
         return float(value)
     return None

@@ -153,11 +153,17 @@ class Block:
         block = self.program.global_block()
         if name is None:
             name = f"{self.program.unique_name('var')}_param"
-        parameter = Parameter(block, name, shape, dtype, trainable=trainable)
-        parameter.stop_gradient = stop_gradient
-        parameter.initializer = initializer
-        parameter.optimize = optimize
-        parameter.regularizer = regularizer
+        parameter = Parameter(
+            block,
+            name,
+            shape,
+            dtype,
+            trainable=trainable,
+            stop_gradient=stop_gradient,
+            initializer=initializer,
+            optimize=optimize,
+            regularizer=regularizer,
+        )
         declared = block._declare(parameter)
         if not isinstance(declared, Parameter):
             raise ProgramError(f"create_parameter: {declared!r} exists and is no parameter")

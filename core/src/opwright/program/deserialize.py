@@ -114,13 +114,11 @@ def _read_var(block: Block, message: Message) -> Variable:
         raise FormatError(f"block {block.idx}: a variable is described wrongly, got {name!r}")
     try:
         check_dtype(dtype)  # NumPy accepts, and parses, far more than names
-        variable: Variable
-        if is_parameter:
-            trainable = not message.get("frozen", False)
-            variable = Parameter(block, name, shape, dtype, trainable=trainable)
-        else:
-            persistable = message.get("persistable", False)
-            variable = Variable(block, name, shape, dtype, persistable=persistable)
+        variable = (
+            Parameter(block, name, shape, dtype, trainable=not message.get("frozen", False))
+            if is_parameter
+            else Variable(block, name, shape, dtype, persistable=message.get("persistable", False))
+        )
     except (ShapeError, DtypeError) as error:
         raise FormatError(f"block {block.idx}: variable {name!r}: {error}") from None
     variable.stop_gradient = message.get("stop_gradient", False)

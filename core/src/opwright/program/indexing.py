@@ -49,9 +49,6 @@ def _check_kinds(x: Variable, parts: Sequence[Any]) -> None:
             _fail(x, part, "cast the positions to int64")
     if len(arrays) > 1:
         _fail(x, arrays[1], "take opwright.ops.gather_nd, or index with one after the other")
-    for part in parts:
-        if not (part is None or part is Ellipsis or _is_array(part) or isinstance(part, slice)):
-            _position(x, part)
     if sum(part is Ellipsis for part in parts) > 1:
         _fail(x, Ellipsis, "write it once")
 
@@ -81,9 +78,9 @@ def _fail(x: Variable, part: Any, way_out: str) -> NoReturn:
 def _add_full_slices(x: Variable, parts: list[Any]) -> list[Any]:
     """Return the key with a full slice for every axis that it leaves out."""
     n_axes = sum(part is not None and part is not Ellipsis for part in parts)
-    place = next((i for i, part in enumerate(parts) if part is Ellipsis), None)
+    index = next((i for i, part in enumerate(parts) if part is Ellipsis), len(parts))
     if x.shape is None:
-        if place is None:  # axes that are left out are the last ones, however many there are
+        if index == len(parts):  # axes that are left out are the last ones, however many there are
             return parts
         _fail_rank(x)
     if n_axes > len(x.shape):
@@ -92,9 +89,7 @@ def _add_full_slices(x: Variable, parts: list[Any]) -> list[Any]:
             f"axis, got {n_axes} for {x!r}"
         )
     full = [slice(None)] * (len(x.shape) - n_axes)
-    if place is None:
-        return parts + full
-    return parts[:place] + full + parts[place + 1 :]
+    return parts[:index] + full + parts[index + 1 :]
 
 
 def _fail_rank(x: Variable) -> NoReturn:

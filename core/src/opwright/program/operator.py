@@ -136,9 +136,8 @@ class Operator:
     def __reduce__(self) -> tuple[Any, ...]:
         if self.block is None:
             return _make_operator, (self.type, self.inputs, self.outputs, self.attrs)
-        for index, op in enumerate(self.block.ops):
-            if op is self:
-                return _find_operator, (self.block, index)
+        if self in self.block.ops:
+            return _find_operator, (self.block, self.block.ops.index(self))
         raise ProgramError(
             f"{self.type}: an operator that is pickled or copied must be in its block, got one "
             "that was taken out; append it again"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from opwright.describe.dtypes import canonical_dtype
 from opwright.describe.meta import Meta
@@ -68,6 +68,7 @@ class Variable(Arithmetic):
         "name",
         "stop_gradient",
     )
+    _fields: ClassVar[tuple[str, ...]] = __slots__
 
     def __init__(
         self,
@@ -118,10 +119,8 @@ class Variable(Arithmetic):
         old, self._persistable = self._persistable, persistable
         self.block.program.note_change(setattr, self, "_persistable", old)
 
-    @property
-    def is_parameter(self) -> bool:
-        """Whether this is a `Parameter`."""
-        return False
+    is_parameter: ClassVar[bool] = False
+    """Whether this is a `Parameter`."""
 
     @property
     def meta(self) -> Meta | None:
@@ -132,20 +131,14 @@ class Variable(Arithmetic):
     @classmethod
     def of(cls, block: Block, name: str, shape: tuple[int, ...] | None, dtype: str) -> Variable:
         """Return a variable of checked parts."""
-        variable = object.__new__(cls)
-        variable.block = block
-        variable.name = name
+        variable = cls(block, name, None, dtype)
         variable._shape = shape
-        variable._dtype = dtype
-        variable._persistable = False
-        variable.stop_gradient = False
-        variable.is_data = False
         return variable
 
-    def copy_to(self, block: Block) -> Variable:
+    def copy_to(self, block: Block) -> Self:
         """Return a copy of this variable that belongs to `block`, which does not list it yet."""
         twin = object.__new__(type(self))
-        for slot in Variable.__slots__:
+        for slot in self._fields:
             setattr(twin, slot, getattr(self, slot))
         twin.block = block
         return twin
@@ -177,6 +170,7 @@ class Parameter(Variable):
     """
 
     __slots__ = ("_trainable", "initializer", "optimize", "regularizer")
+    _fields = (*Variable.__slots__, *__slots__)
 
     def __init__(
         self,
@@ -186,12 +180,16 @@ class Parameter(Variable):
         dtype: object = DEFAULT_DTYPE,
         *,
         trainable: bool = True,
+        stop_gradient: bool = False,
+        initializer: Any = None,
+        optimize: Any = None,
+        regularizer: Any = None,
     ) -> None:
-        super().__init__(block, name, shape, dtype, persistable=True)
+        super().__init__(block, name, shape, dtype, persistable=True, stop_gradient=stop_gradient)
         self._trainable = trainable
-        self.initializer: Any = None
-        self.optimize: Any = None
-        self.regularizer: Any = None
+        self.initializer = initializer
+        self.optimize = optimize
+        self.regularizer = regularizer
 
     @property
     def trainable(self) -> bool:
@@ -207,17 +205,7 @@ class Parameter(Variable):
         old, self._trainable = self._trainable, trainable
         self.block.program.note_change(setattr, self, "_trainable", old)
 
-    @property
-    def is_parameter(self) -> bool:
-        """True."""
-        return True
-
-    def copy_to(self, block: Block) -> Parameter:
-        """See `Variable.copy_to`."""
-        twin = super().copy_to(block)
-        for slot in Parameter.__slots__:
-            setattr(twin, slot, getattr(self, slot))
-        return twin  # type: ignore[return-value]
+    is_parameter = True
 
 
 def list_names(items: Variable | str | Iterable[Variable | str]) -> list[str]:
