@@ -102,7 +102,7 @@ def test_an_unknown_operator_names_the_package_to_install(context):
     program.global_block().create_var("x", [2])
     program.global_block().append_op("acme.swish", {"x": "x"})
     message = program.to_proto()
-    del context.ops._entries["acme.swish"], context.ops._definitions["acme.swish"]
+    del context.ops._registered["acme.swish"], context.ops._entries["acme.swish"]
     with pytest.raises(OperatorNotFoundError, match="pip install 'opwright-acme'") as caught:
         Program.from_proto(message)
     assert "made with opwright-acme 2.5" in str(caught.value)
@@ -125,8 +125,8 @@ def rename(desc, from_version):
 @pytest.fixture
 def grow(context, toy):
     def install(definition):
+        context.ops._registered.pop("grow", None)
         context.ops._entries.pop("grow", None)
-        context.ops._definitions.pop("grow", None)
         context.ops.add("grow", definition, toy.PACKAGE)
 
     return install

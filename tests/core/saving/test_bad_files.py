@@ -179,5 +179,5 @@ def test_a_feed_or_fetch_is_a_variable(folder, model):
 
 
 def test_an_unknown_operator_names_what_to_install(folder, model, context):
-    del context.ops._entries["dropout"], context.ops._definitions["dropout"]
+    del context.ops._registered["dropout"], context.ops._entries["dropout"]
     check_refused(folder, model, OperatorNotFoundError, "pip install 'opwright-std'")
