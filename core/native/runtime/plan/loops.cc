@@ -1,5 +1,6 @@
 // The loop: a structural step that runs the plan of its body repeatedly.
 #include <algorithm>
+#include <new>
 #include <string>
 
 #include "runtime/library/host.h"
@@ -12,6 +13,8 @@ namespace {
 constexpr uint64_t kPollIntervalNs = 1'000'000;
 // A loop whose body has no estimate still checks for Ctrl-C regularly.
 constexpr uint64_t kLeastIterationNs = 1'000;
+// For how many turns an array that grows has memory at first.
+constexpr int64_t kFirstTurns = 16;
 
 // One run of a loop.
 class Turns {
@@ -34,18 +37,48 @@ class Turns {
         if (loop_.condition < 0) break;
         return FailAtLimit();
       }
-      status = RunOne(loop_.reverse ? count_ - 1 - i : i);
+      if (i == capacity_) status = Grow(std::max<int64_t>(2 * i, kFirstTurns), i);
+      if (status == OW_OK) status = RunOne(loop_.reverse ? count_ - 1 - i : i);
       since_poll_ns += iteration_ns;
       if (status == OW_OK && since_poll_ns >= kPollIntervalNs) {
         status = Poll(parent_.state());
         since_poll_ns = 0;
       }
     }
+    if (status == OW_OK && (i == 0 || i != capacity_)) status = Grow(i, i);
     if (status == OW_OK && loop_.turns_taken >= 0) status = WriteTurns(i);
     return status;
   }
 
  private:
+  // Arrays of as many elements as there are turns get memory while these are taken. The first
+  // `n_kept` elements stay.
+  int32_t Grow(int64_t n_turns, int64_t n_kept) {
+    capacity_ = n_turns;
+    int32_t status = OW_OK;
+    for (const Elements& one : loop_.stacks) {
+      const Plan& plan = parent_.plan();
+      const auto value = static_cast<uint32_t>(one.value);
+      if (status != OW_OK || one.value < 0 || !plan.IsDynamic(value)) continue;
+      const Owner old = n_kept > 0 ? parent_.OwnerOf(value) : Owner{};
+      const void* elements = parent_.tensor(value).data;
+      const int64_t* declared = plan.dims.data() + plan.values[value].dims_begin;
+      Shape shape(declared, declared + plan.values[value].ndim);
+      shape[0] = n_turns;
+      try {
+        parent_.Resize(value, plan.values[value].ndim, shape.data());
+      } catch (const std::exception& error) {
+        const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+        Fail(error.what());
+        return is_memory ? OW_OUT_OF_MEMORY : OW_ERROR;
+      }
+      if (n_kept == 0) continue;
+      status = CopyWithin(value, parent_.tensor(value).data, elements,
+                          static_cast<uint64_t>(n_kept) * one.bytes);
+    }
+    return status;
+  }
+
   void Bind() {
     parent_.BindCaptured(&body_, loop_.body.bindings);
     for (const Carried& carried : loop_.carried) {
@@ -169,6 +202,7 @@ class Turns {
   const ow_call& call_;
   const ow_error error_;
   int64_t count_ = -1;
+  int64_t capacity_ = 0;  // of arrays that grow
   bool again_ = true;
 };
 

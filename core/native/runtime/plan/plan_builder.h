@@ -102,6 +102,7 @@ class PlanBuilder {
   void CheckCarried(const LoopRequest& request) const;
   void CheckTurns(const LoopRequest& request) const;
   void AddElements(const Plan& body, int64_t turns, std::vector<Elements>* list);
+  void CheckGrowing(const Elements& one, const Value& array, const Value& element) const;
   int64_t AddStaging(uint32_t device, uint64_t bytes);
   void CheckBinding(uint32_t value, const Plan& child, uint32_t external) const;
   PlanStep& AddStep(StepKind kind, ow_run_fn run, int32_t op_index,

@@ -33,8 +33,7 @@ void PlanBuilder::CheckTurns(const LoopRequest& request) const {
   CheckCondition(*request.body, request.condition);
   CheckCondition(plan(), request.initial);
   const bool is_counted = request.turns >= 0 || request.reverse || !request.sequences.empty();
-  if (request.max_iterations < 0 &&
-      (request.condition < 0 || is_counted || !request.stacks.empty())) {
+  if (request.max_iterations < 0 && (request.condition < 0 || is_counted)) {
     Fail("a loop needs a condition or a number of iterations, got neither");
   }
   if (request.condition >= 0 && is_counted) {
@@ -47,6 +46,21 @@ void PlanBuilder::CheckTurns(const LoopRequest& request) const {
         value.kind == ValueKind::kNone) {
       Fail("a number of turns must be a one-element int64, got value ", number);
     }
+  }
+}
+
+// An array of as many elements as a loop without a limit takes turns.
+void PlanBuilder::CheckGrowing(const Elements& one, const Value& array,
+                               const Value& element) const {
+  const int64_t* dims = plan().dims.data() + array.dims_begin;
+  bool fits = array.kind == ValueKind::kDynamic && array.ndim > 0 && dims[0] < 0;
+  auto bytes = static_cast<uint64_t>(ItemSize(array.dtype));
+  for (int32_t i = 1; fits && i < array.ndim; ++i) {
+    fits = dims[i] >= 0 && !__builtin_mul_overflow(bytes, static_cast<uint64_t>(dims[i]), &bytes);
+  }
+  if (!fits || bytes != one.bytes || one.offset != 0 || !element.compact) {
+    Fail("a loop without a limit adds to arrays of elements of ", one.bytes,
+         " bytes, whose first dim alone is unknown, got value ", one.value);
   }
 }
 
@@ -66,8 +80,14 @@ void PlanBuilder::AddElements(const Plan& body, int64_t turns, std::vector<Eleme
       continue;
     }
     const Value& array = CheckedValue(static_cast<uint32_t>(one.value), "an array of elements");
+    if (turns < 0 && plan().devices[array.device].device == device) {
+      CheckGrowing(one, array, element);
+      if (!device->is_host()) one.staging = AddStaging(array.device, one.bytes);
+      continue;
+    }
     uint64_t bytes = 0;
-    const bool fits = !__builtin_mul_overflow(one.bytes, static_cast<uint64_t>(turns), &bytes) &&
+    const bool fits = turns >= 0 &&
+                      !__builtin_mul_overflow(one.bytes, static_cast<uint64_t>(turns), &bytes) &&
                       one.offset <= array.bytes && bytes <= array.bytes - one.offset &&
                       array.compact && element.compact;
     if (!fits || array.kind == ValueKind::kNone || array.kind == ValueKind::kDynamic ||

@@ -193,9 +193,9 @@ def _count_turns(op: LoweredOp, control: Loop, segments: Segments) -> int:
             f"{op.type}: {control.sequences} or {control.max_iterations} must give the number of "
             "turns, got neither"
         )
-    if any(op.attrs[attr] for _, attr in control.stacks):
+    if op.attrs[control.stacks[-1][1]]:
         raise SlotError(
-            f"{op.type}: {control.max_iterations} must be given where turns are stacked, got none"
+            f"{op.type}: {control.max_iterations} must be given where turns are kept, got none"
         )
     return -1
 

@@ -150,7 +150,8 @@ def while_loop(
     init: Variables,
     max_steps: int | None = None,
     name: str | None = None,
-) -> Carry:
+    stack: bool = False,
+) -> Carry | tuple[Carry, Carry]:
     """Append a loop that runs as long as a condition holds, as `jax.lax.while_loop` does.
 
     A run computes ``while condition(carry): carry = body(carry)``, with `init` as the first carry.
@@ -171,11 +172,16 @@ def while_loop(
         so many turns.
     name : str, optional
         The prefix of the names of its variables.
+    stack : bool
+        Whether ``body(carry) -> (carry, out)`` also gives an output of every turn: a variable, or
+        a list of them, of a shape that all turns have.
 
     Returns
     -------
-    Variable or tuple of Variable
+    carry : Variable or tuple of Variable
         The last carry, in the form of `init`.
+    out : Variable or tuple of Variable, [n, ...]
+        With `stack`: what the n turns gave, in order; n is known when the loop has ended.
     """
     first = _check_variables("while_loop", "init", init)
     checks.check_callable("while_loop", "condition", condition)
@@ -188,23 +194,44 @@ def while_loop(
     begins = _check_condition(condition(first.shaped(first.variables)))
     block = ow.default_main_program().create_block()
     carry = _enter(block, layer, "carry", first.variables, 0)
-    after = _check_carry("while_loop", "body", first, body(first.shaped(carry)))
+    result, out = body(first.shaped(carry)), None
+    if checks.check_bool("while_loop", "stack", stack):
+        if not isinstance(result, tuple | list) or len(result) != 2:
+            _raise_result("while_loop: body must return (carry, out) with stack=True", result)
+        result, out = result[0], _check_result("while_loop", "the out of body", result[1])
+    after = _check_carry("while_loop", "body", first, result)
     again = _check_condition(condition(first.shaped(after)))
     ow.default_main_program().rollback()
     outs = [layer.out] if first.is_single else _names(layer, "out", len(after))
-    layer.block.append_op(
+    stacked = [] if out is None else _names(layer, "stacked", len(out.variables))
+    op = layer.block.append_op(
         "while_loop",
         inputs={"condition": begins, "init": list(first.variables)},
-        outputs={"out": outs},
+        outputs={
+            "out": outs,
+            "stacked": stacked,
+            "steps": [f"{layer.name}_steps"] if stacked else [],
+        },
         attrs=attrs
         | {
             "body": block,
             "body_init": [v.name for v in carry],
             "body_out": [v.name for v in after],
             "body_condition": again.name,
+            "body_stacked": [] if out is None else [v.name for v in out.variables],
         },
     )
-    return first.shaped([layer.block.var(n) for n in outs])
+    last = first.shaped([layer.block.var(n) for n in outs])
+    if out is None:
+        return last
+    taken = []
+    for name in stacked:
+        given = layer.block.var(name)
+        if max_steps is not None:
+            bounds = {"axes": [0], "starts": [0], "ends": list(op.output("steps"))}
+            given = append(layer.block, "slice", {"x": given}, bounds)
+        taken.append(given)
+    return last, out.shaped(taken)
 
 
 def _taking_carry(function: Callable[..., object], first: _Given) -> Callable[..., object]:

@@ -224,7 +224,8 @@ def _while_shape(ctx: InferContext) -> None:
     if n_turns is None and ctx.attr("body_kept"):
         ctx.fail("max_steps must be given where turns are kept, got none")
     _carry(ctx, "out", "body_init", "body_out", ctx.inputs("init"))
-    _stack(ctx, "kept", "body_kept", {"turns": -1 if n_turns is None else n_turns})
+    for slot in ("stacked", "kept"):
+        _stack(ctx, slot, f"body_{slot}", {"turns": -1 if n_turns is None else n_turns})
     ctx.set_output("steps", (1,))
 
 
@@ -243,6 +244,13 @@ WHILE_LOOP = (
     .as_optional()
     .add_output("out", "what the last turn hands on, as init")
     .as_duplicable()
+    .add_output(
+        "stacked",
+        "[n, ...] with n turns taken: what every turn gives; with max_steps [max_steps, ...], of "
+        "which the first n are written",
+    )
+    .as_duplicable()
+    .as_optional()
     .add_output("steps", "[1]: how many turns were taken")
     .dtypes("int64")
     .as_optional()
@@ -259,10 +267,13 @@ WHILE_LOOP = (
     .required()
     .add_attr("body_condition", str, "that which says whether there is a next turn")
     .required()
+    .add_attr("body_stacked", list[str], "those that leave every turn into stacked")
+    .default([])
     .add_attr("body_kept", list[str], "those that leave every turn into kept")
     .default([])
     .add_attr("max_steps", int, "the most turns; without it there is no gradient")
     .at_least(0)
+    .dynamic_output()
     .build(
         infer_shape=_while_shape,
         control=Loop(
@@ -275,7 +286,7 @@ WHILE_LOOP = (
             block_outputs="body_out",
             block_condition="body_condition",
             max_iterations="max_steps",
-            stacks=(("kept", "body_kept"),),
+            stacks=(("stacked", "body_stacked"), ("kept", "body_kept")),
             turns_taken="steps",
         ),
     )
