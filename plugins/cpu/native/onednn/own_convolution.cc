@@ -41,6 +41,7 @@ Product MakeProduct(const GemmSize& size, ProductFactor x, ProductFactor y, bool
   ProductRequest request;
   request.with_bias = with_bias;
   request.shape.size = size;
+  request.shape.out_row = size.n;
   request.shape.x_strides[0] = x.row_stride;
   request.shape.x_strides[1] = x.column_stride;
   request.shape.y_strides[0] = y.row_stride;
