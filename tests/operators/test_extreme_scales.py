@@ -31,7 +31,10 @@ ACCEPTED = {
     **dict.fromkeys(("rnn", "gru", "gru_cell", "lstm", "lstm_cell"), GATES),
     **dict.fromkeys(("auc", "bernoulli", "roi_align", "roi_pool"), "inputs must lie in a range"),
     "fc": "what its activation takes is a sum of products, which is not a number of the dtype",
-    "scaled_dot_product_attention": "its scores are products, which are not numbers of the dtype",
+    **dict.fromkeys(
+        ("scaled_dot_product_attention", "dropout_attention"),
+        "scores are products, which are not numbers of the dtype",
+    ),
     "iou": "areas of boxes are products; coordinates are those of images",
     "lrn": "squares are pooled as they are; in a scale of their own they would be pooled twice",
 }

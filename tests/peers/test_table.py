@@ -13,6 +13,7 @@ _DRAWN = "the numbers are those of our generator"
 
 NO_PEER = {
     **dict.fromkeys(("bernoulli", "dropout", "normal", "permutation", "randint"), _DRAWN),
+    "dropout_attention": _DRAWN,
     **dict.fromkeys(("truncated_normal", "uniform"), _DRAWN),
     **dict.fromkeys(("cond", "scan", "while_loop"), "its bodies are blocks: test_loops.py"),
     **dict.fromkeys(("assert_true", "print"), "it computes nothing"),

@@ -42,6 +42,59 @@ def _softmax_with_cross_entropy(
     return _rows(loss, label), logs.exp()
 
 
+def _weighted_cross_entropy(
+    logits: Tensor,
+    label: Tensor,
+    soft_label: bool,
+    label_smoothing: float,
+    ignore_index: int,
+    axis: int,
+    reduction: str,
+    weight: Tensor | None = None,
+) -> Tensor:
+    options: dict[str, Any] = {"label_smoothing": label_smoothing, "reduction": reduction}
+    classes_second = logits.movedim(axis, 1 if logits.dim() > 1 else 0)
+    if soft_label:
+        target = label.movedim(axis, 1 if logits.dim() > 1 else 0)
+        loss = F.cross_entropy(classes_second, target, weight, **options)
+        return loss.unsqueeze(axis) if reduction == "none" else loss
+    ids = _ids(label, logits, axis)
+    loss = F.cross_entropy(classes_second, ids, weight, ignore_index=ignore_index, **options)
+    return _rows(loss, label) if reduction == "none" else loss
+
+
+def _weighted_nll(
+    x: Tensor,
+    label: Tensor,
+    ignore_index: int,
+    axis: int,
+    reduction: str,
+    weight: Tensor | None = None,
+) -> Tensor:
+    require(x.numel() > 0, "batches without elements")
+    rows = x.movedim(axis, 1 if x.dim() > 1 else 0)
+    loss = F.nll_loss(
+        rows, _ids(label, x, axis), weight, ignore_index=ignore_index, reduction=reduction
+    )
+    return _rows(loss, label) if reduction == "none" else loss
+
+
+def _weighted_sigmoid(
+    x: Tensor,
+    label: Tensor,
+    weight: Tensor | None = None,
+    positive_weight: Tensor | None = None,
+) -> Tensor:
+    return F.binary_cross_entropy_with_logits(
+        x, label, weight, reduction="none", pos_weight=positive_weight
+    )
+
+
+def _binary(x: Tensor, label: Tensor, weight: Tensor | None = None) -> Tensor:
+    require(bool(((x >= 0) & (x <= 1)).all()), "probabilities that are none")
+    return F.binary_cross_entropy(x, label, weight, reduction="none")
+
+
 def _nll(x: Tensor, label: Tensor, ignore_index: int, axis: int) -> Tensor:
     ids = _ids(label, x, axis)
     kept = ids != ignore_index
@@ -157,6 +210,10 @@ OPERATORS: dict[str, Function] = {
         x, label, reduction="none"
     ),
     "nll": _nll,
+    "weighted_cross_entropy": _weighted_cross_entropy,
+    "weighted_nll": _weighted_nll,
+    "weighted_sigmoid_cross_entropy": _weighted_sigmoid,
+    "binary_cross_entropy": _binary,
     "nce": _sampled(_nce),
     "sampled_softmax": _sampled(_sampled_softmax),
     "cosine_embedding_loss": _cosine_embedding_loss,

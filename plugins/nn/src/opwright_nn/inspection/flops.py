@@ -125,6 +125,7 @@ FLOPS: Final[Mapping[str, Callable[[OperatorShapes], int]]] = {
     "conv3d": _convolution,
     "conv3d_transpose": _transposed_convolution,
     "dot": _dot,
+    "dropout_attention": _attention,
     "einsum": _einsum,
     "fc": _fc,
     "gemm": _gemm,

@@ -21,6 +21,7 @@ def attention(
     mask: ow.Variable | None = None,
     lengths: ow.Variable | None = None,
     causal: bool = False,
+    dropout: float = 0.0,
     bias: bool = True,
     name: str | None = None,
     param_attr: ParamAttr | None = None,
@@ -46,6 +47,8 @@ def attention(
         as 0.
     causal : bool
         Whether a time sees only the times up to its own.
+    dropout : float in [0, 1)
+        The share of the weights of keys that training drops; see `layers.dropout`.
     bias : bool
         Whether the projections have biases.
     name : str, optional
@@ -69,7 +72,11 @@ def attention(
             f"attention: heads must divide the {columns} columns of x, got {n_heads}; all heads "
             "have the same width"
         )
-    attrs = {"causal": checks.check_bool(who, "causal", causal)}
+    attrs: dict[str, object] = {"causal": checks.check_bool(who, "causal", causal)}
+    op_type = "scaled_dot_product_attention"
+    if checks.check_float(who, "dropout", dropout, at_least=0.0, below=1.0) > 0:
+        op_type = "dropout_attention"
+        attrs |= {"probability": dropout, "training": True}
     options = _projection_options(bias, param_attr, bias_attr)
     layer = begin(who, name)
     keys = x if memory is None else checks.check_variable(who, "memory", memory)
@@ -84,7 +91,7 @@ def attention(
         parts += _project(keys, f"{layer.name}_kv", columns, 2, options)
     q, k, v = [_split_heads(part, n_heads, columns) for part in parts]
     inputs = {"q": q, "k": k, "v": v, "mask": seen}
-    seen = operators.append(layer.block, "scaled_dot_product_attention", inputs, attrs)
+    seen = operators.append(layer.block, op_type, inputs, attrs)
     joined = ow.ops.reshape(ow.ops.transpose(seen, axes=[0, 2, 1, 3]), shape=[0, 0, columns])
     return fc(joined, columns, num_flatten_dims=2, name=layer.name, **options)
 

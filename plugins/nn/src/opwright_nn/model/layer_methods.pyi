@@ -62,6 +62,7 @@ class LayerMethods(ModelPrograms):
         mask: Input | None = None,
         lengths: Input | None = None,
         causal: bool = False,
+        dropout: float = 0.0,
         bias: bool = True,
         name: str | None = None,
         param_attr: ParamAttr | None = None,

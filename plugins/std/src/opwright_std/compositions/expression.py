@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from opwright.errors import GradientError
-from opwright.op import BodyContext
+from opwright.op import BodyContext, GradientContext
 
 Operand: TypeAlias = "Expression | float"
 
@@ -22,7 +22,7 @@ class Expression:
 
     __slots__ = ("_b", "name")
 
-    def __init__(self, b: BodyContext, name: str | None) -> None:
+    def __init__(self, b: BodyContext | GradientContext, name: str | None) -> None:
         self._b = b
         self.name = name or ""
 

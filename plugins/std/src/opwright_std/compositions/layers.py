@@ -71,7 +71,8 @@ def _seen(b: BodyContext, x: Expression) -> Expression:
     return mask.choose(x, x.filled(0.0))
 
 
-def _attention(b: BodyContext) -> str:
+def attention(b: BodyContext, dropped: float = 0.0) -> str:
+    """Attention as products, of whose weights a share may be dropped."""
     q, k, v = read(b, "q"), _repeated(b, "k"), _repeated(b, "v")
     meta = b.meta(b.input("q") or "")
     size, dtype = (meta.shape[-1], meta.dtype) if meta else (-1, "float32")
@@ -103,6 +104,8 @@ def _attention(b: BodyContext) -> str:
     weights = scores.then("softmax", axis=-1)
     for mask in allowed:
         weights = mask.choose(weights, weights.filled(0.0))
+    if dropped:
+        weights = weights.then("dropout", probability=dropped, training=True)
     return weights.with_("matmul", v).name
 
 
@@ -139,5 +142,5 @@ def _shifted(x: Expression, step: int, axis: int, rank: int, length: int) -> Exp
 
 LSTM_CELL = by_differentiating(_lstm_cell)
 GRU_CELL = by_differentiating(_gru_cell)
-ATTENTION = by_differentiating(_attention)
+ATTENTION = by_differentiating(attention)
 CUMPROD = by_differentiating(_cumprod)

@@ -139,8 +139,8 @@ def _check_heads(ctx: InferContext, q: Shape, k: Shape) -> None:
         ctx.fail(f"the heads of q must be a multiple of those of k, got {heads} and {shared}")
 
 
-def _attention_shape(ctx: InferContext) -> None:
-    """The output has the shape of q with the last axis of v, log_sum_exp that without it."""
+def infer_attention(ctx: InferContext) -> None:
+    """The output has the shape of q with the last axis of v."""
     q, k, v = (ctx.input(slot).shape for slot in ("q", "k", "v"))
     if not (len(q) == len(k) == len(v) >= 2):
         ranks = f"{len(q)}, {len(k)} and {len(v)}"
@@ -151,7 +151,6 @@ def _attention_shape(ctx: InferContext) -> None:
         shapes = f"{format_shape(k)} and {format_shape(v)}"
         ctx.fail(f"k and v must have one shape but for the last axis, got {shapes}")
     _check_heads(ctx, q, k)
-    rows = q[:-1]
     if ctx.has_input("mask"):
         mask = ctx.input("mask")
         if mask.dtype not in ("bool", ctx.input("q").dtype):
@@ -162,39 +161,51 @@ def _attention_shape(ctx: InferContext) -> None:
         ):
             wanted, got = format_shape(scores), format_shape(mask.shape)
             ctx.fail(f"mask must broadcast to the scores {wanted}, got {got}")
-    ctx.set_output("out", (*rows, v[-1]))
+    ctx.set_output("out", (*q[:-1], v[-1]))
+
+
+def _attention_shape(ctx: InferContext) -> None:
+    """The output has the shape of q with the last axis of v, log_sum_exp that without it."""
+    infer_attention(ctx)
     wide = "float64" if ctx.input("q").dtype == "float64" else "float32"
-    ctx.set_output("log_sum_exp", rows, wide)
+    ctx.set_output("log_sum_exp", ctx.input("q").shape[:-1], wide)
+
+
+def add_operands(maker: OpMaker) -> OpMaker:
+    """Add what attention is given, what it returns, and how scores are made."""
+    return (
+        maker.add_input("q", "float [..., queries, size]")
+        .dtypes(*FLOATS)
+        .add_input("k", "[..., keys, size]; heads may be fewer than those of q, a divisor")
+        .same_dtype_as("q")
+        .add_input("v", "[..., keys, columns], otherwise as k")
+        .same_dtype_as("q")
+        .add_input("mask", "bool or dtype of q, broadcasts to [..., queries, keys]")
+        .dtypes("bool", *FLOATS)
+        .as_optional()
+        .add_output("out", "[..., queries, columns]; dtype of q")
+        .same_dtype_as("q")
+        .add_attr("causal", bool, "whether a query sees only the keys up to its own place")
+        .default(False)
+        .add_attr("scale", float, "factor of the products; 1 / sqrt(size) where it is absent")
+        .dispatch_on("q")
+    )
 
 
 SCALED_DOT_PRODUCT_ATTENTION = (
-    OpMaker("scaled_dot_product_attention")
-    .add_comment(
-        "Attention, out = softmax(scale * q @ k^T + mask) @ v along the keys. A bool mask says "
-        "which keys take part, a float one is added; either broadcasts, and no gradient goes "
-        "through it. With causal, query i sees the keys 0 to i. A query that sees no key gives 0. "
-        "A key that a query does not see has no effect on it, not even NaN. "
-        "Where q has more heads (axis -3) than k and v, neighbouring ones share one of theirs. "
-        "Vaswani et al., 2017."
+    add_operands(
+        OpMaker("scaled_dot_product_attention").add_comment(
+            "Attention, out = softmax(scale * q @ k^T + mask) @ v along the keys. A bool mask says "
+            "which keys take part, a float one is added; either broadcasts, and no gradient goes "
+            "through it. With causal, query i sees the keys 0 to i. A query that sees no key gives "
+            "0. A key that a query does not see has no effect on it, not even NaN. "
+            "Where q has more heads (axis -3) than k and v, neighbouring ones share one of theirs. "
+            "Vaswani et al., 2017."
+        )
     )
-    .add_input("q", "float [..., queries, size]")
-    .dtypes(*FLOATS)
-    .add_input("k", "[..., keys, size]; heads may be fewer than those of q, a divisor")
-    .same_dtype_as("q")
-    .add_input("v", "[..., keys, columns], otherwise as k")
-    .same_dtype_as("q")
-    .add_input("mask", "bool or dtype of q, broadcasts to [..., queries, keys]")
-    .dtypes("bool", *FLOATS)
-    .as_optional()
-    .add_output("out", "[..., queries, columns]; dtype of q")
-    .same_dtype_as("q")
     .add_output("log_sum_exp", "of the scores of each query; float64 for float64, else float32")
     .dtypes("float32", "float64")
     .as_intermediate()
-    .add_attr("causal", bool, "whether a query sees only the keys up to its own place")
-    .default(False)
-    .add_attr("scale", float, "factor of the products; 1 / sqrt(size) where it is absent")
-    .dispatch_on("q")
     .build(
         infer_shape=_attention_shape,
         gradient=grad_op(

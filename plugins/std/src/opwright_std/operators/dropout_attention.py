@@ -1,0 +1,36 @@
+"""Attention in training: some of the weights are dropped before they multiply the values."""
+
+from __future__ import annotations
+
+from opwright.op import BodyContext, OpMaker
+from opwright_std.compositions.layers import attention
+from opwright_std.operators.random import add_seed
+from opwright_std.operators.scaled_dot_product_attention import add_operands, infer_attention
+
+
+def _dropout_attention_body(b: BodyContext) -> None:
+    if b.attr("training") and b.attr("probability") > 0:
+        b.set_output("out", attention(b, float(b.attr("probability"))))
+        return
+    inputs = {slot: b.input(slot) for slot in ("q", "k", "v", "mask")}
+    attrs = {"causal": b.attr("causal")}
+    if b.attr("scale") is not None:
+        attrs["scale"] = b.attr("scale")
+    b.emit("scaled_dot_product_attention", inputs, {"out": b.output("out")}, attrs)
+
+
+DROPOUT_ATTENTION = add_seed(
+    add_operands(
+        OpMaker("dropout_attention").add_comment(
+            "Attention that drops weights, out = dropout(w) @ v, where w is the softmax that "
+            "scaled_dot_product_attention multiplies with: in training a weight is dropped with a "
+            "probability, and the others are divided by 1 - probability, as dropout does. "
+            "Otherwise it is scaled_dot_product_attention, which says more of mask and heads."
+        )
+    )
+    .add_attr("probability", float, "of a weight to be dropped")
+    .default(0.0)
+    .between(0.0, 1.0)
+    .add_attr("training", bool, "whether to drop anything")
+    .default(False)
+).build(infer_shape=infer_attention, body=_dropout_attention_body, random=True)
