@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
+
+from opwright.records import NamedTuple
 
 
 class BodyNames(NamedTuple):

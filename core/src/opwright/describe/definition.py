@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from opwright.describe.attribute_values import AttrType
 from opwright.describe.control import Control
@@ -13,6 +13,7 @@ from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
 from opwright.errors import DtypeError, OpwrightError, ShapeError, SlotError
 from opwright.foreign import describe_error
+from opwright.records import NamedTuple
 from opwright.vocabulary import STEP_SLOT
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Number
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from opwright.describe.dtypes import MAX_DIM, check_dtype, describe_held, is_held, wider_dtype
 from opwright.describe.names import hint
 from opwright.errors import AttributeValueError, DtypeError, ShapeError, SlotError
+from opwright.records import NamedTuple
 
 if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from opwright.describe.meta import Meta
 from opwright.describe.names import hint
 from opwright.describe.op_proto import OpProto
 from opwright.describe.operands import name_operands
 from opwright.errors import AttributeValueError, GradientError, SlotError
+from opwright.records import NamedTuple
 from opwright.vocabulary import ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, STEP_SLOT, X
 
 Names: TypeAlias = "str | Sequence[str | None] | None"

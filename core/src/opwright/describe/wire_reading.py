@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from opwright._runtime import read_message
 from opwright.describe.attribute_values import AttrType, AttrValue, convert_element
 from opwright.errors import FormatError
+from opwright.records import NamedTuple
 
 if TYPE_CHECKING:
     from opwright.describe.op_proto import AttrProto, OpProto, VarProto

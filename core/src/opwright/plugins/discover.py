@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from opwright._version import __version__
 from opwright.describe.names import hint
@@ -14,6 +13,7 @@ from opwright.plugins.load import load_all, strict_error
 from opwright.plugins.merge import Registries, merge
 from opwright.plugins.record import PluginRecord
 from opwright.plugins.scan import Source, scan
+from opwright.records import NamedTuple
 from opwright.registry import PluginFailure
 from opwright.registry.import_notes import ImportNotes
 

@@ -21,13 +21,14 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from opwright.errors import RegistrationError
 from opwright.foreign import raise_if_of_signal
 from opwright.plugins.load import stat_file
 from opwright.plugins.record import PluginRecord, WatchedFile
 from opwright.plugins.scan import Source
+from opwright.records import NamedTuple
 from opwright.registry import (
     AnnexRegistration,
     DeviceRegistration,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from opwright.plugins.record import PluginRecord
+from opwright.records import NamedTuple
 from opwright.registry import (
     AnnexRegistry,
     DeviceRegistry,

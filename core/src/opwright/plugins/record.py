@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from opwright.plugins.scan import Source
+from opwright.records import NamedTuple
 from opwright.registry import (
     AnnexRegistration,
     DeviceRegistration,

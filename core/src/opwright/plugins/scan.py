@@ -12,10 +12,11 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from opwright.errors import FormatError
 from opwright.foreign import describe_error, show
+from opwright.records import NamedTuple
 from opwright.registry import Package
 
 if TYPE_CHECKING:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from typing import Final, NamedTuple
+from typing import Final
 
 from opwright.errors import DeviceNotFoundError
+from opwright.records import NamedTuple
 
 HOST_DEVICE: Final = "cpu"
 """Ordinary memory. The core itself provides it: no plugin may register it."""

@@ -19,9 +19,10 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 from opwright.errors import OpwrightError, PluginError
+from opwright.records import NamedTuple
 from opwright.registry.package import Package
 
 MOST_ENDED: Final = 3

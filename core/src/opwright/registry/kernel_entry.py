@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from opwright.describe.names import hint
 from opwright.errors import OpwrightError, RegistrationError
+from opwright.records import NamedTuple
 from opwright.registry.named import Entry
 from opwright.registry.package import Package
 from opwright.registry.registrations import KernelRegistration, key_text

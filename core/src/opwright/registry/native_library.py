@@ -11,7 +11,7 @@ import importlib.util
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from opwright import _runtime
 from opwright.describe.definition import InferShape, NoGradient, OpDefinition
@@ -27,6 +27,7 @@ from opwright.errors import (
     PluginError,
     RegistrationError,
 )
+from opwright.records import NamedTuple
 from opwright.registry.import_notes import ImportNotes, noted
 from opwright.registry.native_kernel import NativeKernel, coded_metas, typed_attrs
 from opwright.registry.package import Package

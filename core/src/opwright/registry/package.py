@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from opwright import _runtime
+from opwright.records import NamedTuple
 
 if TYPE_CHECKING:
     from opwright.registry.import_notes import ImportNotes

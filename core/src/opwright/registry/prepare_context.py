@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from opwright.describe.meta import Meta
 from opwright.describe.names import hint
 from opwright.errors import KernelError, OpwrightError
+from opwright.records import NamedTuple
 
 
 class Refuse(OpwrightError):  # noqa: N818 - a decision of the kernel, not a fault

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from opwright.describe.names import check_op_type, hint
 from opwright.errors import RegistrationError
+from opwright.records import NamedTuple
 from opwright.registry import rules
 from opwright.registry.package import Package
 

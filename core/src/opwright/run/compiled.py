@@ -6,7 +6,7 @@ The callable itself belongs to the runtime, which calls this only if it has no p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from opwright import _runtime
 from opwright.device.feeds import FeedSpec, check_array, check_feed_names
@@ -16,6 +16,7 @@ from opwright.errors import FeedError
 from opwright.lowering import LoweredPlan, LowerRequest, lower
 from opwright.plugins.context import current_context
 from opwright.plugins.threads import count_for_plan
+from opwright.records import NamedTuple
 from opwright.run.bindings import scope_metas
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from opwright.describe.dtypes import MAX_DIM, item_size
 from opwright.describe.meta import Meta, numel
 from opwright.errors import OutOfMemoryError, ShapeError
+from opwright.records import NamedTuple
 
 if TYPE_CHECKING:
     from opwright._runtime import Prepared

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta
 from opwright.describe.op_proto import OpProto, VarProto
 from opwright.errors import ProgramError
 from opwright.lowering.graph.signature import Signature, size_bytes
+from opwright.records import NamedTuple
 
 if TYPE_CHECKING:
     from opwright.lowering.layout.plan import LoweredPlan

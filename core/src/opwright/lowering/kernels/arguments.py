@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from opwright.lowering.graph.constants import is_constant
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import LoweredOp, Role
+from opwright.records import NamedTuple
 
 
 class Arguments(NamedTuple):

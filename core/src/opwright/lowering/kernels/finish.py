@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from opwright._runtime import Prepared
 from opwright.errors import KernelError
@@ -16,6 +16,7 @@ from opwright.lowering.graph.values import LoweredOp
 from opwright.lowering.kernels.arguments import Arguments
 from opwright.lowering.kernels.prepare import prepare_kernel
 from opwright.lowering.request import Target
+from opwright.records import NamedTuple
 from opwright.registry import KernelEntry
 from opwright.registry.prepare_context import Complete, Refuse
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 from opwright import _runtime
 from opwright.describe.control import Branch, Loop
@@ -18,6 +18,7 @@ from opwright.lowering.graph.values import Buffer, Child, LoweredOp, Role, Value
 from opwright.lowering.kernels.estimate import estimate_ns
 from opwright.lowering.layout.memory import Slots
 from opwright.lowering.request import LowerRequest, Target
+from opwright.records import NamedTuple
 from opwright.registry import HOST, HOST_DEVICE
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from opwright.describe import wire_reading
 from opwright.describe.arguments import suggest_arguments
@@ -16,6 +16,7 @@ from opwright.program.files.opening import SavedFiles, folder_of, read_program, 
 from opwright.program.files.params_file import Arrays, read_params
 from opwright.program.files.safetensors_file import read_array, read_header
 from opwright.program.files.writing import persistable_variables
+from opwright.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from opwright.errors import AttributeValueError, FormatError
 from opwright.program.files.disk import StrPath, check_format, open_regular, read_small, write_file
 from opwright.program.files.params_file import ParamsMark
+from opwright.records import NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from opwright.describe.wire_reading import MAX_PROGRAM_BYTES
 from opwright.errors import AttributeTypeError, FileMissingError, FormatError
@@ -43,6 +43,7 @@ from opwright.program.files.manifest import (
     write_manifest,
 )
 from opwright.program.files.params_file import ParamsMark, check_belongs, digest_of, read_mark
+from opwright.records import NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from opwright.describe.dtypes import dtype_from_numpy, dtype_to_numpy
 from opwright.describe.meta import Meta, Shape, shapes_match
@@ -24,6 +24,7 @@ from opwright.program.files.safetensors_file import (
     read_header,
     view_array,
 )
+from opwright.records import NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np

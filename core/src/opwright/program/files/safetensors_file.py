@@ -11,7 +11,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from opwright.describe.meta import Meta
 from opwright.describe.names import is_text
 from opwright.errors import FormatError
 from opwright.program.files.disk import Chunk, StrPath, read_into
+from opwright.records import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,0 +1,40 @@
+"""The named tuples of the core are those of `typing`."""
+
+from __future__ import annotations
+
+import pickle
+import typing
+
+from opwright import records
+
+
+class Ours(records.NamedTuple):
+    """What it is."""
+
+    first: int
+    second: str = "two"
+
+    @property
+    def both(self) -> str:
+        return f"{self.first} {self.second}"
+
+
+class Theirs(typing.NamedTuple):
+    """What it is."""
+
+    first: int
+    second: str = "two"
+
+
+def test_a_record_has_the_fields_and_defaults_of_a_named_tuple():
+    for name in ("_fields", "_field_defaults", "__doc__", "__module__"):
+        assert getattr(Ours, name) == getattr(Theirs, name)
+    assert typing.get_type_hints(Ours) == typing.get_type_hints(Theirs)
+    assert Ours(1) == Theirs(1) == (1, "two")
+    assert repr(Ours(1)) == "Ours(first=1, second='two')"
+
+
+def test_a_record_has_its_methods_and_can_be_pickled():
+    again = pickle.loads(pickle.dumps(Ours(3)._replace(second="four")))
+    assert type(again) is Ours
+    assert again.both == "3 four"
