@@ -12,7 +12,7 @@ from case import Array, Case, is_float
 
 import opwright as ow
 from opwright.kernel import ANY
-from opwright.op import DTYPES, FLOAT_DTYPES, GradOp, Meta, NoGradient, OpDefinition
+from opwright.op import DTYPES, FLOAT_DTYPES, NARROW_DTYPES, GradOp, Meta, NoGradient, OpDefinition
 
 
 class Target(NamedTuple):
@@ -87,7 +87,7 @@ def _dtypes_of(op_type: str, target: Target) -> set[str]:
     """Return the dtypes in which a library has a kernel; "*" stands for all."""
     entries = ow.current_context().kernels.entries(op_type)
     found = {e.dtype for e in entries if (e.device, e.library) == target}
-    return found | set(DTYPES) if ANY in found else found
+    return found | (set(DTYPES) - set(NARROW_DTYPES)) if ANY in found else found
 
 
 @contextlib.contextmanager

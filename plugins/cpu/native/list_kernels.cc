@@ -19,7 +19,7 @@ struct Row {
   std::string op_type;
   std::string library;
   int32_t priority;
-  std::vector<std::string> dtypes;  // none: every dtype
+  std::vector<std::string> dtypes;  // or "*"
 };
 
 void Log(int32_t /*level*/, const char* message) { std::fprintf(stderr, "%s\n", message); }
@@ -41,9 +41,10 @@ const ow_plugin* Open(const std::string& path) {
 
 // Where a dtype stands in a row, whatever the order in which the sources were compiled.
 size_t PlaceOf(const std::string& dtype) {
-  static constexpr const char* kOrder[] = {"bool",     "int8",    "int16",  "int32",  "int64",
-                                           "uint8",    "uint16",  "uint32", "uint64", "float16",
-                                           "bfloat16", "float32", "float64"};
+  static constexpr const char* kOrder[] = {
+      "*",       "bool",    "int8",   "int16",  "int32",         "int64",
+      "uint8",   "uint16",  "uint32", "uint64", "float16",       "bfloat16",
+      "float32", "float64", "int4",   "uint4",  "float8_e4m3fn", "float8_e5m2"};
   const auto* place = std::find(std::begin(kOrder), std::end(kOrder), dtype);
   if (place == std::end(kOrder)) throw std::runtime_error("dtypes without a place: " + dtype);
   return static_cast<size_t>(place - std::begin(kOrder));
@@ -57,6 +58,7 @@ std::vector<Row> RowsOf(const ow_plugin& plugin) {
             kernel.library != nullptr ? kernel.library : plugin.name,
             kernel.priority,
             {}};
+    if (kernel.n_dtypes == 0) row.dtypes.emplace_back("*");
     for (uint64_t d = 0; d < kernel.n_dtypes; ++d) {
       row.dtypes.push_back(opwright::DtypeName(kernel.dtypes[d]));
     }
@@ -80,9 +82,8 @@ std::vector<Row> RowsOf(const ow_plugin& plugin) {
   return rows;
 }
 
-// As a Python literal: "*", ("bool",) or ("float32", "float64").
+// As a Python literal: ("*",), ("bool",) or ("float32", "float64").
 std::string Literal(const std::vector<std::string>& dtypes) {
-  if (dtypes.empty()) return "\"*\"";
   std::string text;
   for (const std::string& dtype : dtypes) text += (text.empty() ? "\"" : ", \"") + dtype + "\"";
   return "(" + text + (dtypes.size() == 1 ? ",)" : ")");

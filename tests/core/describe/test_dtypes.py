@@ -14,6 +14,7 @@ from opwright.op import (
     FLOAT_DTYPES,
     INDEX_DTYPES,
     INT_DTYPES,
+    NARROW_DTYPES,
     canonical_dtype,
     dtype_from_numpy,
     dtype_to_code,
@@ -25,7 +26,7 @@ from opwright.op import (
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_every_dtype_goes_to_numpy_and_dlpack_and_back(name):
-    if name == "bfloat16":
+    if name in ("bfloat16", *NARROW_DTYPES):
         pytest.importorskip("ml_dtypes")
     assert dtype_from_numpy(dtype_to_numpy(name)) == name
     assert canonical_dtype(dtype_to_numpy(name)) == name
@@ -33,7 +34,7 @@ def test_every_dtype_goes_to_numpy_and_dlpack_and_back(name):
     assert item_size(name) == dtype_to_numpy(name).itemsize
 
 
-@pytest.mark.parametrize("name", [name for name in DTYPES if name != "bfloat16"])
+@pytest.mark.parametrize("name", [*INT_DTYPES, "bool", "float16", "float32"])
 def test_dlpack_types_are_those_that_numpy_exports(name):
     # DLDataType begins at byte 20 of the DLTensor that the capsule points to.
     import ctypes
@@ -54,7 +55,7 @@ def test_whatever_numpy_takes_has_one_canonical_name(given):
 def test_groups_of_dtypes_are_disjoint_and_known():
     assert set(FLOAT_DTYPES).isdisjoint(INT_DTYPES)
     assert set(INDEX_DTYPES) < set(INT_DTYPES)
-    assert {*FLOAT_DTYPES, *INT_DTYPES, "bool"} == set(DTYPES)
+    assert {*FLOAT_DTYPES, *INT_DTYPES, *NARROW_DTYPES, "bool"} == set(DTYPES)
     assert [name for name in DTYPES if is_float(name)] == list(FLOAT_DTYPES)
 
 

@@ -91,7 +91,7 @@ def entry(dtype="F32", shape=(2,), offsets=(0, 8), **more):
         ({"w": []}, "'w' without dtype, shape and data_offsets alone"),
         ({"w": {"dtype": "F32"}}, "'w' without dtype, shape and data_offsets alone"),
         ({"w": entry(extra=1)}, "'w' without dtype, shape and data_offsets alone"),
-        ({"w": entry("F8_E4M3")}, "'w' of dtype F8_E4M3, which opwright has no name for"),
+        ({"w": entry("F8_E8M0")}, "'w' of dtype F8_E8M0, which opwright has no name for"),
         ({"w": entry([])}, r"'w' of dtype \[\], which opwright has no name for"),
         ({"w": entry(shape=(-2,))}, r"'w' with shape \[-2\]"),
         ({"w": entry(shape=(2.0,))}, r"'w' with shape \[2.0\]"),

@@ -17,8 +17,25 @@ struct BFloat16 {
   uint16_t bits;
 };
 
-// Stands for every dtype where a kernel is registered: Kernel<AnyDtype> serves all of them.
+// The bits of an 8-bit float, and whole numbers of four bits, the low half of a byte each.
+struct Float8E4M3Fn {
+  uint8_t bits;
+};
+struct Float8E5M2 {
+  uint8_t bits;
+};
+struct Int4 {
+  uint8_t bits;
+};
+struct UInt4 {
+  uint8_t bits;
+};
+
+// Stands for every dtype but the four narrow ones where a kernel is registered: Kernel<AnyDtype>
+// serves all of them.
 struct AnyDtype {};
+// Stands for the four narrow dtypes: Float8E4M3Fn, Float8E5M2, Int4 and UInt4.
+struct NarrowDtypes {};
 
 namespace detail {
 
@@ -44,6 +61,10 @@ OPWRIGHT_DTYPE_(Float16, kDLFloat, 16);
 OPWRIGHT_DTYPE_(BFloat16, kDLBfloat, 16);
 OPWRIGHT_DTYPE_(float, kDLFloat, 32);
 OPWRIGHT_DTYPE_(double, kDLFloat, 64);
+OPWRIGHT_DTYPE_(Float8E4M3Fn, kDLFloat8_e4m3fn, 8);
+OPWRIGHT_DTYPE_(Float8E5M2, kDLFloat8_e5m2, 8);
+OPWRIGHT_DTYPE_(Int4, kDLInt, 4);
+OPWRIGHT_DTYPE_(UInt4, kDLUInt, 4);
 #undef OPWRIGHT_DTYPE_
 
 struct NamedDtype {
@@ -53,12 +74,27 @@ struct NamedDtype {
 };
 
 inline constexpr NamedDtype kDtypes[] = {
-    {"bool", kDLBool, 8},      {"int8", kDLInt, 8},         {"int16", kDLInt, 16},
-    {"int32", kDLInt, 32},     {"int64", kDLInt, 64},       {"uint8", kDLUInt, 8},
-    {"uint16", kDLUInt, 16},   {"uint32", kDLUInt, 32},     {"uint64", kDLUInt, 64},
-    {"float16", kDLFloat, 16}, {"bfloat16", kDLBfloat, 16}, {"float32", kDLFloat, 32},
+    {"bool", kDLBool, 8},
+    {"int8", kDLInt, 8},
+    {"int16", kDLInt, 16},
+    {"int32", kDLInt, 32},
+    {"int64", kDLInt, 64},
+    {"uint8", kDLUInt, 8},
+    {"uint16", kDLUInt, 16},
+    {"uint32", kDLUInt, 32},
+    {"uint64", kDLUInt, 64},
+    {"float16", kDLFloat, 16},
+    {"bfloat16", kDLBfloat, 16},
+    {"float32", kDLFloat, 32},
     {"float64", kDLFloat, 64},
+    {"int4", kDLInt, 4},
+    {"float8_e4m3fn", kDLFloat8_e4m3fn, 8},
+    {"uint4", kDLUInt, 4},
+    {"float8_e5m2", kDLFloat8_e5m2, 8},
 };
+
+inline constexpr DLDataType kNarrowDtypes[] = {
+    {kDLFloat8_e4m3fn, 8, 1}, {kDLFloat8_e5m2, 8, 1}, {kDLInt, 4, 1}, {kDLUInt, 4, 1}};
 
 inline bool IsDtypeName(const std::string& name) {
   for (const NamedDtype& dtype : kDtypes) {
@@ -67,8 +103,10 @@ inline bool IsDtypeName(const std::string& name) {
   return false;
 }
 
+// Of the dtypes that have a gradient.
 inline bool IsFloatName(const std::string& name) {
-  return IsDtypeName(name) && name.find("float") != std::string::npos;
+  return IsDtypeName(name) && name.find("float") != std::string::npos &&
+         name.compare(0, 6, "float8") != 0;
 }
 
 }  // namespace detail

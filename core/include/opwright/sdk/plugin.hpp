@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <set>
@@ -126,7 +127,10 @@ class PluginTables {
     row.op_type = kept.op_type.c_str();
     row.device = device;
     if (!kept.options.library.empty()) row.library = kept.options.library.c_str();
-    if constexpr (!std::is_same_v<Dtype, AnyDtype>) {
+    if constexpr (std::is_same_v<Dtype, NarrowDtypes>) {
+      row.dtypes = detail::kNarrowDtypes;
+      row.n_dtypes = std::size(detail::kNarrowDtypes);
+    } else if constexpr (!std::is_same_v<Dtype, AnyDtype>) {
       kept.dtype = DtypeOf<Dtype>();
       row.dtypes = &kept.dtype;
       row.n_dtypes = 1;

@@ -43,10 +43,14 @@ py::object MakeCapsule(const std::shared_ptr<const Tensor>& tensor) {
   made->managed.deleter = Delete<Managed>;
   if constexpr (kIsVersioned<Managed>) {
     made->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
-    made->managed.flags = tensor->storage->is_read_only() ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+    made->managed.flags = PaddingOf(tensor->dtype);
+    if (tensor->storage->is_read_only()) made->managed.flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
   } else if (tensor->storage->is_read_only()) {
     throw py::buffer_error(
         "__dlpack__: the memory is read-only, which DLPack before 1.0 cannot say");
+  } else if (PaddingOf(tensor->dtype) != 0) {
+    throw py::buffer_error("__dlpack__: " + std::string(DtypeName(tensor->dtype)) +
+                           " has a byte for each element, which DLPack before 1.0 cannot say");
   }
   PyObject* capsule = PyCapsule_New(&made->managed, kCapsuleName<Managed>, DestroyCapsule<Managed>);
   if (capsule == nullptr) throw py::error_already_set();

@@ -97,10 +97,11 @@ PyObject* LendByApi(const ArrayKind& kind, PyObject* array) {
   const DLTensor& tensor = managed->dl_tensor;
   PyObject* view = nullptr;
   try {
-    const bool is_read = IsReadable(*managed) && IsOnHost(tensor) && HasMemory(tensor);
+    const bool is_read =
+        IsReadable(*managed) && HasWholeBytes(*managed) && IsOnHost(tensor) && HasMemory(tensor);
     if (is_read && tensor.ndim <= NPY_MAXDIMS) view = ViewOf(tensor, IsReadOnly(*managed), owner);
     // NOLINTNEXTLINE(bugprone-empty-catch)
-  } catch (...) {  // an unknown dtype, or bfloat16 without ml_dtypes: __dlpack__ leads to the error
+  } catch (...) {  // an unknown dtype, or no ml_dtypes: __dlpack__ leads to the error
   }
   Py_DECREF(owner);
   return view;
@@ -181,6 +182,7 @@ PyObject* GiveArray(const ArrayKind& kind, PyObject* result) {
   managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
   managed.manager_ctx = given.get();
   managed.deleter = DropGiven;
+  managed.flags = PaddingOf(DtypeOf(PyArray_DESCR(array), "a result"));
   managed.dl_tensor = {PyArray_DATA(array),
                        {kDLCPU, 0},
                        ndim,

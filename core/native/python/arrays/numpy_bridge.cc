@@ -33,22 +33,41 @@ int TypeNumber(DLDataType dtype) {
   }
 }
 
-PyArray_Descr* Bfloat16() {
-  static PyArray_Descr* descr = nullptr;
-  if (descr != nullptr) return descr;
+// The dtypes that NumPy lacks, and that ml_dtypes adds to it by the same names.
+struct AddedDtype {
+  DLDataType dtype;
+  PyArray_Descr* descr;
+};
+AddedDtype added_dtypes[] = {{{kDLBfloat, 16, 1}, nullptr},
+                             {{kDLFloat8_e4m3fn, 8, 1}, nullptr},
+                             {{kDLFloat8_e5m2, 8, 1}, nullptr},
+                             {{kDLInt, 4, 1}, nullptr},
+                             {{kDLUInt, 4, 1}, nullptr}};
+
+PyArray_Descr* AddDescr(DLDataType dtype) {
+  const char* name = DtypeName(dtype);
   try {
-    // 7 ms, which only users of bfloat16 need.
-    const py::object type = py::module_::import("ml_dtypes").attr("bfloat16");
+    // 7 ms, which only users of these dtypes need.
+    const py::object type = py::module_::import("ml_dtypes").attr(name);
     PyArray_Descr* found = nullptr;
     if (PyArray_DescrConverter(type.ptr(), &found) == NPY_FAIL) throw py::error_already_set();
-    descr = found;
+    return found;
   } catch (py::error_already_set& error) {
     if (!error.matches(PyExc_ImportError)) throw;
-    Throw(ErrorKind::kDtype,
-          "dtype: bfloat16 needs ml_dtypes beside NumPy, got no such module; "
-          "pip install ml_dtypes");
+    Throw(ErrorKind::kDtype, "dtype: ", name,
+          " needs ml_dtypes beside NumPy, got no such module; pip install ml_dtypes");
   }
-  return descr;
+}
+
+// Types of ml_dtypes have our names only in their scalar types.
+bool FindAddedDtype(const PyArray_Descr* descr, DLDataType* dtype) {
+  const char* dot = std::strrchr(descr->typeobj->tp_name, '.');
+  const char* name = dot == nullptr ? descr->typeobj->tp_name : dot + 1;
+  for (const AddedDtype& added : added_dtypes) {
+    *dtype = added.dtype;
+    if (std::strcmp(name, DtypeName(added.dtype)) == 0) return true;
+  }
+  return false;
 }
 
 void FreeStorageOwner(PyObject* capsule) {
@@ -90,7 +109,11 @@ PyObject* NewAlignedArray(PyArray_Descr* descr, int32_t ndim, const npy_intp* sh
 }  // namespace
 
 PyArray_Descr* DescrOf(DLDataType dtype) {
-  if (dtype.code == kDLBfloat) return Bfloat16();
+  for (AddedDtype& added : added_dtypes) {
+    if (!SameDtype(added.dtype, dtype)) continue;
+    if (added.descr == nullptr) added.descr = AddDescr(dtype);
+    return added.descr;
+  }
   static std::array<PyArray_Descr*, NPY_NTYPES_LEGACY> known{};
   const int number = TypeNumber(dtype);
   PyArray_Descr*& descr = known[static_cast<size_t>(number)];
@@ -99,6 +122,7 @@ PyArray_Descr* DescrOf(DLDataType dtype) {
 }
 
 bool FindDtype(PyArray_Descr* descr, DLDataType* dtype) {
+  if (descr->type_num >= NPY_USERDEF) return FindAddedDtype(descr, dtype);
   const auto size = static_cast<uint8_t>(PyDataType_ELSIZE(descr) * 8);
   switch (descr->kind) {
     case 'b':
@@ -114,14 +138,8 @@ bool FindDtype(PyArray_Descr* descr, DLDataType* dtype) {
       *dtype = {kDLFloat, size, 1};
       return size <= 64;  // no long double
     default:
-      break;
+      return false;
   }
-  // Types of ml_dtypes have our names only in their scalar types.
-  if (descr->type_num < NPY_USERDEF) return false;
-  const char* dot = std::strrchr(descr->typeobj->tp_name, '.');
-  const char* name = dot == nullptr ? descr->typeobj->tp_name : dot + 1;
-  *dtype = {kDLBfloat, 16, 1};
-  return std::strcmp(name, "bfloat16") == 0;
 }
 
 DLDataType DtypeOf(PyArray_Descr* descr, const char* who) {

@@ -26,8 +26,8 @@ namespace py = pybind11;
 // Throws py::error_already_set when NumPy cannot be imported. Called once, by the module.
 void ImportNumpy();
 
-// NumPy's dtype; a borrowed reference that is never freed. Throws kDtype for bfloat16
-// where ml_dtypes is missing.
+// NumPy's dtype; a borrowed reference that is never freed. Throws kDtype for one that ml_dtypes
+// would add, where that is missing.
 PyArray_Descr* DescrOf(DLDataType dtype);
 
 // Whether we have a DLPack type for a NumPy dtype of native byte order.

@@ -38,6 +38,20 @@ inline bool IsReadable(const DLManagedTensorVersioned& managed) {
 }
 inline bool IsReadable(const DLManagedTensor&) { return true; }
 
+// The flag of what is exported.
+inline uint64_t PaddingOf(DLDataType dtype) {
+  return dtype.bits < 8 ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED : 0;
+}
+
+// Whether each element has bytes of its own; a producer before DLPack 1.0 cannot say it of few
+// bits.
+inline bool HasWholeBytes(const DLManagedTensorVersioned& managed) {
+  return (managed.flags & PaddingOf(managed.dl_tensor.dtype)) == PaddingOf(managed.dl_tensor.dtype);
+}
+inline bool HasWholeBytes(const DLManagedTensor& managed) {
+  return PaddingOf(managed.dl_tensor.dtype) == 0;
+}
+
 inline bool IsReadOnly(const DLManagedTensorVersioned& managed) {
   return (managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
 }
@@ -45,7 +59,11 @@ inline bool IsReadOnly(const DLManagedTensor&) { return false; }
 
 template <typename Managed>
 void CheckReadable(const Managed& managed, const char* who) {
-  if (IsReadable(managed)) return;
+  if (IsReadable(managed)) {
+    if (HasWholeBytes(managed)) return;
+    Throw(ErrorKind::kDtype, who, ": must have a byte for each element, got elements of ",
+          static_cast<int>(managed.dl_tensor.dtype.bits), " bits that are packed; unpack them");
+  }
   if constexpr (kIsVersioned<Managed>) {
     Throw(ErrorKind::kFeed, who, ": DLPack ", DLPACK_MAJOR_VERSION, " is spoken here, got ",
           managed.version.major, "; update one of the two libraries");

@@ -30,12 +30,12 @@ uint64_t MarkOf(DLDataType dtype, int64_t place) {
 // Calls function(T*) with an unsigned T of the size of an element.
 template <typename Function>
 void WithElements(const DLTensor& tensor, const Function& function) {
-  switch (tensor.dtype.bits) {
-    case 8:
+  switch (ItemSize(tensor.dtype)) {
+    case 1:
       return function(static_cast<uint8_t*>(tensor.data));
-    case 16:
+    case 2:
       return function(static_cast<uint16_t*>(tensor.data));
-    case 32:
+    case 4:
       return function(static_cast<uint32_t*>(tensor.data));
     default:
       return function(static_cast<uint64_t*>(tensor.data));

@@ -18,7 +18,9 @@ constexpr NamedDtype kDtypes[] = {
     {"uint16", {kDLUInt, 16, 1}},     {"uint32", {kDLUInt, 32, 1}},
     {"uint64", {kDLUInt, 64, 1}},     {"float16", {kDLFloat, 16, 1}},
     {"bfloat16", {kDLBfloat, 16, 1}}, {"float32", {kDLFloat, 32, 1}},
-    {"float64", {kDLFloat, 64, 1}},
+    {"float64", {kDLFloat, 64, 1}},   {"float8_e4m3fn", {kDLFloat8_e4m3fn, 8, 1}},
+    {"int4", {kDLInt, 4, 1}},         {"float8_e5m2", {kDLFloat8_e5m2, 8, 1}},
+    {"uint4", {kDLUInt, 4, 1}},
 };
 
 }  // namespace

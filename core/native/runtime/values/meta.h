@@ -32,7 +32,8 @@ bool IsKnownDtype(DLDataType dtype);
 // The canonical name, "float32"; "?" for an unknown dtype.
 const char* DtypeName(DLDataType dtype);
 
-inline int64_t ItemSize(DLDataType dtype) { return dtype.bits / 8; }
+// In bytes; int4 and uint4 have a byte for each element.
+inline int64_t ItemSize(DLDataType dtype) { return (dtype.bits + 7) / 8; }
 
 // "(2, 3)"
 std::string ShapeText(const int64_t* shape, int32_t ndim);

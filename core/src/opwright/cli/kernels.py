@@ -16,7 +16,7 @@ from opwright.describe.names import hint
 from opwright.errors import CommandError
 from opwright.plugins.context import Context, current_context
 from opwright.plugins.tables import align
-from opwright.registry import ANY, HOST_DEVICE, DeviceName, KernelRegistration, Package
+from opwright.registry import ANY, HOST_DEVICE, DeviceName, KernelRegistration, Package, fits_dtype
 from opwright.registry.refusals import WOULD_REFUSE, find_refusals
 
 _WIDTH: Final = 100
@@ -114,7 +114,7 @@ def _select_kernels(
         for kernel in every
         if kernel.registration.op_type in selected
         and (args.device is None or kernel.registration.device in {args.device, ANY})
-        and (dtype is None or {dtype, ANY}.intersection(kernel.registration.dtypes))
+        and (dtype is None or fits_dtype(kernel.registration.dtypes, dtype))
         and args.library in {None, kernel.registration.library}
         and args.distribution in {None, kernel.package.distribution}
     ]
@@ -135,7 +135,7 @@ def _known_devices(context: Context, kernels: Iterable[_Kernel]) -> list[str]:
 def _known_dtypes(kernels: Iterable[_Kernel]) -> list[str]:
     """Return the dtypes that a kernel names, or all where one is for any."""
     named = {dtype for kernel in kernels for dtype in kernel.registration.dtypes}
-    return [dtype for dtype in DTYPES if ANY in named or dtype in named]
+    return [dtype for dtype in DTYPES if fits_dtype(named, dtype)]
 
 
 def _check_known(what: str, name: str | None, names: Iterable[str]) -> None:
@@ -195,7 +195,7 @@ def _format_cell(
     ranked = sorted(
         (-r.priority, r.device == ANY, dtype not in r.dtypes, r.library)
         for r in registrations
-        if r.device in {device, ANY} and {dtype, ANY}.intersection(r.dtypes)
+        if r.device in {device, ANY} and fits_dtype(r.dtypes, dtype)
     )
     fitting = [letters[library] for *_, library in ranked]
     more = "+" if len(fitting) > _SHOWN_LIBRARIES else ""

@@ -15,6 +15,7 @@ from opwright.errors import DtypeError
 
 # DLPack's type codes (dlpack.h, DLDataTypeCode).
 _DL_INT, _DL_UINT, _DL_FLOAT, _DL_BFLOAT, _DL_BOOL = 0, 1, 2, 4, 6
+_DL_FLOAT8_E4M3FN, _DL_FLOAT8_E5M2 = 10, 12
 
 _DLPACK: Final = {
     "bool": (_DL_BOOL, 8),
@@ -30,6 +31,10 @@ _DLPACK: Final = {
     "bfloat16": (_DL_BFLOAT, 16),
     "float32": (_DL_FLOAT, 32),
     "float64": (_DL_FLOAT, 64),
+    "float8_e4m3fn": (_DL_FLOAT8_E4M3FN, 8),
+    "float8_e5m2": (_DL_FLOAT8_E5M2, 8),
+    "int4": (_DL_INT, 4),
+    "uint4": (_DL_UINT, 4),
 }
 
 DTYPES: Final = tuple(_DLPACK)
@@ -40,6 +45,10 @@ FLOAT_DTYPES: Final = ("float16", "bfloat16", "float32", "float64")
 
 INT_DTYPES: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 """The integer dtypes, signed and unsigned; bool is none of them."""
+
+NARROW_DTYPES: Final = ("float8_e4m3fn", "float8_e5m2", "int4", "uint4")
+"""What values are stored in and converted from. Each element takes a byte, and none has a gradient.
+A kernel for ``"*"`` is none for them: one that computes with them names them."""
 
 INDEX_DTYPES: Final = ("int32", "int64")
 """The dtypes of positions and class ids."""
@@ -53,13 +62,13 @@ _CODES: Final = {
 }  # DLDataType {uint8 code, uint8 bits, uint16 lanes = 1} read as one little-endian word.
 _NAMES: Final = {code: name for name, code in _CODES.items()}
 _NUMPY: Final[dict[str, np.dtype[Any]]] = {
-    name: np.dtype(name) for name in DTYPES if name != "bfloat16"
+    name: np.dtype(name) for name in DTYPES if name not in ("bfloat16", *NARROW_DTYPES)
 }
 _FROM_NUMPY: Final[dict[np.dtype[Any], str]] = {dtype: name for name, dtype in _NUMPY.items()}
 
 
 def short_dtype(dtype: str) -> str:
-    """Return ``f32`` for float32, ``bf16``, ``i8``, ``u64``; bool unchanged."""
+    """Return ``f32`` for float32, ``bf16``, ``i8``, ``u64``, ``f8_e5m2``; bool unchanged."""
     for kind, short in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i")):
         if dtype.startswith(kind):
             return short + dtype.removeprefix(kind)
@@ -105,7 +114,7 @@ def dtype_from_numpy(dtype: np.dtype[Any]) -> str:
     name = _FROM_NUMPY.get(dtype)
     if name is not None:
         return name
-    if dtype.name in _DLPACK:  # of the other byte order, or bfloat16, which ml_dtypes adds to NumPy
+    if dtype.name in _DLPACK:  # of the other byte order, or one that ml_dtypes adds
         return str(dtype.name)
     raise DtypeError(f"dtype: unknown dtype, got {dtype}{hint(str(dtype), DTYPES, 'dtypes')}")
 
@@ -116,27 +125,27 @@ def dtype_to_numpy(dtype: str) -> np.dtype[Any]:
     Raises
     ------
     DtypeError
-        For an unknown name, and for bfloat16 where ml_dtypes is not installed.
+        For an unknown name, and where ml_dtypes is not installed for bfloat16 and the narrow ones.
     """
     known = _NUMPY.get(dtype)
     if known is not None:
         return known
     check_dtype(dtype)
     try:
-        import ml_dtypes  # 7 ms, and needed only by those who use bfloat16
+        import ml_dtypes  # 7 ms, and needed by few
     except ImportError:
         raise DtypeError(
-            "dtype: bfloat16 needs ml_dtypes beside NumPy, got no such module; "
+            f"dtype: {dtype} needs ml_dtypes beside NumPy, got no such module; "
             "pip install ml_dtypes"
         ) from None
-    _NUMPY[dtype] = np.dtype(ml_dtypes.bfloat16)
+    _NUMPY[dtype] = np.dtype(getattr(ml_dtypes, dtype))
     return _NUMPY[dtype]
 
 
 def item_size(dtype: str) -> int:
     """Return the size of one element in bytes."""
     check_dtype(dtype)
-    return _DLPACK[dtype][1] // 8
+    return (_DLPACK[dtype][1] + 7) // 8
 
 
 def dtype_to_code(dtype: str) -> int:
@@ -164,21 +173,25 @@ _OVERFLOWS: Final = {
     "bfloat16": 2.0**128 - 2.0**119,
     "float32": 2.0**128 - 2.0**103,
     "float64": math.inf,
+    "float8_e4m3fn": 464.0,
+    "float8_e5m2": 61440.0,
 }
 """From where on finite numbers are rounded to infinity: half a step above the largest one."""
 
 
 def is_held(value: float, dtype: str) -> bool:
     """Tell whether a dtype holds a number: a float dtype all but finite ones beyond its range."""
-    if is_float(dtype):
-        return not math.isfinite(value) or abs(value) < _OVERFLOWS[dtype]
+    if dtype in _OVERFLOWS:
+        if math.isinf(value):
+            return dtype != "float8_e4m3fn"  # which has no infinities
+        return math.isnan(value) or abs(value) < _OVERFLOWS[dtype]
     least, most = _range_of(dtype)
     return math.isfinite(value) and value == math.floor(value) and least <= value <= most
 
 
 def describe_held(dtype: str, value: float) -> str:
     """Return what a number must be for `dtype`: ``"in [0, 255]"``, ``"a whole number"``."""
-    if is_float(dtype):
+    if dtype in _OVERFLOWS:
         return f"below {_OVERFLOWS[dtype]:.5g} in magnitude"
     if dtype == "bool":
         return "0 or 1"
@@ -193,7 +206,7 @@ def wider_dtype(value: float) -> str:
 
 
 def _range_of(dtype: str) -> tuple[int, int]:
-    if dtype == "bool":
-        return 0, 1
-    info = np.iinfo(dtype)
-    return int(info.min), int(info.max)
+    code, bits = _DLPACK[dtype]
+    if code == _DL_INT:
+        return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    return 0, 1 if code == _DL_BOOL else 2**bits - 1

@@ -12,7 +12,7 @@ from opwright.describe.dtypes import canonical_dtype
 from opwright.errors import OpwrightError
 from opwright.plugins.context import Context, current_context
 from opwright.plugins.tables import align
-from opwright.registry import ANY, DeviceName, KernelEntry
+from opwright.registry import ANY, DeviceName, KernelEntry, fits_dtype
 from opwright.registry.refusals import WOULD_REFUSE, find_refusals
 from opwright.registry.registrations import key_text
 
@@ -188,7 +188,9 @@ def explain(
             rejected.append(Candidate(entry, 0, "rejected", reason))
             continue
         # Kernels for different dtypes never meet, so without a dtype each has its own first one.
-        rivals = [other for other in accepted if name or other.entry.dtype in {entry.dtype, ANY}]
+        rivals = [
+            other for other in accepted if name or fits_dtype((other.entry.dtype,), entry.dtype)
+        ]
         rank = 1 + len(rivals)
         waiting = "tried if those above refuse" if rank > 1 else ""
         accepted.append(Candidate(entry, rank, "accepted" if rank > 1 else "chosen", waiting))
@@ -217,7 +219,7 @@ def _ordered(context: Context, op_type: str) -> list[KernelEntry]:
 def _reject(context: Context, entry: KernelEntry, device: str, dtype: str | None) -> str | None:
     if entry.device not in {device, ANY}:
         return f"is for the device {entry.device}"
-    if dtype is not None and entry.dtype not in {dtype, ANY}:
+    if dtype is not None and not fits_dtype((entry.dtype,), dtype):
         return f"is for {entry.dtype}"
     pinned = context.pins.get(entry.op_type)
     if pinned not in {None, entry.library}:

@@ -118,7 +118,8 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
         device : str
             Device type: ``"cpu"``, ``"cuda"``; ``"*"`` for any.
         dtypes : list of str or "*"
-            Canonical names of the dispatch dtypes, or all of them.
+            Canonical names of the dispatch dtypes; ``"*"`` for all but the narrow ones (float8,
+            int4, uint4), which are named beside it: ``["*", "int4"]``.
         kernel : str
             ``"module:attribute"`` of a function of the operator's slots and attributes, or of a
             class with ``prepare``; or the library that has a kernel of this key: its path in the

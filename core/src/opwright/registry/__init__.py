@@ -17,7 +17,7 @@ from opwright.registry.registrations import (
     OptionRegistration,
     PassRegistration,
 )
-from opwright.registry.rules import ANY, PHASES
+from opwright.registry.rules import ANY, PHASES, fits_dtype
 
 __all__ = [
     "OpRegistry",
@@ -44,4 +44,5 @@ __all__ = [
     "HOST",
     "HOST_DEVICE",
     "PHASES",
+    "fits_dtype",
 ]

@@ -14,7 +14,7 @@ from opwright.registry.kernel_entry import KernelEntry
 from opwright.registry.operators import OpRegistry
 from opwright.registry.package import Package, PluginReport
 from opwright.registry.registrations import KernelRegistration, check_kernel, key_text
-from opwright.registry.rules import ANY
+from opwright.registry.rules import ANY, fits_dtype
 
 REFUSED: Final = "refused: "
 """Begins the report of a kernel that declined; that of one that failed to load begins otherwise."""
@@ -110,7 +110,7 @@ class KernelRegistry:
         fitting = (
             entry
             for entry in self.entries(op_type)
-            if entry.device in (device, ANY) and entry.dtype in (dtype, ANY)
+            if entry.device in (device, ANY) and fits_dtype((entry.dtype,), dtype)
         )
         candidates = tuple(self.sort(fitting))
         if before == self.epoch.now:  # nothing was added by another thread meanwhile

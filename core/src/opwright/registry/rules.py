@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from opwright.describe import names
-from opwright.describe.dtypes import DTYPES
+from opwright.describe.dtypes import DTYPES, NARROW_DTYPES
 from opwright.describe.names import hint
 from opwright.errors import RegistrationError
 from opwright.registry.package import Package
@@ -136,8 +136,13 @@ def check_device(device: object, who: str) -> None:
         )
 
 
+def fits_dtype(named: Collection[str], dtype: str) -> bool:
+    """Tell whether a kernel for the named dtypes is for one: ``"*"`` leaves out the narrow ones."""
+    return dtype in named or (ANY in named and dtype not in NARROW_DTYPES)
+
+
 def check_dtypes(dtypes: object, who: str) -> tuple[str, ...]:
-    """Return the dtypes of a kernel as a tuple of different canonical names, ``("*",)`` for all."""
+    """Return the dtypes of a kernel as a tuple of different canonical names or ``"*"``."""
     if dtypes == ANY:
         return (ANY,)
     if isinstance(dtypes, str) or not isinstance(dtypes, Iterable):
@@ -147,7 +152,7 @@ def check_dtypes(dtypes: object, who: str) -> tuple[str, ...]:
         )
     listed = tuple(dtypes)
     for name in listed:
-        if name not in DTYPES:
+        if name not in (ANY, *DTYPES):
             raise RegistrationError(
                 f"{who}: unknown dtype, got {name!r}{hint(str(name), DTYPES, 'dtypes')}"
             )

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 
+#include <opwright/functors/float8.h>
+
 #include "common/half.h"
 #include "common/half_rows.h"
 #include "common/parallel.h"
@@ -9,6 +11,12 @@
 
 namespace opwright_cpu {
 namespace {
+
+using opwright::functors::Float8E4M3FnFormat;
+using opwright::functors::Float8E5M2Format;
+using opwright::functors::Float8OfFloat;
+using opwright::functors::FloatOfFloat8;
+using opwright::functors::OddFloatOfDouble;
 
 // C++ does not define the conversion of a float that an integer type does not hold. As in NumPy, it
 // is converted to the signed type that processors convert to, of which the low bits are kept.
@@ -109,15 +117,79 @@ void NarrowLoop(const void* x, void* out, int64_t n) {
   HalfRowsOf(opwright::DtypeOf<Half>()).narrow(static_cast<const float*>(x), out, n);
 }
 
+template <typename Format>
+OPWRIGHT_CPU_CLONES void FromFloat8Loop(const void* x, void* out, int64_t n) {
+  const auto* from = static_cast<const uint8_t*>(x);
+  auto* to = static_cast<float*>(out);
+  for (int64_t i = 0; i < n; ++i) to[i] = FloatOfFloat8<Format>(from[i]);
+}
+
+template <typename Format>
+OPWRIGHT_CPU_CLONES void ToFloat8Loop(const void* x, void* out, int64_t n) {
+  const auto* from = static_cast<const float*>(x);
+  auto* to = static_cast<uint8_t*>(out);
+  for (int64_t i = 0; i < n; ++i) to[i] = Float8OfFloat<Format>(from[i]);
+}
+
+template <typename Format>
+OPWRIGHT_CPU_CLONES void Float8OfDoubleLoop(const void* x, void* out, int64_t n) {
+  const auto* from = static_cast<const double*>(x);
+  auto* to = static_cast<uint8_t*>(out);
+  for (int64_t i = 0; i < n; ++i) to[i] = Float8OfFloat<Format>(OddFloatOfDouble(from[i]));
+}
+
+// Of whole numbers of four bits the low half of a byte counts, as in ml_dtypes.
+template <typename To>
+OPWRIGHT_CPU_INLINE To OfFourBits(uint8_t byte) {
+  const auto low = static_cast<uint8_t>(byte & 15u);
+  return static_cast<To>(std::is_signed_v<To> ? (low ^ 8) - 8 : low);
+}
+
+template <typename Whole>
+OPWRIGHT_CPU_CLONES void FromFourBitsLoop(const void* x, void* out, int64_t n) {
+  const auto* from = static_cast<const uint8_t*>(x);
+  auto* to = static_cast<float*>(out);
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<float>(OfFourBits<Whole>(from[i]));
+}
+
+template <typename From>
+OPWRIGHT_CPU_CLONES void ToFourBitsLoop(const void* x, void* out, int64_t n) {
+  const auto* from = static_cast<const From*>(x);
+  auto* to = static_cast<uint8_t*>(out);
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<uint8_t>(Convert<uint8_t>(from[i]) & 15u);
+}
+
+bool IsE4M3Fn(DLDataType dtype) { return dtype.code == kDLFloat8_e4m3fn; }
+bool IsFloat8(DLDataType dtype) { return IsE4M3Fn(dtype) || dtype.code == kDLFloat8_e5m2; }
+bool IsFourBits(DLDataType dtype) { return dtype.bits == 4; }
+
+// Whether C++ has no type with its values, so that it is converted by way of float.
+bool IsConverted(DLDataType dtype) { return IsHalf(dtype) || IsFloat8(dtype) || IsFourBits(dtype); }
+
 Conversion SelectToFloat(DLDataType from) {
+  if (IsE4M3Fn(from)) return &FromFloat8Loop<Float8E4M3FnFormat>;
+  if (IsFloat8(from)) return &FromFloat8Loop<Float8E5M2Format>;
+  if (IsFourBits(from)) {
+    return from.code == kDLInt ? &FromFourBitsLoop<int8_t> : &FromFourBitsLoop<uint8_t>;
+  }
   return from.code == kDLBfloat ? &WidenLoop<opwright::BFloat16> : &WidenLoop<opwright::Float16>;
 }
 
 Conversion SelectFromFloat(DLDataType to) {
+  if (IsE4M3Fn(to)) return &ToFloat8Loop<Float8E4M3FnFormat>;
+  if (IsFloat8(to)) return &ToFloat8Loop<Float8E5M2Format>;
+  if (IsFourBits(to)) return &ToFourBitsLoop<float>;
   return to.code == kDLBfloat ? &NarrowLoop<opwright::BFloat16> : &NarrowLoop<opwright::Float16>;
 }
 
-// One conversion, or two with floats between them.
+// Of doubles, which float would round twice; null where that makes no difference.
+Conversion SelectFromDouble(DLDataType to) {
+  if (IsE4M3Fn(to)) return &Float8OfDoubleLoop<Float8E4M3FnFormat>;
+  if (IsFloat8(to)) return &Float8OfDoubleLoop<Float8E5M2Format>;
+  return to.code == kDLFloat && to.bits == 16 ? &Float16OfDoubleLoop : nullptr;
+}
+
+// One conversion, or two with floats between them, or bytes.
 struct Route {
   Conversion first = nullptr;
   Conversion second = nullptr;
@@ -126,19 +198,24 @@ struct Route {
 Route FindRoute(DLDataType from, DLDataType to) {
   const DLDataType middle = opwright::DtypeOf<float>();
   if (opwright::SameDtype(from, to)) {
-    return {IsHalf(from) ? &CopyLoop<uint16_t> : SelectDirect(from, to), nullptr};
+    if (IsHalf(from)) return {&CopyLoop<uint16_t>, nullptr};
+    return {IsConverted(from) ? &CopyLoop<uint8_t> : SelectDirect(from, to), nullptr};
   }
-  if (from.code == kDLFloat && from.bits == 64 && to.code == kDLFloat && to.bits == 16) {
-    return {&Float16OfDoubleLoop, nullptr};
+  if (opwright::SameDtype(from, opwright::DtypeOf<double>())) {
+    if (const Conversion direct = SelectFromDouble(to)) return {direct, nullptr};
   }
   const bool from_float = opwright::SameDtype(from, middle);
   const bool to_float = opwright::SameDtype(to, middle);
-  if (IsHalf(from) && to_float) return {SelectToFloat(from), nullptr};
-  if (from_float && IsHalf(to)) return {SelectFromFloat(to), nullptr};
-  if (IsHalf(from)) {
-    return {SelectToFloat(from), IsHalf(to) ? SelectFromFloat(to) : SelectDirect(middle, to)};
+  if (IsConverted(from) && to_float) return {SelectToFloat(from), nullptr};
+  if (from_float && IsConverted(to)) return {SelectFromFloat(to), nullptr};
+  if (IsConverted(from)) {
+    return {SelectToFloat(from), IsConverted(to) ? SelectFromFloat(to) : SelectDirect(middle, to)};
   }
-  if (IsHalf(to)) return {SelectDirect(from, middle), SelectFromFloat(to)};
+  if (IsFourBits(to) &&
+      from.code != kDLFloat) {  // whole numbers, of which float keeps too few bits
+    return {SelectDirect(from, opwright::DtypeOf<uint8_t>()), &ToFourBitsLoop<uint8_t>};
+  }
+  if (IsConverted(to)) return {SelectDirect(from, middle), SelectFromFloat(to)};
   return {SelectDirect(from, to), nullptr};
 }
 
@@ -191,5 +268,5 @@ class CastKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_CPU_REGISTER(cast, CastKernel, opwright::AnyDtype);
-OPWRIGHT_CPU_REGISTER(cast_like, CastKernel, opwright::AnyDtype);
+OPWRIGHT_CPU_REGISTER(cast, CastKernel, opwright::AnyDtype, opwright::NarrowDtypes);
+OPWRIGHT_CPU_REGISTER(cast_like, CastKernel, opwright::AnyDtype, opwright::NarrowDtypes);

@@ -19,13 +19,13 @@ OPWRIGHT_CPU_CLONES void WhereLoop(const void* const* inputs, void* out, int64_t
   }
 }
 
-Loop SelectWhere(int bits) {
-  switch (bits) {
-    case 8:
+Loop SelectWhere(int item_bytes) {
+  switch (item_bytes) {
+    case 1:
       return &WhereLoop<uint8_t>;
-    case 16:
+    case 2:
       return &WhereLoop<uint16_t>;
-    case 32:
+    case 4:
       return &WhereLoop<uint32_t>;
     default:
       return &WhereLoop<uint64_t>;
@@ -35,11 +35,12 @@ Loop SelectWhere(int bits) {
 struct WhereKernel : MapKernel {
   static void Configure(opwright::KernelOptions& options) { SetReuse(options, "out", {"x", "y"}); }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const NoAttrs&) {
-    return Plan(ctx, {SelectWhere(ctx.output(0).dtype().bits), {}, 0, {0, 1, 2}, nullptr, true});
+    return Plan(
+        ctx, {SelectWhere((ctx.output(0).dtype().bits + 7) / 8), {}, 0, {0, 1, 2}, nullptr, true});
   }
 };
 
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_CPU_REGISTER(where, WhereKernel, opwright::AnyDtype);
+OPWRIGHT_CPU_REGISTER(where, WhereKernel, opwright::AnyDtype, opwright::NarrowDtypes);

@@ -153,9 +153,13 @@ using UnstackKernel = CutKernel<T, true>;
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("concat", "cpu", opwright_cpu::ConcatKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_KERNEL_FOR("split", "cpu", opwright_cpu::SplitKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("concat", "cpu", opwright_cpu::ConcatKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);
+OPWRIGHT_REGISTER_KERNEL_FOR("split", "cpu", opwright_cpu::SplitKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);
 OPWRIGHT_REGISTER_KERNEL_FOR("concat_grad", "cpu", opwright_cpu::ConcatGradKernel,
-                             opwright::AnyDtype);
-OPWRIGHT_REGISTER_KERNEL_FOR("stack", "cpu", opwright_cpu::StackKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_KERNEL_FOR("unstack", "cpu", opwright_cpu::UnstackKernel, opwright::AnyDtype);
+                             opwright::AnyDtype, opwright::NarrowDtypes);
+OPWRIGHT_REGISTER_KERNEL_FOR("stack", "cpu", opwright_cpu::StackKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);
+OPWRIGHT_REGISTER_KERNEL_FOR("unstack", "cpu", opwright_cpu::UnstackKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);

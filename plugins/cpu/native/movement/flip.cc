@@ -114,5 +114,7 @@ struct RollKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("flip", "cpu", opwright_cpu::FlipKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_KERNEL_FOR("roll", "cpu", opwright_cpu::RollKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("flip", "cpu", opwright_cpu::FlipKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);
+OPWRIGHT_REGISTER_KERNEL_FOR("roll", "cpu", opwright_cpu::RollKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);

@@ -53,6 +53,7 @@ struct GatherGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("gather", "cpu", opwright_cpu::GatherKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("gather", "cpu", opwright_cpu::GatherKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);
 OPWRIGHT_REGISTER_KERNEL_FOR("gather_grad", "cpu", opwright_cpu::GatherGradKernel, float, double);
 OPWRIGHT_CPU_REGISTER_WIDENED("gather_grad", opwright_cpu::GatherGradKernel);

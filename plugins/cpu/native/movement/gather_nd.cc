@@ -54,7 +54,8 @@ struct GatherNdGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("gather_nd", "cpu", opwright_cpu::GatherNdKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("gather_nd", "cpu", opwright_cpu::GatherNdKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);
 OPWRIGHT_REGISTER_KERNEL_FOR("gather_nd_grad", "cpu", opwright_cpu::GatherNdGradKernel, float,
                              double);
 OPWRIGHT_CPU_REGISTER_WIDENED("gather_nd_grad", opwright_cpu::GatherNdGradKernel);

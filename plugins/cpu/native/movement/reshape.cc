@@ -29,9 +29,13 @@ struct ReshapeKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("reshape", "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_KERNEL_FOR("reshape_like", "cpu", opwright_cpu::ReshapeKernel,
-                             opwright::AnyDtype);
-OPWRIGHT_REGISTER_KERNEL_FOR("squeeze", "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_KERNEL_FOR("unsqueeze", "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_KERNEL_FOR("flatten", "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("reshape", "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);
+OPWRIGHT_REGISTER_KERNEL_FOR("reshape_like", "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);
+OPWRIGHT_REGISTER_KERNEL_FOR("squeeze", "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);
+OPWRIGHT_REGISTER_KERNEL_FOR("unsqueeze", "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);
+OPWRIGHT_REGISTER_KERNEL_FOR("flatten", "cpu", opwright_cpu::ReshapeKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);

@@ -95,6 +95,7 @@ struct SliceGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("slice", "cpu", opwright_cpu::SliceKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_KERNEL_FOR("slice_grad", "cpu", opwright_cpu::SliceGradKernel,
-                             opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("slice", "cpu", opwright_cpu::SliceKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);
+OPWRIGHT_REGISTER_KERNEL_FOR("slice_grad", "cpu", opwright_cpu::SliceGradKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);

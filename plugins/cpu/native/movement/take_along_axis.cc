@@ -125,7 +125,7 @@ struct TakeAlongAxisGradKernel {
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("take_along_axis", "cpu", opwright_cpu::TakeAlongAxisKernel,
-                             opwright::AnyDtype);
+                             opwright::AnyDtype, opwright::NarrowDtypes);
 OPWRIGHT_REGISTER_KERNEL_FOR("take_along_axis_grad", "cpu", opwright_cpu::TakeAlongAxisGradKernel,
                              float, double);
 OPWRIGHT_CPU_REGISTER_WIDENED("take_along_axis_grad", opwright_cpu::TakeAlongAxisGradKernel);

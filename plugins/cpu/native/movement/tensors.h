@@ -15,7 +15,7 @@ namespace opwright_cpu {
 // Bytes to move below which a second thread costs more than it saves.
 constexpr int64_t kCopyGrainBytes = 128 * 1024;
 
-inline int64_t ItemBytes(DLDataType dtype) { return dtype.bits / 8; }
+inline int64_t ItemBytes(DLDataType dtype) { return (dtype.bits + 7) / 8; }
 
 inline int64_t Product(const std::vector<int64_t>& dims, size_t begin, size_t end) {
   int64_t count = 1;

@@ -45,4 +45,5 @@ struct TileKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("tile", "cpu", opwright_cpu::TileKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("tile", "cpu", opwright_cpu::TileKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);

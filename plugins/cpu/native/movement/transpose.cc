@@ -33,4 +33,5 @@ struct TransposeKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("transpose", "cpu", opwright_cpu::TransposeKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("transpose", "cpu", opwright_cpu::TransposeKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);

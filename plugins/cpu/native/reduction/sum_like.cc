@@ -52,7 +52,7 @@ struct ExpandKernel {
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const opwright::NoAttrs&) {
     const opwright::Shape shape = ctx.output(0).shape();
-    const size_t item_bytes = ctx.output(0).dtype().bits / 8u;
+    const size_t item_bytes = (ctx.output(0).dtype().bits + 7u) / 8u;
     broadcast_ = Broadcast(shape.dims(), RepeatedAxes(ctx.input(0).shape(), shape), item_bytes);
     ctx.SetEstimate(
         StreamNs(shape.numel() * static_cast<int64_t>(2 * item_bytes), ctx.n_threads()));
@@ -73,4 +73,5 @@ struct ExpandKernel {
 OPWRIGHT_REGISTER_KERNEL_FOR("sum_like", "cpu", opwright_cpu::SumLikeKernel, OPWRIGHT_CPU_NUMBERS);
 OPWRIGHT_REGISTER_KERNEL_FOR("expand_like", "cpu", opwright_cpu::ExpandKernel, OPWRIGHT_CPU_NUMBERS,
                              OPWRIGHT_CPU_HALVES);
-OPWRIGHT_REGISTER_KERNEL_FOR("expand", "cpu", opwright_cpu::ExpandKernel, opwright::AnyDtype);
+OPWRIGHT_REGISTER_KERNEL_FOR("expand", "cpu", opwright_cpu::ExpandKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);

@@ -20,7 +20,9 @@ INT = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 NUMBER = FLOAT + INT
 NUMBER_OR_BOOL = (*NUMBER, "bool")
 INDEX = ("int32", "int64")
-ANY = ("*",)  # operators that only move bytes
+ANY = ("*",)
+# Operators that only move bytes, and casts.
+STORED = ("*", "float8_e4m3fn", "float8_e5m2", "int4", "uint4")
 NO_KERNEL = ()
 
 
@@ -113,7 +115,7 @@ ROWS: tuple[Row, ...] = (
     gradient("binary", "power"),
     Row("comparison", "equal not_equal less less_equal greater greater_equal", NUMBER_OR_BOOL),
     Row("logical", "logical_and logical_or logical_xor logical_not", NUMBER_OR_BOOL),
-    Row("where", "where", ANY, "out=y"),
+    Row("where", "where", STORED, "out=y"),
     Row("add_n", "add_n", NUMBER),
     # Reductions
     Row("reduction", "sum prod max min any all", NUMBER_OR_BOOL),
@@ -127,35 +129,36 @@ ROWS: tuple[Row, ...] = (
     Row("cumulative", "cumsum cumprod", NUMBER),
     gradient("cumulative", "cumprod"),
     # Shape and movement
-    Row("reshape", "reshape", ANY, "out=x"),
-    helper("reshape", "reshape_like", ANY, "out=x"),
-    Row("flatten", "flatten", ANY, "out=x"),
-    Row("squeeze", "squeeze unsqueeze", ANY, "out=x"),
-    Row("transpose", "transpose", ANY),
-    Row("concat", "concat", ANY),
+    Row("reshape", "reshape", STORED, "out=x"),
+    helper("reshape", "reshape_like", STORED, "out=x"),
+    Row("flatten", "flatten", STORED, "out=x"),
+    Row("squeeze", "squeeze unsqueeze", STORED, "out=x"),
+    Row("transpose", "transpose", STORED),
+    Row("concat", "concat", STORED),
     gradient("concat", "concat"),
-    Row("split", "split", ANY),
-    Row("slice", "slice", ANY),
+    Row("split", "split", STORED),
+    Row("slice", "slice", STORED),
     gradient("slice", "slice"),
     Row("slice", "slice_scatter", ANY, "out=x"),
-    Row("stack", "stack unstack", ANY),
-    Row("tile", "tile", ANY),
+    Row("stack", "stack unstack", STORED),
+    Row("tile", "tile", STORED),
     gradient("tile", "tile"),
-    Row("flip", "flip roll", ANY),
+    Row("flip", "flip roll", STORED),
     Row("triangle", "triu tril", ANY, "out=x"),
     Row("pad", "pad", ANY),
     gradient("pad", "pad"),
-    Row("expand", "expand", ANY),
+    Row("expand", "expand", STORED),
     helper("sum_like", "sum_like expand_like", NUMBER),
-    Row("cast", "cast", ANY),
-    helper("cast", "cast_like", ANY),
-    Row("assign", "assign", ANY, "out=x"),
-    Row("gather", "gather", ANY),
+    Row("cast", "cast", STORED),
+    helper("cast", "cast_like", STORED),
+    Row("quantize", "quantize dequantize", NO_KERNEL),
+    Row("assign", "assign", STORED, "out=x"),
+    Row("gather", "gather", STORED),
     gradient("gather", "gather"),
     Row("gather", "index_select", NO_KERNEL),
-    Row("gather_nd", "gather_nd", ANY),
+    Row("gather_nd", "gather_nd", STORED),
     gradient("gather_nd", "gather_nd"),
-    Row("scatter", "take_along_axis", ANY),
+    Row("scatter", "take_along_axis", STORED),
     gradient("scatter", "take_along_axis"),
     Row("scatter", "scatter", NUMBER_OR_BOOL, "out=x"),
     gradient("scatter", "scatter"),
@@ -278,7 +281,7 @@ ROWS: tuple[Row, ...] = (
     gradient("ctc_loss", "ctc_loss", WIDE),
     # Control flow
     Row("cond", "cond", NO_KERNEL),
-    Row("watching", "print", ANY, "out=x"),
+    Row("watching", "print", STORED, "out=x"),
     Row("watching", "assert_true", ("bool",)),
     Row("loops", "scan while_loop", NO_KERNEL),
     # Optimizers and metrics
@@ -370,7 +373,7 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
             registry.add(
                 op_type,
                 device="cpu",
-                dtypes="*" if row.dtypes == ANY else list(row.dtypes),
+                dtypes=list(row.dtypes),
                 kernel=f"opwright_std.operators.{row.module}:{_attribute(op_type)}",
                 library="numpy",
                 priority=0,

@@ -36,7 +36,14 @@ _MAX_RANK: Final = 64  # NumPy's
 
 _WRITER: Final = "save: the arrays must be what load accepts"
 
-_DTYPES: Final = {short_dtype(dtype).upper(): dtype for dtype in DTYPES}  # F32, BF16, I8, BOOL
+_STORED_AS: Final = {"int4": "int8", "uint4": "uint8"}
+"""For what the format has no name; the metadata says which tensors these are."""
+
+_CODES: Final = {
+    **{dtype: short_dtype(dtype).upper() for dtype in DTYPES if dtype not in _STORED_AS},
+    "float8_e4m3fn": "F8_E4M3",
+}  # F32, BF16, I8, BOOL
+_DTYPES: Final = {code: dtype for dtype, code in _CODES.items()}
 
 
 class Tensor(NamedTuple):
@@ -61,13 +68,14 @@ def encode(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> l
     """
     # Each begins at a multiple of its item size, and those that fill lines at one of a line.
     names = sorted(arrays, key=lambda name: _rank(name, arrays[name]))
-    header: dict[str, Any] = {METADATA: dict(metadata)}
+    header: dict[str, Any] = {METADATA: {**metadata, **_describe_stored(arrays)}}
     chunks: list[Chunk] = []
     end = 0
     for name in names:
         array = arrays[name]
         begin, end = end, end + array.nbytes
-        code = short_dtype(dtype_from_numpy(array.dtype)).upper()
+        dtype = dtype_from_numpy(array.dtype)
+        code = _CODES[_STORED_AS.get(dtype, dtype)]
         _check_name(_WRITER, name)
         header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [begin, end]}
         chunks.append(data_of(array))
@@ -85,6 +93,8 @@ def _rank(name: str, array: NDArray[Any]) -> tuple[bool, int, str]:
 
 def data_of(array: NDArray[Any]) -> memoryview:
     """Return the elements of an array as little-endian bytes in C order, copied if needed."""
+    stored = _STORED_AS.get(dtype_from_numpy(array.dtype))
+    array = array if stored is None else array.astype(stored)
     little = array.astype(array.dtype.newbyteorder("<")) if array.dtype.byteorder == ">" else array
     return np.asarray(little, order="C").reshape(-1).view(np.uint8).data
 
@@ -164,6 +174,32 @@ def _check_bools(who: str, name: str, array: NDArray[Any]) -> None:
             )
 
 
+def _describe_stored(arrays: Mapping[str, NDArray[Any]]) -> dict[str, str]:
+    named: dict[str, list[str]] = {}
+    for name, array in arrays.items():
+        dtype = dtype_from_numpy(array.dtype)
+        if dtype in _STORED_AS:
+            named.setdefault(_key_of(dtype), []).append(name)
+    return {key: json.dumps(names) for key, names in named.items()}
+
+
+def _key_of(dtype: str) -> str:
+    return f"opwright.{dtype}"
+
+
+def _read_stored(who: str, metadata: Mapping[str, str], tensors: dict[str, Tensor]) -> None:
+    """Give tensors the dtypes that the metadata says."""
+    for dtype, stored in _STORED_AS.items():
+        text = metadata.get(_key_of(dtype), "[]")
+        names = _parse_json(who, text)
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            _refuse(who, f"{_key_of(dtype)} that is no list of names: {text[:80]}")
+        for name in names:
+            if name not in tensors or tensors[name].meta.dtype != stored:
+                _refuse(who, f"{_key_of(dtype)} with {name[:80]!r}, which is no {stored} tensor")
+            tensors[name] = tensors[name]._replace(meta=Meta(tensors[name].meta.shape, dtype))
+
+
 def _parse_header(who: str, text: bytes | bytearray, size_bytes: int) -> Header:
     """Return the header of a file of so many bytes."""
     entries = _parse(who, text)
@@ -172,18 +208,24 @@ def _parse_header(who: str, text: bytes | bytearray, size_bytes: int) -> Header:
         _refuse(who, f"metadata that is no mapping of text: {str(metadata)[:80]}")
     begin = _LENGTH_BYTES + len(text)
     tensors = {name: _read_tensor(who, name, entry, begin) for name, entry in entries.items()}
+    _read_stored(who, metadata, tensors)
     _check_order(who, tensors, begin, size_bytes)
     return Header(metadata, tensors)
 
 
 def _parse(who: str, text: bytes | bytearray) -> dict[str, Any]:
-    try:
-        header = json.loads(text.decode(), object_pairs_hook=_make_dict)
-    except (ValueError, RecursionError) as error:
-        _refuse(who, f"a header that is no JSON: {error}")
+    header = _parse_json(who, text)
     if not isinstance(header, dict):
         _refuse(who, f"a header that is no object: {str(header)[:80]}")
     return header
+
+
+def _parse_json(who: str, text: str | bytes | bytearray) -> Any:
+    try:
+        decoded = text if isinstance(text, str) else text.decode()
+        return json.loads(decoded, object_pairs_hook=_make_dict)
+    except (ValueError, RecursionError) as error:
+        _refuse(who, f"a header that is no JSON: {error}")
 
 
 def _make_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from opwright.kernel import PrepareContext
+from opwright.kernel import PrepareContext, Refuse
 from opwright_cuda.dtypes import CTYPES
 from opwright_cuda.kernels.elementwise import launch_elementwise, operand
 from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
@@ -16,6 +16,8 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     if x.dtype == out.dtype:
         plan.copy(plan.output("out"), plan.input("x"), bytes_of(x))
         return
+    if out.dtype not in CTYPES:
+        raise Refuse(f"there is no conversion to {out.dtype} on this device")
     inputs = [operand(plan.input("x"), x)]
     function = f"Cast<{CTYPES[out.dtype]}>"
     launch_elementwise(plan, function, operand(plan.output("out"), out), inputs)

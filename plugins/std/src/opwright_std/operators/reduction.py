@@ -45,13 +45,13 @@ def reduction(op_type: str, comment: str, dtypes: tuple[str, ...]) -> OpMaker:
     )
 
 
-def known_meta(w: BodyContext | GradientContext) -> Meta:
-    """Return shape and dtype of x, whose formula depends on them; refuse where they are unknown."""
-    meta = w.meta(w.input("x") or "")
+def known_meta(w: BodyContext | GradientContext, slot: str = "x") -> Meta:
+    """Return shape and dtype of an input, on which a formula depends; refuse unknown ones."""
+    meta = w.meta(w.input(slot) or "")
     if meta is None:
         raise GradientError(
-            f"{w.type}: its formula depends on the shape of x, got {w.input('x')!r} without one; "
-            "declare it, with -1 for unknown dimensions"
+            f"{w.type}: its formula depends on the shape of {slot}, got {w.input(slot)!r} without "
+            "one; declare it, with -1 for unknown dimensions"
         )
     return meta
 
