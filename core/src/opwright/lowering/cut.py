@@ -32,7 +32,7 @@ LEAST_BYTES: Final = 1 << 12
 """What an operator of the first half writes at least that runs again."""
 
 QUICK_NS_PER_BYTE: Final = 4 / BYTES_PER_NS
-"""How long it takes at most: it may read three bytes for each one that it writes."""
+"""How long it takes one thread at most: it may read three bytes for each one that it writes."""
 
 MOST_AGAIN: Final = 0.04
 """How much of a plan's time operators of the first half may take that run again."""
@@ -148,7 +148,7 @@ class _First:
     def _is_quick(self, op: LoweredOp) -> bool:
         size = sum(value.buffer.size for value in op.writes())
         is_large = size >= LEAST_BYTES and not op.is_copy and not op.prepared.needs_gil
-        return is_large and self._cost_ns(op) <= self._ns_per_byte * size
+        return is_large and self._cost_ns(op) * self.graph.n_threads <= self._ns_per_byte * size
 
     def _cost_ns(self, op: LoweredOp) -> int:
         if op.prepared is None or all(value.is_constant for value in op.writes()):
