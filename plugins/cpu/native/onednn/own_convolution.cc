@@ -40,12 +40,8 @@ Product MakeProduct(const GemmSize& size, ProductFactor x, ProductFactor y, bool
                     int32_t n_threads) {
   ProductRequest request;
   request.with_bias = with_bias;
-  request.shape.size = size;
-  request.shape.out_row = size.n;
-  request.shape.x_strides[0] = x.row_stride;
-  request.shape.x_strides[1] = x.column_stride;
-  request.shape.y_strides[0] = y.row_stride;
-  request.shape.y_strides[1] = y.column_stride;
+  request.shape = MakeMatrixShape(Laid{{size.m, size.k}, {x.row_stride, x.column_stride}},
+                                  Laid{{size.k, size.n}, {y.row_stride, y.column_stride}}, {});
   request.n_threads = n_threads;
   Product product;
   if (!product.Make(request).ok()) product = Product();

@@ -18,7 +18,8 @@ def probabilities(draw: Draw) -> Drawn:
     inputs = draw.propose()
     if inputs is None:
         return None
-    slots = ("x", "label") if draw.definition.op_type.startswith("log_loss") else ("label",)
+    of_probabilities = draw.definition.op_type.startswith(("log_loss", "binary_cross_entropy"))
+    slots = ("x", "label") if of_probabilities else ("label",)
     for slot in slots:
         inputs[slot] = tuple(np.asarray(0.2 + 0.1 * np.abs(array)) for array in inputs[slot])
     return inputs, draw.attrs
@@ -56,6 +57,7 @@ def precision_recall(draw: Draw) -> Drawn:
 
 SAMPLES = {
     "auc": auc,
+    "binary_cross_entropy": probabilities,
     "ctc_loss": ctc_loss,
     "kl_div": probabilities,
     "log_loss": probabilities,

@@ -1,4 +1,4 @@
-"""What the OpProto of a normalisation cannot say of its inputs."""
+"""What the OpProto of a normalisation, or of attention, cannot say of its inputs."""
 
 from __future__ import annotations
 
@@ -18,4 +18,11 @@ def rms_norm(draw: Draw) -> Drawn:
     return None if inputs is None else (inputs, draw.attrs)
 
 
-SAMPLES = {"rms_norm": rms_norm}
+def dropout_attention(draw: Draw) -> Drawn:
+    """Inputs as they are proposed."""
+    draw.flat_at_nan = "a key whose weights are all dropped has the gradient 0, whatever it is"
+    inputs = draw.propose()
+    return None if inputs is None else (inputs, draw.attrs)
+
+
+SAMPLES = {"dropout_attention": dropout_attention, "rms_norm": rms_norm}
