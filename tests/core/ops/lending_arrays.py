@@ -53,6 +53,7 @@ _Managed._fields_ = [
     ("tensor", _Tensor),
 ]
 _FromObject = PYFUNCTYPE(c_int, c_void_p, POINTER(c_void_p))
+_View = PYFUNCTYPE(c_int, c_void_p, POINTER(_Tensor))
 _ToObject = PYFUNCTYPE(c_int, POINTER(_Managed), POINTER(c_void_p))
 
 
@@ -64,7 +65,7 @@ class _Api(Structure):
         ("allocate", c_void_p),
         ("lend", _FromObject),
         ("take", _ToObject),
-        ("view", c_void_p),
+        ("view", _View),
         ("stream", c_void_p),
     ]
 
@@ -85,26 +86,27 @@ def _give_back(managed):
 @_FromObject
 def _lend(address, out):
     owner = ctypes.cast(address, ctypes.py_object).value
+    managed = _Managed(1, 3, None, _give_back, 0, _describe(owner))
+    _lent[ctypes.addressof(managed)] = (managed, owner.described, owner.array)
+    out[0] = ctypes.addressof(managed)
+    return 0
+
+
+def _describe(owner):
+    """The memory of an array, which keeps what this points to until it is described again."""
     data = owner.array
     type(owner).lends += 1
     shape = (c_int64 * data.ndim)(*data.shape)
     strides = (c_int64 * data.ndim)(*(n // data.itemsize for n in data.strides))
+    owner.described = shape, strides
     code = _CODES.get(data.dtype.kind, 4)  # bfloat16
-    tensor = _Tensor(
-        0 if owner.is_hollow else data.ctypes.data,
-        1,
-        0,
-        data.ndim,
-        code,
-        8 * data.itemsize,
-        1,
-        shape,
-        strides,
-        0,
-    )
-    managed = _Managed(1, 3, None, _give_back, 0, tensor)
-    _lent[ctypes.addressof(managed)] = (managed, shape, strides, data)
-    out[0] = ctypes.addressof(managed)
+    address = 0 if owner.is_hollow else data.ctypes.data
+    return _Tensor(address, 1, 0, data.ndim, code, 8 * data.itemsize, 1, shape, strides, 0)
+
+
+@_View
+def _see(address, out):
+    out[0] = _describe(ctypes.cast(address, ctypes.py_object).value)
     return 0
 
 
@@ -126,7 +128,8 @@ def _take(managed, out):
 
 
 _API_NAME = b"dlpack_exchange_api"  # a capsule keeps the address of its name
-_api = _Api(1, 3, None, None, _lend, _take, None, None)
+_api = _Api(1, 3, None, None, _lend, _take, _View(), None)
+_api_with_views = _Api(1, 3, None, None, _lend, _take, _see, None)
 ctypes.pythonapi.PyCapsule_New.restype = ctypes.py_object
 ctypes.pythonapi.PyCapsule_New.argtypes = [c_void_p, ctypes.c_char_p, c_void_p]
 
@@ -172,6 +175,14 @@ class Exchanged(Plain):
     def __del__(self):
         if self.taken is not None:
             self.taken.deleter(self.taken)
+
+
+class Viewed(Exchanged):
+    """An array that its library also describes where it lies; results are `Exchanged`."""
+
+    __dlpack_c_exchange_api__ = ctypes.pythonapi.PyCapsule_New(
+        ctypes.addressof(_api_with_views), _API_NAME, None
+    )
 
 
 class Buffered(array.array):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import types
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import ml_dtypes
 import numpy as np
 import pytest
-from lending_arrays import Buffered, Exchanged, Plain, n_lent
+from lending_arrays import Buffered, Exchanged, Plain, Viewed, n_lent
 
 import opwright as ow
 import opwright.run.eager
@@ -97,6 +98,30 @@ def test_a_kept_argument_stays_readable_after_the_call(kernel_that_keeps):
     ow.ops.relu(Exchanged(X))
     ow.ops.relu(Exchanged(X + 1))
     np.testing.assert_array_equal(kernel_that_keeps, [X, X + 1])
+
+
+def test_an_array_that_can_be_viewed_is_not_lent_for_a_call(kernel_that_keeps):
+    strided = Viewed(X)
+    strided.array = strided.array[::-1]
+    for factor in (1, 2):
+        ow.ops.relu(Viewed(factor * X))
+    np.testing.assert_array_equal(numbers(ow.ops.negative(strided)), -X[::-1])
+    np.testing.assert_array_equal(_by_feed(Viewed(X)), -X)
+    np.testing.assert_array_equal(kernel_that_keeps, [X, 2 * X])
+    assert n_lent() == 0
+
+
+def test_memory_that_is_written_is_lent_by_an_owner():
+    a, scope = Viewed(X), ow.Scope()
+    scope.var("x").borrow(a)
+    assert n_lent() == 1
+    network = ow.Network([ow.Operator("add", x="x", y="x", out="x")])
+    network.compile([], [], scope=scope)()
+    np.testing.assert_array_equal(a.array, 2 * X)
+    scope.erase("x")
+    del network, scope
+    gc.collect()
+    assert n_lent() == 0
 
 
 @pytest.fixture

@@ -89,22 +89,26 @@ bool IsOnHost(const DLTensor& tensor) {
   return tensor.device.device_type == kDLCPU || tensor.device.device_type == kDLCUDAHost;
 }
 
-PyObject* LendByApi(const ArrayKind& kind, PyObject* array) {
+bool CanView(const DLTensor& tensor) {
+  return IsOnHost(tensor) && HasMemory(tensor) && tensor.ndim <= NPY_MAXDIMS;
+}
+
+PyObject* LendByApi(const ArrayKind& kind, PyObject* array, bool is_read) {
+  if (is_read && kind.api->dltensor_from_py_object_no_sync != nullptr) {
+    // A view of the array itself, which makes no owner, and has no flags: whether the memory is
+    // read-only, and elements of few bits have bytes of their own.
+    DLTensor seen{};
+    if (kind.api->dltensor_from_py_object_no_sync(array, &seen) != 0) return nullptr;
+    if (PaddingOf(seen.dtype) == 0) return CanView(seen) ? ViewOf(seen, true, array) : nullptr;
+  }
   DLManagedTensorVersioned* managed = nullptr;
   if (kind.api->managed_tensor_from_py_object_no_sync(array, &managed) != 0) return nullptr;
   PyObject* owner = Own(managed);
   if (owner == nullptr) return nullptr;
   const DLTensor& tensor = managed->dl_tensor;
-  PyObject* view = nullptr;
-  try {
-    const bool is_read =
-        IsReadable(*managed) && HasWholeBytes(*managed) && IsOnHost(tensor) && HasMemory(tensor);
-    if (is_read && tensor.ndim <= NPY_MAXDIMS) view = ViewOf(tensor, IsReadOnly(*managed), owner);
-    // NOLINTNEXTLINE(bugprone-empty-catch)
-  } catch (...) {  // an unknown dtype, or no ml_dtypes: __dlpack__ leads to the error
-  }
-  Py_DECREF(owner);
-  return view;
+  const py::object held = py::reinterpret_steal<py::object>(owner);
+  const bool is_viewed = IsReadable(*managed) && HasWholeBytes(*managed) && CanView(tensor);
+  return is_viewed ? ViewOf(tensor, IsReadOnly(*managed), owner) : nullptr;
 }
 
 // The dtype of a buffer's items, false if we have none.
@@ -275,7 +279,7 @@ py::object FindLent(const py::object& array) {
   ArrayKind kind;
   PyObject* lent = nullptr;
   if (!PyArray_Check(array.ptr()) && FindKind(Py_TYPE(array.ptr()), &kind)) {
-    lent = Lend(kind, array.ptr());
+    lent = Lend(kind, array.ptr(), true);
   }
   return lent == nullptr ? py::none() : py::reinterpret_steal<py::object>(lent);
 }
@@ -325,10 +329,14 @@ bool RequiresGradient(const ArrayKind& kind, PyObject* array) {
   return answer != Py_False && !Detaching::IsOn();
 }
 
-PyObject* Lend(const ArrayKind& kind, PyObject* array) {
+PyObject* Lend(const ArrayKind& kind, PyObject* array, bool is_read) {
   PyObject* lent = nullptr;
-  if (!RequiresGradient(kind, array)) {
-    lent = kind.api == nullptr ? LendByBuffer(array) : LendByApi(kind, array);
+  try {
+    if (!RequiresGradient(kind, array)) {
+      lent = kind.api == nullptr ? LendByBuffer(array) : LendByApi(kind, array, is_read);
+    }
+  } catch (const Error&) {  // an unknown dtype, or bfloat16 without ml_dtypes: __dlpack__ leads to
+    lent = nullptr;         // the error
   }
   if (lent == nullptr) PyErr_Clear();
   return lent;
@@ -337,7 +345,7 @@ PyObject* Lend(const ArrayKind& kind, PyObject* array) {
 PyObject* ReadReady(PyObject* array, ArrayKind* kind) {
   PyObject* read = nullptr;
   if (!PyArray_Check(array)) {
-    if (FindKind(Py_TYPE(array), kind)) read = Lend(*kind, array);
+    if (FindKind(Py_TYPE(array), kind)) read = Lend(*kind, array, true);
   } else if (PyArray_CheckExact(array) && PyArray_ISNOTSWAPPED(AsArray(array))) {
     read = Py_NewRef(array);
   }

@@ -44,8 +44,9 @@ class Detaching {
 bool RequiresGradient(const ArrayKind& kind, PyObject* array);
 
 // An ndarray, of any strides, over an array's memory on the host, which it keeps; null without an
-// error if its library does not lend it; throws std::bad_alloc.
-PyObject* Lend(const ArrayKind& kind, PyObject* array);
+// error if its library does not lend it; throws std::bad_alloc. With `is_read` it is only read, and
+// marked so: some libraries lend it sooner then.
+PyObject* Lend(const ArrayKind& kind, PyObject* array, bool is_read);
 
 // An ndarray, or a tuple of them, as arrays of a library with an exchange API, which keep them.
 // NULL with an error set.

@@ -106,7 +106,7 @@ py::object BorrowMemory(PyObject* value, const std::shared_ptr<Device>& device,
   }
   ArrayKind kind;
   PyObject* lent =
-      !PyArray_Check(value) && FindKind(Py_TYPE(value), &kind) ? Lend(kind, value) : nullptr;
+      !PyArray_Check(value) && FindKind(Py_TYPE(value), &kind) ? Lend(kind, value, false) : nullptr;
   if (lent != nullptr) return py::reinterpret_steal<py::object>(lent);
   return py::module_::import("opwright.device.intake")
       .attr("borrow_memory")(py::handle(value), who);
