@@ -290,3 +290,13 @@ def test_a_variable_of_another_program_is_refused(x: Variable) -> None:
         other = ops.fill(shape=[], dtype="int64")
     with pytest.raises(OpwrightError, match=other.name):
         ops.reshape(x, shape=[other, 8])
+
+
+def test_sizes_may_depend_on_shapes_and_numbers_of_the_same_variables(x: Variable) -> None:
+    """A value that is read for its shape by one operator and for its numbers by another."""
+    lengths = ops.shape(x)
+    rank = ops.size(lengths)
+    ones = ops.fill_like(lengths, value=1.0)
+    halves = ops.split(ops.add(lengths, ones), num=3)
+    out = ops.fill(shape=[rank, ops.sum(ops.concat(halves)), halves[1]], value=1.0)
+    check(x, out, lambda a: np.ones((3, sum(a.shape) + 3, a.shape[1] + 1), np.float32))

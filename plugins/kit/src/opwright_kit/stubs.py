@@ -171,6 +171,8 @@ def _attribute_type(attr: AttrProto) -> str:
         kind = f"_Literal[{', '.join(map(repr, attr.allowed))}]"
     if attr.is_dtype:
         kind = f"{kind} | _DType"
+    if attr.operand:
+        kind = f"{kind} | _Variable"
     if not attr.type.is_list:
         return kind
     alone = "" if attr.type is AttrType.STRINGS else f" | {kind}"  # a number stands for all

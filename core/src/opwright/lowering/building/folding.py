@@ -59,7 +59,7 @@ class Folding:
 
     def __init__(self, given: Numbers, target: Target, lower: Lower) -> None:
         self._given = given
-        self._target = Target(target.context, HOST, passes=(), n_threads=1)
+        self._context = target.context
         self._lower = lower
         self._known: dict[Value, Array | None] = {}
 
@@ -92,30 +92,29 @@ class Folding:
         """Run operators, as a program of their own that is fed with what is known."""
         names: dict[Value, str] = {}
         feeds: dict[str, Array] = {}
-        written: list[Value] = []
+        metas: dict[str, Meta] = {}
         copies: list[Operator] = []
 
-        def name(value: Value, is_read: bool) -> str:
+        def name(value: Value) -> str:
             value = _original(value)
-            if value not in names:
-                names[value] = f"v{len(names)}"
-                known = self._known[value] if is_read else None
+            if value not in names:  # what is not known is read for its shape alone
+                known, names[value] = self._known.get(value), f"v{len(names)}"
                 feeds[names[value]] = _unread(value.meta) if known is None else known
+                metas[names[value]] = value.meta
             return names[value]
 
         for op in ops:
-            proto = op.definition.proto
-            slots = zip(proto.inputs, op.inputs, strict=True)
-            inputs = {s.name: tuple([name(v, not s.shape_only) for v in vs]) for s, vs in slots}
-            names.update((v, f"v{len(names) + i}") for i, v in enumerate(op.writes()))
-            slots = zip(proto.outputs, op.outputs, strict=True)
-            outputs = {s.name: tuple([names[v] for v in vs]) for s, vs in slots}
+            slots = zip(op.definition.proto.inputs, op.inputs, strict=True)
+            inputs = {slot.name: tuple(map(name, values)) for slot, values in slots}
+            names.update([(v, f"w{len(names) + i}") for i, v in enumerate(op.writes())])
+            slots = zip(op.definition.proto.outputs, op.outputs, strict=True)
+            outputs = {slot.name: tuple([names[v] for v in values]) for slot, values in slots}
             copies.append(Operator.make(None, op.definition, inputs, outputs, dict(op.attrs)))
-            written += op.writes()
-        given = Given({names[v]: v.meta for v in names if names[v] in feeds})
+        given, written = Given(metas), [value for op in ops for value in op.writes()]
         fetches = Fetches([names[value] for value in written])
-        request = LowerRequest(OpRange(copies), self._target, given, fetches=fetches)
-        context = self._target.context
+        context = self._context
+        target = Target(context, HOST, passes=(), n_threads=1)
+        request = LowerRequest(OpRange(copies), target, given, fetches=fetches)
         run = _runtime.CompiledNetwork(
             _runtime.Scope(),
             tuple(feeds),
