@@ -80,21 +80,22 @@ PlanTable& PlanTable::Get() {
 
 void PlanTable::KeepBound(Dropped* dropped) {
   while (n_plans_ > kMostPlans || bytes_ > kMostBytes) {
-    PlanSet* owner = nullptr;
-    PlanSet::Entries::iterator oldest;
-    for (PlanSet* set : sets_) {
-      for (auto place = set->entries_.begin(); place != set->entries_.end(); ++place) {
-        if (place->second == set->last_) continue;
-        if (owner == nullptr || place->second->last_used < oldest->second->last_used) {
-          owner = set;
-          oldest = place;
-        }
+    std::vector<uint64_t> uses;  // of the plans that may be dropped
+    for (const PlanSet* set : sets_) {
+      for (const auto& [hash, entry] : set->entries_) {
+        if (entry != set->last_) uses.push_back(entry->last_used);
       }
     }
-    if (owner == nullptr) break;  // only the last ones are left
-    Count(*oldest->second, -1);
-    dropped->push_back(std::move(oldest->second));
-    owner->entries_.erase(oldest);
+    if (uses.empty()) break;
+    // Several together where there are many: to look for the oldest each time would take longer
+    // than to lower a small plan.
+    const auto newest = uses.begin() + static_cast<int64_t>(uses.size() / kDroppedShare);
+    std::nth_element(uses.begin(), newest, uses.end());
+    Drop(
+        [newest](const PlanSet& set, const EntryPtr& entry) {
+          return entry != set.last_ && entry->last_used <= *newest;
+        },
+        dropped);
   }
 }
 
@@ -109,17 +110,25 @@ py::list PlanTable::Describe() const {
 
 void PlanTable::Release(bool all) {
   Dropped dropped;  // freed at the end, as in PlanSet::Add
+  Drop([all](const PlanSet& set, const EntryPtr& entry) { return all || entry != set.last_; },
+       &dropped);
+  for (PlanSet* set : sets_) {
+    if (all) set->last_ = {};
+  }
+}
+
+template <typename May>
+void PlanTable::Drop(const May& may_drop, Dropped* dropped) {
   for (PlanSet* set : sets_) {
     for (auto place = set->entries_.begin(); place != set->entries_.end();) {
-      if (place->second == set->last_ && !all) {
+      if (!may_drop(*set, place->second)) {
         ++place;
         continue;
       }
       Count(*place->second, -1);
-      dropped.push_back(std::move(place->second));
+      dropped->push_back(std::move(place->second));
       place = set->entries_.erase(place);
     }
-    if (all) set->last_ = {};
   }
 }
 

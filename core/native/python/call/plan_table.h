@@ -130,6 +130,7 @@ class PlanSet {
 class PlanTable {
  public:
   static constexpr size_t kMostPlans = 4096;
+  static constexpr size_t kDroppedShare = 32;  // one of so many plans is dropped at a time
   // What plans hold besides the memory that their runs work in, which IdleMemory bounds.
   static constexpr int64_t kMostBytes = int64_t{48} << 20;
 
@@ -148,6 +149,8 @@ class PlanTable {
     bytes_ += sign * entry.bytes;
   }
   void KeepBound(Dropped* dropped);
+  template <typename May>
+  void Drop(const May& may_drop, Dropped* dropped);
 
   std::vector<PlanSet*> sets_;
   size_t n_plans_ = 0;
