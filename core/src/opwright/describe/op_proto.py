@@ -279,7 +279,11 @@ class OpProto(ProtoValue):
         from opwright.describe.wire_reading import read_op_proto
 
         data = message if isinstance(message, bytes) else message.SerializeToString()
-        proto = read_op_proto(data, OpProto, VarProto, AttrProto)
+        fields = read_op_proto(data)
+        for side in ("inputs", "outputs"):
+            fields[side] = [VarProto(**slot) for slot in fields[side]]
+        fields["attrs"] = [AttrProto(**attr) for attr in fields["attrs"]]
+        proto = OpProto(**fields)
         check_op_proto(proto)
         return proto
 

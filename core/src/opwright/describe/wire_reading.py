@@ -9,15 +9,12 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from opwright._runtime import read_message
 from opwright.describe.attribute_values import AttrType, AttrValue, convert_element
 from opwright.errors import FormatError
 from opwright.records import NamedTuple
-
-if TYPE_CHECKING:
-    from opwright.describe.op_proto import AttrProto, OpProto, VarProto
 
 MAX_OP_PROTO_BYTES: Final = 1 << 20
 """One operator has a few hundred bytes; more than this cannot be an operator."""
@@ -149,33 +146,25 @@ def _add_rest(number: float, rest: int, who: str) -> int:
 # -- operators seen from outside -------------------------------------------------------------------
 
 
-def read_op_proto(
-    data: bytes,
-    make_op: type[OpProto],
-    make_slot: type[VarProto],
-    make_attr: type[AttrProto],
-) -> OpProto:
-    """Return the OpProto of the bytes of a message; its rules are not checked.
+def read_op_proto(data: bytes) -> dict[str, Any]:
+    """Return the arguments of the OpProto that the bytes of a message describe.
 
-    `make_op`, `make_slot` and `make_attr` are the classes of the result, which are above this
-    module. FormatError where the bytes are too many or foreign, or a value does not have the type
-    of its attribute.
+    Its slots and attributes are arguments as well, and no rule is checked. FormatError where the
+    bytes are too many or foreign, or a value does not have the type of its attribute.
     """
     check_size("operator", data, MAX_OP_PROTO_BYTES)
     message = _read("operator", data, OP_PROTO)
     who = message.get("type", "")
-    sides = [message.get("inputs", ()), message.get("outputs", ())]
-    inputs, outputs = ([make_slot(**_slot_fields(slot)) for slot in slots] for slots in sides)
-    return make_op(
-        who,
-        message.get("comment", ""),
-        tuple(inputs),
-        tuple(outputs),
-        tuple(make_attr(**_attr_fields(attr, who)) for attr in message.get("attrs", ())),
-        message.get("version", 1) or 1,
-        message.get("dispatch") or None,
-        message.get("dynamic_output", False),
-    )
+    return {
+        "type": who,
+        "comment": message.get("comment", ""),
+        "inputs": [_slot_fields(slot) for slot in message.get("inputs", ())],
+        "outputs": [_slot_fields(slot) for slot in message.get("outputs", ())],
+        "attrs": [_attr_fields(attr, who) for attr in message.get("attrs", ())],
+        "version": message.get("version", 1) or 1,
+        "dispatch": message.get("dispatch") or None,
+        "dynamic_output": message.get("dynamic_output", False),
+    }
 
 
 def _slot_fields(message: Message) -> dict[str, Any]:
