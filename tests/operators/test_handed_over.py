@@ -61,3 +61,24 @@ def test_the_narrower_side_of_a_cast_is_saved() -> None:
     saved = saved_beside(build)
     assert saved.keys() == {"cast_0"}
     assert saved["cast_0"].dtype == np.float16
+
+
+def test_feeds_are_handed_over_in_every_form_of_a_call() -> None:
+    both = both_of(product, w=W)
+    x, seed = both.feeds["x"], RNG.normal(size=(6, 8))
+    expected = both.one(x=x, dy=seed)[1:]
+    for forward in (lambda: both.two(x), lambda: both.two(x=x), lambda: both.two({"x": x})):
+        _, backward = forward()
+        for result, array in zip(backward(seed), expected, strict=True):
+            np.testing.assert_array_equal(result, array)
+
+
+def test_gradients_are_written_where_the_caller_wants_them() -> None:
+    both = both_of(product, w=W)
+    seed, place = RNG.normal(size=(6, 8)), np.empty((8, 8))
+    expected = both.one(**both.feeds, dy=seed)[1:]
+    _, backward = both.two(**both.feeds, fetch_as=np.asarray)
+    x_grad, w_grad = backward(seed, out=[None, place])
+    assert w_grad is place
+    np.testing.assert_array_equal(w_grad, expected[1])
+    np.testing.assert_array_equal(x_grad, expected[0])

@@ -130,7 +130,8 @@ def _run_first(
 ) -> tuple[list[Any], Backward]:
     results = compiled(*values, **feeds)
     second, sources = results.pop()
-    feeds.update(zip(compiled.feed_names, values, strict=False))
+    is_dict = len(values) == 1 and isinstance(values[0], dict)
+    feeds.update(values[0] if is_dict else zip(compiled.feed_names, values, strict=False))
     handed = [feeds[s] if s.__class__ is str else results[s] for s in sources]
     return results[:n_early], partial(second, *handed)
 
