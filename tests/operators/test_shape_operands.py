@@ -15,6 +15,7 @@ from opwright.errors import (
     DtypeError,
     KernelError,
     OpwrightError,
+    ProgramError,
     ShapeError,
 )
 from opwright.program import Block, Variable
@@ -300,3 +301,44 @@ def test_sizes_may_depend_on_shapes_and_numbers_of_the_same_variables(x: Variabl
     halves = ops.split(ops.add(lengths, ones), num=3)
     out = ops.fill(shape=[rank, ops.sum(ops.concat(halves)), halves[1]], value=1.0)
     check(x, out, lambda a: np.ones((3, sum(a.shape) + 3, a.shape[1] + 1), np.float32))
+
+
+def change_reshape(program: Program, change: Callable[[Any], None]) -> Program:
+    message = program.to_proto()
+    change(next(op for op in message.blocks[0].ops if op.type == "reshape"))
+    message.ClearField("checksum")
+    return Program.from_proto(message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda op: op.attrs["shape"].ints.values.append(-(2**63)), "was made for 3 number"),
+        (lambda op: op.inputs[1].names.append(op.inputs[1].names[0]), "got 3 of"),
+        (lambda op: op.attrs["shape"].ints.values.__setitem__(0, 5), "was made for 1 number"),
+    ],
+)
+def test_a_file_whose_operands_do_not_fit_is_refused(
+    x: Variable, change: Callable[[Any], None], message: str
+) -> None:
+    n, t = sizes(x)
+    out = ops.reshape(x, shape=[n, t, -1])
+    read = change_reshape(x.block.program, change)
+    f = Network(read.global_block()).compile(feed=["x"], fetch=[out.name])
+    with pytest.raises(ProgramError, match=f"reshape: shape .*{message}"):
+        f(x=numbers((2, 3, 8)))
+
+
+def test_a_file_with_marks_and_no_variables_is_refused(x: Variable) -> None:
+    n, t = sizes(x)
+    ops.reshape(x, shape=[n, t, -1])
+    with pytest.raises(AttributeValueError, match=r"every element of shape must be in \[-1, inf\)"):
+        change_reshape(x.block.program, lambda op: op.inputs.pop(1))
+
+
+def test_a_number_that_is_a_mark_is_refused_beside_a_variable(x: Variable) -> None:
+    n, _ = sizes(x)
+    out = ops.slice(x, axes=[0, 1], starts=[n - 1, -(2**63)], ends=[n, 9])
+    f = Network(x.block).compile(feed=[x], fetch=[out])
+    with pytest.raises(ProgramError, match="slice: starts was made for 2 number"):
+        f(x=numbers((2, 3, 8)))

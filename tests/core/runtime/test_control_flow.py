@@ -329,3 +329,45 @@ def test_the_next_plan_must_be_bound_wholly_and_in_size():
         build([], (3,))(x=f32(1, 2, 3, 4))
     with pytest.raises(StepError, match="second: c must have 16 bytes, got 12"):
         build(["c"], (4,))(x=f32(1, 2, 3, 4))
+
+
+def growing_plan(shape=(-1, 2), kind="dynamic"):
+    """While a number is below a limit: stack it and its square, and double it."""
+    body = PlanMaker("body")
+    number, row = body.captured("number", (1,)), body.captured("row", (2,))
+    limit = body.captured("limit", (1,))
+    doubled, go = body.temp((1,)), body.temp((1,), "bool")
+    body.python(lambda x, out: np.concatenate([x, x * x], out=out), [number], [row])
+    body.python(lambda x, out: np.multiply(x, 2, out=out), [number], [doubled])
+    body.python(lambda x, most, out: np.less(x, most, out=out), [doubled, limit], [go])
+    plan = body.build()
+    make = PlanMaker()
+    x, most = make.feed("x", (1,)), make.feed("limit", (1,))
+    number, initial = make.temp((1,)), make.temp((1,), "bool")
+    rows = getattr(make, kind)(shape)
+    make.builder.copy(x, number)
+    make.python(lambda x, most, out: np.less(x, most, out=out), [number, most], [initial])
+    carried, bindings = ((number, 0, doubled),), ((most, 2),)
+    stacks = [(rows, 1, 0)]
+    make.builder.loop(plan, go, carried, bindings, -1, 3, initial, stacks=stacks)
+    make.builder.fetch(rows)
+    return make.build()
+
+
+def test_an_array_grows_with_the_turns_of_a_loop_without_a_limit():
+    call = compiled(growing_plan(), "x", "limit")
+    for turns in (0, 1, 3, 16, 17, 33, 40, 5, 0):
+        (rows,) = call(x=f32(1), limit=f32(2.0**turns))
+        powers = 2.0 ** np.arange(turns)
+        np.testing.assert_array_equal(rows, np.stack([powers, powers**2], axis=1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind"),
+    [((4, 2), "temp"), ((-1, 3), "dynamic"), ((-1,), "dynamic"), ((-1, -1), "dynamic")],
+)
+def test_only_an_array_of_unknown_length_grows(shape, kind):
+    with pytest.raises(
+        ProgramError, match="adds to arrays of elements of 8 bytes, whose first dim"
+    ):
+        growing_plan(shape, kind)
