@@ -79,35 +79,35 @@ def _group_ended(context: Context) -> dict[tuple[Package, str], list[EndedImport
 
 def list_plugins(context: Context) -> list[dict[str, Any]]:
     """Return each installed plugin as plain data, in the order in which they are loaded."""
+    failures = {failure.package: failure.reason for failure in context.failures}
     records = {record.package: record for record in context.records}
-    failures = {failure.package: failure for failure in context.failures}
-    items = []
-    for package, record in records.items():
-        if package not in failures:
-            items.append(_describe(package, "loaded", record))
-    for package, failure in failures.items():
-        items.append({**_describe(package, "failed", None), "reason": failure.reason})
-    items += [_describe(package, "disabled", None) for package in context.report.disabled]
+    states = {package: "loaded" for package in records if package not in failures}
+    states |= dict.fromkeys(failures, "failed") | dict.fromkeys(context.report.disabled, "disabled")
     ended = _group_ended(context)
-    for item in items:
-        whose = Package(*(item[name] for name in Package._fields))
+    items = []
+    for package, state in states.items():
+        record = records[package] if state == "loaded" else None
+        item = {**package._asdict(), "state": state, **_count(record)}
+        if state == "failed":
+            item["reason"] = failures[package]
         item["options"] = [
             {"name": e.name, "default": e.default, "comment": e.comment}
             for e in context.options.entries()
-            if e.package == whose
+            if e.package == package
         ]
         item["ended_imports"] = [
-            ended_to_json(subject, group) for (p, subject), group in ended.items() if p == whose
+            ended_to_json(subject, group) for (p, subject), group in ended.items() if p == package
         ]
+        items.append(item)
     return items
 
 
-def _describe(package: Package, state: str, record: PluginRecord | None) -> dict[str, Any]:
+def _count(record: PluginRecord | None) -> dict[str, int]:
     counts = (0, 0, 0, 0)
     if record is not None:
         kernels = sum(len(kernel.dtypes) for kernel in record.kernels)
         counts = (len(record.ops), kernels, len(record.devices), len(record.passes))
-    return {**package._asdict(), "state": state, **dict(zip(_TITLE[3:], counts, strict=True))}
+    return dict(zip(_TITLE[3:], counts, strict=True))
 
 
 def _row(item: dict[str, Any]) -> tuple[str, ...]:

@@ -9,10 +9,9 @@ from opwright.errors import DeviceNotFoundError, PluginError
 from opwright.registry import rules
 from opwright.registry.advice import advise_plugin
 from opwright.registry.device_name import HOST_DEVICE
-from opwright.registry.named import Entry, NamedRegistry
+from opwright.registry.named import Entry, NamedRegistry, load_target
 from opwright.registry.package import Package
 from opwright.registry.registrations import make_device
-from opwright.registry.target import load_target
 
 if TYPE_CHECKING:
     from opwright.registry.native_library import LibraryTable
@@ -53,21 +52,17 @@ class DeviceEntry(Entry):
         """
         if isinstance(self.arrays, str):
             self.arrays = load_target(self.arrays, self.name, self.package, self._notes)
-        if self.arrays is None:
-            return None
-        _check_methods(self, "view", "stream")
+        pairs = [] if self.arrays is None else [("view", "stream")]
         if hasattr(self.arrays, "interface"):
-            _check_methods(self, "locate", "describe")
+            pairs.append(("locate", "describe"))
+        for first, second in pairs:
+            missing = first if not hasattr(self.arrays, first) else second
+            if not hasattr(self.arrays, missing):
+                raise PluginError(
+                    f"{self.name}: arrays must have {first} and {second}, got {self.arrays!r} "
+                    f"without {missing!r} from {self.package.label}; add it"
+                )
         return self.arrays
-
-
-def _check_methods(entry: DeviceEntry, first: str, second: str) -> None:
-    for method in (first, second):
-        if not hasattr(entry.arrays, method):
-            raise PluginError(
-                f"{entry.name}: arrays must have {first} and {second}, got {entry.arrays!r} "
-                f"without {method!r} from {entry.package.label}; add it"
-            )
 
 
 class DeviceRegistry(NamedRegistry[DeviceEntry]):

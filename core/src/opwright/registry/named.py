@@ -1,16 +1,52 @@
-"""The common part of the registries: registrations by name, and entries, made at first use."""
+"""The common part of the registries: registrations by name, and their objects.
+
+A registration names an object as ``"module:attribute"``; its module is imported at first use.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from opwright._runtime import Epoch
-from opwright.errors import OpwrightError, RegistrationError
-from opwright.registry.import_notes import ImportNotes
+from opwright.errors import OpwrightError, OutOfMemoryError, PluginError, RegistrationError
+from opwright.foreign import describe_error, import_object
+from opwright.registry.advice import advise_command
+from opwright.registry.import_notes import ImportNotes, noted
 from opwright.registry.package import Package, PluginReport
-from opwright.registry.target import load_target
+
+
+def load_target(
+    target: str, who: str, package: Package, notes: ImportNotes | None = None
+) -> object:
+    """Import the module of `target` and return its attribute.
+
+    `who` is the operator, kernel, device or pass that needs it, and begins errors. `notes` records
+    the import while it lasts, in case it ends the process. OutOfMemoryError where there is no
+    memory for it now; PluginError where it fails, has ended processes before, or lacks the
+    attribute.
+    """
+    module = target.partition(":")[0]
+    notes = None if module in sys.modules else notes
+    try:
+        with noted(notes, module, package, "importlib:import_module", module):
+            value: object = import_object(target)
+    except MemoryError as error:  # a PluginError would quarantine the plugin for good
+        raise OutOfMemoryError(
+            f"{who}: {target!r} of {package.label} must be imported, got no memory for it; free "
+            "some and try again"
+        ) from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also what calls sys.exit
+        reason, advice = describe_error(error), advise_command(error, package)
+        raise PluginError(
+            f"{who}: {target!r} of {package.label} failed to load, got {reason}; {advice}",
+            advice=advice,
+        ) from error
+    return value
 
 
 class Entry:

@@ -9,10 +9,9 @@ from opwright.describe.names import hint
 from opwright.errors import OperatorNotFoundError, RegistrationError
 from opwright.registry import rules
 from opwright.registry.advice import advise_operator
-from opwright.registry.named import NamedRegistry
+from opwright.registry.named import NamedRegistry, load_target
 from opwright.registry.package import Package, PluginReport
-from opwright.registry.registrations import OpRegistration
-from opwright.registry.target import load_target
+from opwright.registry.registrations import OpRegistration, make_op
 from opwright.vocabulary import GRAD_SUFFIX
 
 if TYPE_CHECKING:
@@ -75,8 +74,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
         """
         rules.check_op_type(type, package)
         if isinstance(target, str):
-            rules.check_target(target, type, libraries=True)
-            self._add(OpRegistration(type, target, hidden), package)
+            self._add(make_op(type, target, hidden), package)
             return
         definition = self._checked(type, target, package, hidden)
         self._add(OpRegistration(type, "", hidden), package)

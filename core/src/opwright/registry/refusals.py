@@ -11,8 +11,8 @@ from typing import Any
 from opwright.errors import PluginError
 from opwright.foreign import describe_error
 from opwright.registry.advice import advise_command
+from opwright.registry.named import load_target
 from opwright.registry.package import Package
-from opwright.registry.target import load_target
 
 WOULD_REFUSE = "would refuse: "
 """Begins the report of a kernel that was not asked to prepare anything."""
