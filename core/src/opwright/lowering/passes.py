@@ -100,7 +100,8 @@ def remove_dead_ops(graph: Graph) -> None:
     needed.update([value.source or value for value in graph.keeps])
     kept: list[LoweredOp] = []
     for op in reversed(graph.ops):
-        if not _is_needed(op, needed):
+        # Nearly always its first output is needed, and that is quick to see.
+        if not (op.outputs and not needed.isdisjoint(op.outputs[0])) and not _is_needed(op, needed):
             continue
         kept.append(op)
         for values in op.data_slots() if op.definition.any_shape_only else op.inputs:

@@ -83,15 +83,16 @@ class GraphBuilder:
             self.graph.ops.append(copy_op(source, target, code.first_index))
             self.env[name] = target
         for index, op in enumerate(code.ops, code.first_index):
+            proto = op.definition.proto
             try:
-                if op.definition.proto.operands and (unknown := self._unknown_operands(op)):
+                if proto.operands and (unknown := self._unknown_operands(op)):
                     cut_before(self, unknown, index - code.first_index)
                     return self.graph
                 lowered = self.append(op.definition, op.inputs, op.outputs, op.attrs, index)
             except OpwrightError as error:
                 error.add_note(f"in operator {index}: {op}")
                 raise
-            if op.definition.proto.dynamic_output and lowered is not None and lowered.is_dynamic:
+            if proto.dynamic_output and lowered is not None and lowered.is_dynamic:
                 cut(self, lowered, index - code.first_index + 1)
                 return self.graph
         self._advance_step(code.first_index + len(code.ops))

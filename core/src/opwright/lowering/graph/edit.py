@@ -84,7 +84,8 @@ class Edit:
             return False
         lost: set[Value] = set()
         for op in ops:
-            if op.has_effect and op is not at:
+            # As has_effect says, without a call for each of many operators.
+            if (op.definition.effect or not any(op.outputs)) and op is not at:
                 return False
             for values in op.outputs:
                 lost.update(values)

@@ -39,7 +39,7 @@ def infer_op(graph: Graph, op: LoweredOp, metas: SlotMetas, counts: tuple[int, .
 
     `metas` are those of the inputs.
     """
-    attributes = attrs_key(op.attrs)
+    attributes = attrs_key(op.attrs) if op.attrs else ()
     key = (op.type, metas, counts, attributes)
     signature = graph.signatures.get(key)
     if signature is None:

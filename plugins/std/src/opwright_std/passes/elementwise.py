@@ -201,10 +201,8 @@ def _make(graph: Graph, tree: list[LoweredOp], steps: Steps) -> LoweredOp | None
         reads += read
         results.append(out)
         parameters += numbers
-    given = dict.fromkeys(reads)
-    for out in results:
-        given.pop(out, None)
-    inputs = list(given)
+    inner = set(results)
+    inputs = [value for value in dict.fromkeys(reads) if value not in inner]
     places = {value: place for place, value in enumerate((*inputs, *results))}
     attrs = {
         "functions": tuple([op.type for op in tree]),
