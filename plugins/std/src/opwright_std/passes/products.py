@@ -31,8 +31,8 @@ def fold_transposes(graph: Graph) -> None:
     for product in graph.of_type("matmul"):
         out = output_of(product, "out")
         behind = None if out is None else graph.uses().only_reader(out)
-        if behind is None or not _swaps_matrices(behind):
-            continue
+        if behind is None or not _swaps_matrices(behind) or input_of(behind, "x") is not out:
+            continue  # nor where it reads a view of the product, in another shape
         made = _swap_factors(graph, product, behind)
         if made is not None:
             edit.fuse([product, behind], [made])
