@@ -25,6 +25,7 @@ ROOMS = {
     "lowering",
     "plugins",
     "program",
+    "records",
     "registry",
     "run",
 }
