@@ -181,6 +181,21 @@ def test_an_importer_gets_bfloat16_as_well():
     np.testing.assert_array_equal(np.asarray(tensor), X.astype(ml_dtypes.bfloat16))
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"fetch_as": "torch"}, "fetch_as must be callable, as torch.from_dlpack is, got 'torch'"),
+        ({"detach": "yes"}, "detach must be True or False, got 'yes'"),
+    ],
+)
+def test_what_is_no_importer_and_no_flag_is_refused(call, options, reason):
+    network = ow.Network([ow.Operator("relu", x="x", out="y")])
+    with pytest.raises(FeedError, match=f"^Network.compile: {reason}"):
+        network.compile(["x"], ["y"], **options)
+    with pytest.raises(FeedError, match="^fetch_as: must be callable, .* got 'torch'"):
+        call(X, fetch_as="torch")
+
+
 def test_what_an_importer_raises_comes_as_it_is(call):
     def refuse(array):
         raise ZeroDivisionError("no import today")

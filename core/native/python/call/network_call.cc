@@ -246,6 +246,10 @@ PyObject* CallUnusual(NetworkObject* self, PyObject* const* args, Py_ssize_t n_p
       named[name] = py::handle(value);
     }
   }
+  if (options.fetch_as != nullptr && !PyCallable_Check(options.fetch_as)) {
+    Throw(ErrorKind::kFeed, "fetch_as: must be callable, as torch.from_dlpack is, got ",
+          py::repr(options.fetch_as).cast<std::string>());
+  }
   const Py_ssize_t n_first = is_dict ? 0 : n_positional;
   std::vector<PyObject*> feeds(args, args + n_first);
   for (size_t i = feeds.size(); i < feed_names.size(); ++i) {

@@ -131,6 +131,16 @@ def check_fetches(
     return names
 
 
+def check_delivery(fetch_as: Any, detach: Any) -> None:
+    """Raise FeedError for an importer that cannot be called, and for a flag that is no bool."""
+    if fetch_as is not None and not callable(fetch_as):
+        raise FeedError(
+            f"Network.compile: fetch_as must be callable, as torch.from_dlpack is, got {fetch_as!r}"
+        )
+    if not isinstance(detach, bool):
+        raise FeedError(f"Network.compile: detach must be True or False, got {detach!r}")
+
+
 def check_writes(
     items: Iterable[Variable | str], feeds: Iterable[FeedSpec], ops: Iterable[Operator]
 ) -> frozenset[str]:

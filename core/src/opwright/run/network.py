@@ -26,6 +26,7 @@ from opwright.program import Block, Operator, Variable, default_scope
 from opwright.program.operator import names_read_first
 from opwright.registry import HOST_DEVICE, DeviceName
 from opwright.run.arguments import (
+    check_delivery,
     check_fallback,
     check_range,
     check_writes,
@@ -246,6 +247,7 @@ class Network:
         fetches = list_items(fetch, "fetch")
         feeds = [feed_spec(self._block, self.ops, item) for item in list_items(feed, "feed")]
         template = make_template(self._block, self.ops, feeds, fetches, target, fetch_device)
+        check_delivery(fetch_as, detach)
         written = check_writes(list_items(writes, "writes"), feeds, self.ops)
         template = template._replace(given=Given(written=written))
         compiled = CompiledSource(template, feeds, scope).callable(
