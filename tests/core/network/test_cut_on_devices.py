@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_devices import X, device
+from test_toy_device import X, device
 
 import opwright as ow
 from opwright._runtime import Tensor
