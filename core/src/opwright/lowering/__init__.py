@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from opwright.device.opening import open_device
+from opwright.errors import FeedError
 from opwright.lowering.building.build_graph import GraphBuilder
 from opwright.lowering.cut import Halves, cut_graph
 from opwright.lowering.graph.constants import hoist_constants
 from opwright.lowering.graph.graph import Graph
-from opwright.lowering.graph.values import LoweredOp
+from opwright.lowering.graph.values import LoweredOp, Role
 from opwright.lowering.kernels.finish import finish_kernels
 from opwright.lowering.kernels.select import select_kernels
 from opwright.lowering.layout.memory import plan_memory
@@ -73,12 +74,30 @@ def _lower(request: LowerRequest, finish: Callable[[Graph], Result]) -> Result:
         advance_updates(graph)
         run_passes(graph, ("memory",))
         finish_kernels(graph)
+        _check_unread(graph, request.given.shape_only)
         result = finish(graph)
         _forget(built, ())
         return result
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _check_unread(graph: Graph, names: frozenset[str]) -> None:
+    """FeedError where anything reads elements of feeds that have none."""
+    if not names:
+        return
+    kept = (*graph.keeps, *(value for value, _ in graph.sinks))
+    reads = [("a fetch or later plan", value) for value in kept]
+    for op in graph.ops:
+        reads += [(op.type, value) for value in op.data_reads()]
+    for reader, value in reads:
+        external = (value.source or value).buffer.external
+        if external is not None and external.role is Role.FEED and external.name in names:
+            raise FeedError(
+                f"shape_only: the elements of {external.name!r} must not be read, got {reader}, "
+                "which reads them; feed an array, and leave the name out"
+            )
 
 
 def _finish(graph: Graph, request: LowerRequest) -> LoweredPlan:

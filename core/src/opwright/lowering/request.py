@@ -127,6 +127,7 @@ class Given(NamedTuple):
     # Feeds of the second plan where the graph is cut into two, each with the variable of its shape.
     late: Mapping[str, str] = MappingProxyType({})
     written: frozenset[str] = frozenset()  # feeds that the plan writes in place
+    shape_only: frozenset[str] = frozenset()  # feeds that have no elements
 
     def external(self, name: str, meta: Meta, host: str | None) -> External:
         """Return the memory of a value."""

@@ -141,16 +141,25 @@ def check_delivery(fetch_as: Any, detach: Any) -> None:
         raise FeedError(f"Network.compile: detach must be True or False, got {detach!r}")
 
 
+def check_fed(
+    items: Iterable[Variable | str], argument: str, feeds: Iterable[FeedSpec]
+) -> frozenset[str]:
+    """Return the names of feeds that an argument has; FeedError for what is not fed."""
+    names = frozenset(list_names(items))
+    fed = [spec.name for spec in feeds]
+    for name in names:
+        if name not in fed:
+            raise FeedError(f"{argument}: must be feeds, got {name!r}{hint(name, fed)}; feed it")
+    return names
+
+
 def check_writes(
     items: Iterable[Variable | str], feeds: Iterable[FeedSpec], ops: Iterable[Operator]
 ) -> frozenset[str]:
     """Return the names of feeds that a network writes; FeedError for one that it does not."""
-    names = frozenset(list_names(items))
-    fed = [spec.name for spec in feeds]
+    names = check_fed(items, "writes", feeds)
     written = {name for op in ops for name in op.output_names()}
     for name in names:
-        if name not in fed:
-            raise FeedError(f"writes: must be feeds, got {name!r}{hint(name, fed)}; feed it")
         if name not in written:
             raise FeedError(
                 f"writes: no operator writes {name!r}{hint(name, written)}; leave it out"

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from opwright import _runtime
+from opwright.describe.dtypes import canonical_dtype, dtype_to_numpy
 from opwright.device.feeds import FeedSpec, check_array, check_feed_names
 from opwright.device.intake import read_feed
 from opwright.device.opening import open_device
@@ -71,6 +74,8 @@ class CompiledSource:
     def read_feed(self, i: int, value: Any) -> Any:
         """Return a value of feed `i`, which the runtime cannot read itself, as it can."""
         spec = self._feeds[i]
+        if spec.name in self._template.given.shape_only and hasattr(value, "shape"):
+            return np.empty(value.shape, dtype_to_numpy(canonical_dtype(value.dtype)))
         return read_feed(value, spec.label, spec.dtype, self._device, self._target.context)
 
     def __call__(self, arrays: tuple[Any, ...]) -> LoweredPlan:

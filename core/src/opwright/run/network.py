@@ -28,6 +28,7 @@ from opwright.registry import HOST_DEVICE, DeviceName
 from opwright.run.arguments import (
     check_delivery,
     check_fallback,
+    check_fed,
     check_range,
     check_writes,
     choose_deterministic,
@@ -181,6 +182,7 @@ class Network:
         lock: Lock | str | os.PathLike[str] | None = None,
         *,
         writes: Sequence[Variable | str] = (),
+        shape_only: Sequence[Variable | str] = (),
         fetch_as: Callable[[Any], Any] | None = None,
         detach: bool = False,
     ) -> _runtime.CompiledNetwork:
@@ -219,6 +221,9 @@ class Network:
         writes : sequence of Variable or str
             Feeds that are written as persistable variables are: into the caller's array, which must
             be contiguous and writable, and overlap no other feed.
+        shape_only : sequence of Variable or str
+            Feeds whose elements nothing reads, as where a gradient needs the shape of a value
+            alone. They may be given as an `opwright.op.Meta`, and are never copied.
         fetch_as : callable, optional
             Makes a result of what has ``__dlpack__``: ``torch.from_dlpack``, or a type with
             DLPack's exchange API, ``torch.Tensor``, which takes less. Default: arrays of NumPy.
@@ -236,7 +241,8 @@ class Network:
             If the file of the lock is missing or damaged.
         FeedError
             If a feed or fetch is no variable, or `writes` has what is not fed or not written.
-            Shapes are checked when the callable is called.
+            Shapes are checked when the callable is called, and whether anything reads elements of
+            what is `shape_only`.
         ProgramError
             If `fallback` is anything else, or both `passes` and `lock` are given.
         DeviceNotFoundError, KernelError
@@ -249,7 +255,8 @@ class Network:
         template = make_template(self._block, self.ops, feeds, fetches, target, fetch_device)
         check_delivery(fetch_as, detach)
         written = check_writes(list_items(writes, "writes"), feeds, self.ops)
-        template = template._replace(given=Given(written=written))
+        shapes = check_fed(list_items(shape_only, "shape_only"), "shape_only", feeds)
+        template = template._replace(given=Given(written=written, shape_only=shapes))
         compiled = CompiledSource(template, feeds, scope).callable(
             f"network of {len(self.ops)} operators"
         )
