@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from xml.etree import ElementTree
 
 import numpy as np
@@ -133,6 +132,10 @@ def test_what_cannot_be_drawn_or_written_is_refused(tmp_path):
 
 
 def test_without_the_kit_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "opwright_kit", None)
-    with pytest.raises(MissingRequirementError, match=r'LayerDrawing.*|pip install "opwright.dev'):
+    monkeypatch.setenv("OPWRIGHT_PLUGINS", "std,cpu")
+    text = r"kit\[DrawnLayer\]: no plugin provides this annex\n  .* OPWRIGHT_PLUGINS: .*'kit'"
+    with (
+        ow.context_guard(ow.Context.discover()),
+        pytest.raises(MissingRequirementError, match=text),
+    ):
         two_inputs().plot()

@@ -41,6 +41,8 @@ def test_everything_is_compiled_for_double_precision_too(both, device):
 def test_a_layer_is_product_bias_and_activation(both, activation):
     layer = {"x": draw(5, 4, 3), "weight": draw(12, 40), "bias": draw(40)}
     both("fc", layer, activation=activation)
+    layer["weight"] = draw(40, 12)
+    both("fc", layer, activation=activation, transpose_weight=True)
 
 
 @pytest.mark.parametrize(

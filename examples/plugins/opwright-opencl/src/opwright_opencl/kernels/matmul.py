@@ -87,7 +87,7 @@ def _fc(ctx: PrepareContext, work: Work) -> None:
     shape, kept = ctx.inputs["x"][0].shape, ctx.attrs["num_flatten_dims"]
     flat = (math.prod(shape[:kept]), math.prod(shape[kept:]))
     x = as_matrix(flat, False, is_right=False)
-    y = as_matrix(ctx.inputs["weight"][0].shape, False, is_right=True)
+    y = as_matrix(ctx.inputs["weight"][0].shape, ctx.attrs["transpose_weight"], is_right=True)
     bias = work.slot("bias") if ctx.inputs["bias"] else None
     _multiply(work, x, y, ("x", "weight"), bias, ACTIVATIONS[activation])
 
