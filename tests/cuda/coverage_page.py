@@ -15,15 +15,16 @@ from samples import samples, standard_kernels, wanted_dtypes  # noqa: E402
 from table import standard_types  # noqa: E402
 
 import opwright as ow  # noqa: E402
-from opwright.op import DTYPES  # noqa: E402
+from opwright.op import DTYPES, INT_DTYPES, NARROW_DTYPES  # noqa: E402
 from opwright_cuda.plugin import NOT_THERE  # noqa: E402
 
 PAGE = HERE.parent.parent / "docs" / "cuda_coverage.md"
 
 INTRODUCTION = """# CUDA kernels by operator and dtype
 
-Every operator of opwright-std, the gradients among them, in every dtype of its NumPy kernel and in
-bfloat16 where the operator takes it. Each kernel of this table is executed in each of its dtypes by
+Every operator of opwright-std, the gradients among them, in every dtype of its NumPy kernel but the
+narrow ones (float8, int4, uint4), and in bfloat16 where the operator takes it. Each kernel of this
+table is executed in each of its dtypes by
 `tests/cuda/test_coverage.py`, on the CPU where there is no GPU, and compared with NumPy. Written by
 `tests/cuda/coverage_page.py`.
 
@@ -36,9 +37,9 @@ cuDNN with the option `cuda.allow_tf32`.
 """
 
 GROUPS = (
-    ("every dtype", DTYPES),
+    ("every dtype", tuple(d for d in DTYPES if d not in NARROW_DTYPES)),
     ("floats", ("float16", "bfloat16", "float32", "float64")),
-    ("integers", tuple(d for d in DTYPES if "int" in d)),
+    ("integers", INT_DTYPES),
 )
 
 

@@ -14,7 +14,7 @@ from one_operator import Target, run_case
 from table import first_cases
 
 import opwright as ow
-from opwright.op import DTYPES
+from opwright.op import DTYPES, NARROW_DTYPES
 from opwright_kit.testing import draw_samples
 from opwright_kit.testing.samples.samplers import find_sampler, load_samplers
 
@@ -99,7 +99,7 @@ def samples() -> list[Sample]:
 def wanted_dtypes(op_type: str, known: set[str]) -> list[str]:
     """Return the dtypes of NumPy's kernels, and bfloat16 beside float32 where it is allowed."""
     if "*" in known:
-        return list(DTYPES)
+        return [dtype for dtype in DTYPES if dtype not in NARROW_DTYPES]
     definition = ow.current_context().ops.get(op_type)
     allowed = [set(slot.dtypes) for slot in definition.proto.inputs if "float32" in slot.dtypes]
     has_narrow = "float32" in known and all("bfloat16" in dtypes for dtypes in allowed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opwright.op import AttrProto, AttrType
+from opwright.op import NARROW_DTYPES, AttrProto, AttrType, dtype_to_numpy
 
 Array = np.ndarray
 
@@ -46,11 +46,11 @@ _pools = {
     dtype: (
         _noise.random(4096) < 0.5
         if dtype == "bool"
-        else (_noise.normal(size=4096) * 2).astype(dtype)
+        else (_noise.normal(size=4096) * 2).astype(dtype_to_numpy(dtype))
         if dtype.startswith("f")
-        else _noise.integers(0, 9, 4096).astype(dtype)
+        else _noise.integers(0, 9, 4096).astype(dtype_to_numpy(dtype))
     )
-    for dtype in DTYPES
+    for dtype in (*DTYPES, *NARROW_DTYPES)
 }
 
 

@@ -67,9 +67,9 @@ CASES = {
     'check_step("same")': ("runs", "runs"),
     'check_step("seed", seed=2)': ("the seed 1 on rank 0", "the seed 2 on rank 1"),
     'check_step("activation", activation="tanh")': (
-        "operator 1 of block 0: fc(x=x, weight=fc_0_w_param, bias=fc_0_b_param, num_flatten_dims=1",
-        "activation='relu') -> out=fc_0_out float32[?, 8] on rank 0",
-        "activation='tanh') -> out=fc_0_out float32[?, 8] on rank 1",
+        "operator 1 of block 0: fc(x=x, weight=fc_0_w_param",
+        "activation='relu', transpose_weight=False) -> out=fc_0_out float32[?, 8] on rank 0",
+        "activation='tanh', transpose_weight=False) -> out=fc_0_out float32[?, 8] on rank 1",
     ),
     'check_step("dropout", dropout=0.25)': ("probability=0.5", "probability=0.25"),
     'check_step("beta1", beta1=0.5)': ("beta1=0.9", "beta1=0.5"),

@@ -193,7 +193,7 @@ def _count_turns(op: LoweredOp, control: Loop, segments: Segments) -> int:
             f"{op.type}: {control.sequences} or {control.max_iterations} must give the number of "
             "turns, got neither"
         )
-    if op.attrs[control.stacks[-1][1]]:
+    if any(op.attrs[names] for _, names in control.stacks[-1:]):
         raise SlotError(
             f"{op.type}: {control.max_iterations} must be given where turns are kept, got none"
         )

@@ -817,7 +817,10 @@ class LayerMethods(ModelPrograms):
         name becomes an input: float32 for `input`.
         """
     def reshape(
-        self, input: Input, shape: Iterable[int | None], name: str | None = None
+        self,
+        input: Input,
+        shape: ow.Variable | Iterable[ow.Variable | int | None],
+        name: str | None = None,
     ) -> ow.Variable:
         """Append x with another shape; elements and their order remain.
 
@@ -1060,7 +1063,8 @@ class LayerMethods(ModelPrograms):
         init: Variables,
         max_steps: int | None = None,
         name: str | None = None,
-    ) -> Carry:
+        stack: bool = False,
+    ) -> Carry | tuple[Carry, Carry]:
         """Append a loop that runs as long as a condition holds, as `jax.lax.while_loop` does.
 
         The method of `layers.while_loop`.
