@@ -163,6 +163,18 @@ def test_casts_that_no_kernel_takes_stay(dtype):
     assert types["cast"] >= 2
 
 
+@pytest.mark.parametrize("dtype", ["float16", "int32", "int64"])
+@pytest.mark.parametrize("axes", [(0, 1, 3, 2), (0, 2, 1, 3)])
+def test_products_of_other_dtypes_keep_their_transposes(axes, dtype):
+    x = np.arange(16).reshape(2, 2, 2, 2).astype(dtype)
+    program = ow.Program()
+    with ow.program_guard(program):
+        fed = program.global_block().create_var("x", x.shape, dtype)
+        out = ow.ops.matmul(ow.ops.transpose(fed, axes=list(axes)), fed)
+    (got,) = ow.Network(program.global_block()).compile([fed], [out])(x)
+    np.testing.assert_array_equal(got, x.transpose(axes) @ x)
+
+
 def test_each_pass_can_be_left_out():
     shapes = [(2, 5, 3, 4)] * 3
     assert run(attention, shapes, ["-fuse_folded_matmul"])[1]["cpu.folded_matmul"] == 0

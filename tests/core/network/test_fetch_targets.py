@@ -110,6 +110,10 @@ FIXED.flags.writeable = False
         ([None, FIXED], r"^out\[1\]: it is written, got a read-only array; pass a copy"),
         ([Z[:4], Z[3:7]], r"^out\[0\]: what is written .* overlaps that of out\[1\]"),
         ([X, None], r"^out\[0\]: what is written .* overlaps that of feed 'x'; pass another"),
+        (
+            [np.lib.stride_tricks.as_strided(np.zeros(1, "f"), (4,), (0,)), None],
+            r"^out\[0\]: each element must have memory of its own, .* whose strides overlap; pass",
+        ),
         ([[0, 0, 0, 0], None], r"^out\[0\]: must be an array whose memory .* got list; pass"),
     ],
 )

@@ -75,3 +75,10 @@ def test_elements_that_are_read_are_refused_before_the_first_step(ops, fetch, re
 def test_what_is_not_fed_is_refused():
     with pytest.raises(FeedError, match=r"shape_only: must be feeds, got 'lik'; did you mean"):
         ow.Network([RESHAPE]).compile(["x", "like"], ["y"], shape_only=["lik"])
+
+
+def test_a_variable_that_is_fed_twice_is_refused():
+    with pytest.raises(
+        FeedError, match=r"feed: a variable is fed once, got 'x' twice; name it once"
+    ):
+        ow.Network([RESHAPE]).compile(["x", "like", "x"], ["y"])

@@ -1,6 +1,10 @@
 #include "python/call/written.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "python/call/intake.h"
 #include "runtime/status.h"
@@ -39,6 +43,25 @@ void CheckSpans(const std::vector<Span>& spans) {
   }
 }
 
+// Whether no two elements of an array with any strides lie in one place, as far as that is easy to
+// see: each axis steps beyond what the shorter steps reach.
+bool IsInjective(PyArrayObject* array) {
+  std::vector<std::pair<int64_t, int64_t>> axes;  // step, length
+  for (int i = 0; i < PyArray_NDIM(array); ++i) {
+    if (PyArray_DIM(array, i) == 0) return true;
+    if (PyArray_DIM(array, i) > 1) {
+      axes.emplace_back(std::abs(PyArray_STRIDE(array, i)), PyArray_DIM(array, i));
+    }
+  }
+  std::sort(axes.begin(), axes.end());
+  int64_t reach = PyArray_ITEMSIZE(array);
+  for (const auto& [step, length] : axes) {
+    if (step < reach) return false;
+    reach += step * (length - 1);
+  }
+  return true;
+}
+
 void CheckWritable(const Span& span, PyObject* array) {
   if (IsWritable(array)) return;
   Throw(ErrorKind::kFeed, span.Name(), ": it is written, got a read-only array; pass a copy of it");
@@ -55,6 +78,10 @@ Span CheckOut(const Plan& plan, Instance* instance, size_t fetch, PyObject* out)
   } else if (IsReady(out)) {  // others are copied to behind the last step
     span.begin = PyArray_DATA(AsArray(out));
     span.bytes = static_cast<uint64_t>(PyArray_NBYTES(AsArray(out)));
+  } else if (PyArray_Check(out) && !IsInjective(AsArray(out))) {
+    Throw(ErrorKind::kFeed, span.Name(),
+          ": each element must have memory of its own, got an array ",
+          "whose strides overlap; pass a copy of it");
   }
   if (plan.has_continuation) return span;  // the last plan of the chain has the fetches
   const uint32_t value = plan.fetches[fetch];

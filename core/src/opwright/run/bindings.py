@@ -40,9 +40,16 @@ def make_template(
     target: Target,
     fetch_device: bool,
 ) -> LowerRequest:
-    """Return the request of all operators, without metas; FeedError for an unknown fetch."""
+    """Return the request of all operators, without metas.
+
+    FeedError for an unknown fetch, and for what is fed twice.
+    """
+    fed = [spec.name for spec in feeds]
+    for name in fed:
+        if fed.count(name) > 1:
+            raise FeedError(f"feed: a variable is fed once, got {name!r} twice; name it once")
     fetches = check_fetches(fetch, ops, block)
-    lasting = lasting_names(block, ops, fetches) - {spec.name for spec in feeds}
+    lasting = lasting_names(block, ops, fetches) - set(fed)
     return LowerRequest(
         OpRange(tuple(ops), None if block is None else block.program),
         target,

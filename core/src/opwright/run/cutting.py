@@ -57,8 +57,8 @@ def cut(
     program : Program
         Its global block is run, as it is now.
     feed, fetch : sequence of Variable or str
-        Of the forward, as for `Network.compile`. ``backward`` may read these arrays and the
-        parameters again: leave them unchanged until then.
+        Of the forward, as for `Network.compile`. ``backward`` may read these arrays, what is fed
+        and what is returned, and the parameters again: leave them unchanged until then.
     late_feed : sequence of Variable or str, or mapping
         Of ``backward``, at least one. As a mapping, each with a variable of the forward that has
         the same shape, as a gradient has it; otherwise its shape must be known.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from opwright.rewriting import Graph, LoweredOp, Value, input_of, make_if_served, output_of
+from opwright_cpu.plan_ops.folded_matmul import DTYPES
 
 Axes = tuple[int, ...]
 
@@ -116,6 +117,9 @@ def _swapped(axes: Axes) -> Axes:
 def _make(
     graph: Graph, product: LoweredOp, factors: list[_Factor], behind: LoweredOp | None
 ) -> LoweredOp | None:
+    dtype = product.outputs[0][0].meta.dtype
+    if dtype not in DTYPES:
+        return None
     rank = _rank(product.outputs[0][0])
     order = tuple(range(rank)) if behind is None else _order(behind)
     if order[-1] == rank - 2:  # rows side by side: y^T x^T
@@ -127,6 +131,6 @@ def _make(
         "x_axes": list(factors[0].axes),
         "y_axes": list(factors[1].axes),
         "out_axes": list(order),
-        "out_dtype": product.outputs[0][0].meta.dtype,
+        "out_dtype": dtype,
     }
     return make_if_served(graph, "cpu.folded_matmul", inputs, {"out": out}, attrs, product)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from opwright.op import InferContext, OpMaker, Shape, broadcast_shapes, format_shape
 
+DTYPES = ("float32", "float64", "bfloat16")
+
 
 def _permuted(ctx: InferContext, shape: Shape, attr: str) -> Shape:
     axes: Sequence[int] = ctx.attr(attr) or range(len(shape))
@@ -39,11 +41,11 @@ FOLDED_MATMUL = (
         "out_axes), with stacks of matrices as matmul has them."
     )
     .add_input("x", "float, at least 2-d")
-    .dtypes("float32", "float64", "bfloat16")
+    .dtypes(*DTYPES)
     .add_input("y", "at least 2-d")
     .same_dtype_as("x")
     .add_output("out", "the axes of the product, permuted; of out_dtype")
-    .dtypes("float32", "float64", "bfloat16")
+    .dtypes(*DTYPES)
     .add_attr(
         "x_axes", list[int], "axis i of the left factor is axis x_axes[i] of x; empty: the same"
     )
@@ -56,7 +58,7 @@ FOLDED_MATMUL = (
     .default([])
     .add_attr("out_dtype", str, "that of x, or float32 beside bfloat16")
     .required()
-    .one_of("float32", "float64", "bfloat16")
+    .one_of(*DTYPES)
     .dispatch_on("x")
     .build(infer_shape=_shape, plan_only=True)
 )

@@ -9,6 +9,9 @@ from opwright_std.operators.nonzero import Resizable
 
 def as_shape(x: tuple[Array, ...], out: Resizable) -> None:
     numbers = [int(number) for each in x for number in each.flat]
+    for number in numbers:
+        if abs(number) >= 2**62:
+            raise ValueError(f"a number of a shape must be below 2**62 in magnitude, got {number}")
     out.resize((*(dim for n in numbers for dim in (max(n, 0), max(-n, 0))), 0))
 
 
