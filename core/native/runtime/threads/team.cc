@@ -151,7 +151,12 @@ void Team::RunTogether(int32_t n_threads, int32_t n_shares, Function function,
   Divide(n_lanes, n_shares);
   const Own own = parallel == nullptr ? RunOnWorkers(n_lanes) : RunOnHost(parallel, n_lanes);
   const int64_t end_ns = SteadyNs();
-  const bool has_stalled = load_.AfterJob(end_ns, own.end_ns - begin_ns, end_ns - own.end_ns);
+  bool has_stalled = false;
+  if (own.has_waited) {
+    has_stalled = load_.AfterJob(end_ns, own.end_ns - begin_ns, end_ns - own.end_ns);
+  } else {
+    load_.AfterCalmJob(own.end_ns);
+  }
   const bool was_alone = host_.AfterJob(own.end_ns - begin_ns, own.n_done == n_shares);
   if (has_stalled || was_alone) host_.AfterStall(end_ns, OthersNs());
 }
@@ -160,7 +165,7 @@ Team::Own Team::RunOnWorkers(int32_t n_lanes) noexcept {
   WakeWorkers(n_lanes);
   const int32_t n_done = RunShares(0, epoch_);
   const bool is_done = n_unfinished_.fetch_sub(n_done, std::memory_order_acq_rel) == n_done;
-  const Own own{n_done, SteadyNs()};
+  const Own own{n_done, SteadyNs(), !is_done};
   if (!is_done) WaitForOthers();
   return own;
 }
@@ -180,7 +185,7 @@ Team::Own Team::RunOnHost(HostThreads::Parallel parallel, int32_t n_lanes) noexc
     auto* its_job = static_cast<Job*>(data);
     const bool is_caller = pthread_equal(its_job->caller, pthread_self()) != 0;
     const int32_t n_done = its_job->team->RunShares(is_caller ? 0 : lane, its_job->epoch);
-    if (is_caller) its_job->own = {n_done, SteadyNs()};
+    if (is_caller) its_job->own = {n_done, SteadyNs(), true};
   };
   parallel(run, &job, static_cast<uint32_t>(n_lanes), 0);
   return job.own;

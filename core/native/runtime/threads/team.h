@@ -64,10 +64,12 @@ class Team {
     pthread_t thread{};
   };
 
-  // The caller's part of a job: how many shares, and when the last of them ended.
+  // The caller's part of a job: how many shares, when the last of them ended, and whether the
+  // caller waited for others then.
   struct Own {
     int32_t n_done = 0;
     int64_t end_ns = 0;
+    bool has_waited = false;
   };
 
   void RunTogether(int32_t n_threads, int32_t n_shares, Function function, void* data) noexcept;
