@@ -34,7 +34,7 @@ def test_an_array_may_be_given_and_a_strided_one_is_not_copied():
         np.testing.assert_array_equal(f(x=X, like=like)[0], X.reshape(2, 3))
 
 
-def test_terabytes_take_no_memory():
+def test_the_shape_is_all_that_is_read():
     ops = [ow.Operator("shape", x="like", out="y")]
     f = ow.Network(ops).compile(["like"], ["y"], shape_only=["like"])
     (y,) = f(Meta((2**12, 2**12), "float32"))
@@ -70,6 +70,13 @@ def test_elements_that_are_read_are_refused_before_the_first_step(ops, fetch, re
     message = rf"shape_only: the elements of 'like' must not be read, got {reader}"
     with pytest.raises(FeedError, match=message):
         f(X, Meta((6, 1), "int64" if ops[0] is not RESHAPE else "float32"))
+
+
+@pytest.mark.parametrize("shape", [(2, -3), (2**50,)])
+def test_a_shape_that_no_array_has_is_refused(shape):
+    f = compiled([RESHAPE], ["y"])
+    with pytest.raises(FeedError, match=r"feed 'like': must have a shape that an array of this"):
+        f(X, Meta(shape, "float32"))
 
 
 def test_what_is_not_fed_is_refused():

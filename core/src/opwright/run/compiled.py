@@ -12,7 +12,8 @@ import numpy as np
 
 from opwright import _runtime
 from opwright.describe.dtypes import canonical_dtype, dtype_to_numpy
-from opwright.device.feeds import FeedSpec, check_array, check_feed_names
+from opwright.describe.meta import Meta
+from opwright.device.feeds import FeedSpec, check_array, check_feed_names, shown_shape
 from opwright.device.intake import read_feed
 from opwright.device.opening import open_device
 from opwright.errors import FeedError
@@ -74,8 +75,8 @@ class CompiledSource:
     def read_feed(self, i: int, value: Any) -> Any:
         """Return a value of feed `i`, which the runtime cannot read itself, as it can."""
         spec = self._feeds[i]
-        if spec.name in self._template.given.shape_only and hasattr(value, "shape"):
-            return np.empty(value.shape, dtype_to_numpy(canonical_dtype(value.dtype)))
+        if spec.name in self._template.given.shape_only and isinstance(value, (Meta, np.ndarray)):
+            return _make_unread(value, spec)
         return read_feed(value, spec.label, spec.dtype, self._device, self._target.context)
 
     def __call__(self, arrays: tuple[Any, ...]) -> LoweredPlan:
@@ -125,6 +126,17 @@ class CompiledSource:
         """Return the profile of ``compiled.profile(feeds, n)``; see `Network.profile`."""
         profile = current_context().annexes.get("kit", "profile").load()
         return profile(compiled, feeds, n, scope=scope)
+
+
+def _make_unread(value: Meta | np.ndarray[Any, Any], spec: FeedSpec) -> np.ndarray[Any, Any]:
+    """Return an array of a shape and dtype whose memory is never touched."""
+    try:
+        return np.empty(value.shape, dtype_to_numpy(canonical_dtype(value.dtype)))
+    except (ValueError, MemoryError) as error:
+        raise FeedError(
+            f"{spec.label}: must have a shape that an array of this machine can have, got "
+            f"{shown_shape(value.shape)}; give sizes of at least 0, and smaller ones"
+        ) from error
 
 
 def _copy(feed: Any) -> Any:
