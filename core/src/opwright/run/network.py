@@ -223,7 +223,7 @@ class Network:
             be contiguous and writable, and overlap no other feed.
         shape_only : sequence of Variable or str
             Feeds whose elements nothing reads, as where a gradient needs the shape of a value
-            alone. They may be given as an `opwright.op.Meta`, and are never copied.
+            alone. They may be given as an `opwright.op.Meta`; strided NumPy arrays are not copied.
         fetch_as : callable, optional
             Makes a result of what has ``__dlpack__``: ``torch.from_dlpack``, or a type with
             DLPack's exchange API, ``torch.Tensor``, which takes less. Default: arrays of NumPy.
