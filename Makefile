@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PEERS_VENV ?= $(VENV)-peers
 RAY_VENV ?= $(VENV)-ray
+TORCH_VENV ?= $(VENV)-torch
 ARGS ?=
 
 BIN := $(VENV)/bin
@@ -19,6 +20,8 @@ DIST := plugins/dist plugins/mpi
 NCCL := plugins/nccl
 # Without what it depends on, as Ray takes 700 MB: $(RAY_VENV) has that.
 RAY := plugins/ray
+# Without what it depends on, as PyTorch takes a gigabyte: $(TORCH_VENV) has that.
+TORCH := plugins/torch
 VERSION := core/src/opwright/_version.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # By exact release and hash, which `make pins` moves; with the percentage that is done.
@@ -71,11 +74,11 @@ $(STAMPS)/cuda: $(CUDA)/pyproject.toml $(CUDA_EMULATOR)/pyproject.toml $(VERSION
 	@$(INSTALL) packages --no-deps $(CUDA) $(CUDA_EMULATOR)
 	@touch $@
 
-$(STAMPS)/dist: $(DIST:%=%/pyproject.toml) $(NCCL)/pyproject.toml $(RAY)/pyproject.toml \
+$(STAMPS)/dist: $(DIST:%=%/pyproject.toml) $(NCCL)/pyproject.toml $(RAY)/pyproject.toml $(TORCH)/pyproject.toml \
 		$(VERSION) $(NATIVE_DIST) pins/dist.txt $(STAMPS)/packages $(STAMPS)/cuda
 	@$(INSTALL) pins pins/dist.txt
 	@$(INSTALL) packages $(DIST)
-	@$(INSTALL) packages --no-deps $(NCCL) $(RAY)
+	@$(INSTALL) packages --no-deps $(NCCL) $(RAY) $(TORCH)
 	@touch $@
 
 $(STAMPS)/tools: pins/tools.txt | $(BIN)/python
@@ -264,7 +267,7 @@ headers:  ## copy the core's headers into the example that carries them
 	@cp -r core/include core/cmake $(CARRIED)/
 
 wheels: $(STAMPS)/builders $(STAMPS)/tools  ## build wheels that a registry takes into dist/
-	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR) $(DIST) $(NCCL) $(RAY)
+	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR) $(DIST) $(NCCL) $(RAY) $(TORCH)
 
 clean:  ## remove what was built, but not .venv
 	rm -rf build dist wheelhouse model_dir .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,39 @@
+"""opwright inside PyTorch.
+
+::
+
+    import torch, opwright_torch
+
+    opwright_torch.ops.relu(torch.randn(8, requires_grad=True)).sum().backward()
+    fast = torch.compile(model, backend="opwright")
+    print(opwright_torch.report(fast))
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from opwright_torch._version import __version__
+
+if TYPE_CHECKING:
+    from opwright_torch import ops
+    from opwright_torch.plans.refreshing import refresh
+    from opwright_torch.report import report
+
+_HOMES = {"report": "report", "refresh": "plans.refreshing"}
+"""Imported at first use: discovery imports this package for its table alone."""
+
+__all__ = ["__version__", "ops", "refresh", "report"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ops":
+        return import_module("opwright_torch.ops")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'opwright_torch' has no attribute {name!r}")
+    return getattr(import_module(f"opwright_torch.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,44 @@
+"""The dtypes of PyTorch by our names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+
+from opwright.errors import DtypeError
+
+NAMES: Final[dict[torch.dtype, str]] = {
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.float32: "float32",
+    torch.float64: "float64",
+    torch.int8: "int8",
+    torch.int16: "int16",
+    torch.int32: "int32",
+    torch.int64: "int64",
+    torch.uint8: "uint8",
+    torch.uint16: "uint16",
+    torch.uint32: "uint32",
+    torch.uint64: "uint64",
+    torch.bool: "bool",
+    torch.float8_e4m3fn: "float8_e4m3fn",
+    torch.float8_e5m2: "float8_e5m2",
+}
+_DTYPES: Final = {name: dtype for dtype, name in NAMES.items()}
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return our name; DtypeError for a dtype that opwright does not have."""
+    try:
+        return NAMES[dtype]
+    except KeyError:
+        raise DtypeError(f"{dtype}: opwright has no such dtype; cast it") from None
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """Return PyTorch's dtype; DtypeError for one that it does not have."""
+    try:
+        return _DTYPES[name]
+    except KeyError:
+        raise DtypeError(f"{name}: PyTorch has no such dtype; cast it") from None

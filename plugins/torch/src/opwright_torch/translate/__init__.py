@@ -1,0 +1,12 @@
+"""From a graph of ATen operators to a Program: one row of a table for each ATen operator.
+
+A row is a function ``row(t, **arguments)`` of a `Translator` and the arguments of the ATen
+operator's schema, by its names: Variables for tensors, numbers for numbers, and None. It returns
+the Variable of the result, or a tuple of them. Packages name their tables, mappings from
+``"aten::NAME"`` or ``"aten::NAME.OVERLOAD"`` to rows, as annexes of the topic ``torch``.
+"""
+
+from opwright_torch.translate.table import Row, Rows, find_row
+from opwright_torch.translate.translator import Decline, Translated, Translator, translate
+
+__all__ = ["Decline", "Row", "Rows", "Translated", "Translator", "find_row", "translate"]

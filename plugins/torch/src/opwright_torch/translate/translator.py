@@ -1,0 +1,304 @@
+"""Writes a graph of ATen operators into a Program, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch.fx import Graph, Node
+
+import opwright as ow
+from opwright.errors import OpwrightError
+from opwright_torch.dtypes import dtype_name
+from opwright_torch.translate.table import find_row
+
+Value = Any
+"""A Variable, a number, None, or a tuple or list of these."""
+
+
+class Decline(Exception):  # noqa: N818  # it is caught by the translator and never reaches users
+    """Raised by a row for arguments that our operators have no counterpart for, with the reason."""
+
+
+class Declined(NamedTuple):
+    """A node that PyTorch computes."""
+
+    node: Node
+    reason: str
+
+
+class Translated(NamedTuple):
+    """A Program, and how its variables belong to the graph."""
+
+    program: ow.Program
+    inputs: list[str | None]  # of each placeholder; None for a number
+    outputs: list[Value]
+    constants: dict[str, torch.Tensor]  # tensors that the graph holds, by variable
+    nodes: dict[str, Node]  # which node wrote a variable
+    declined: list[Declined]
+
+
+def translate(
+    graph: Graph,
+    owner: Any,
+    sizes: Mapping[Any, int] | None = None,
+    kept: Iterable[int] = (),
+    trainable: Iterable[int] = (),
+) -> Translated:
+    """Return the Program of a functional graph of ATen operators.
+
+    Parameters
+    ----------
+    graph : Graph
+        Its placeholders and nodes have a ``meta["val"]``: a FakeTensor, or a SymInt.
+    owner : object
+        Has the attributes that nodes of kind ``get_attr`` name.
+    sizes : mapping of sympy.Symbol to int, optional
+        The symbols that shapes are written with. Without it shapes must be numbers.
+    kept : iterable of int
+        Which placeholders live in the scope; the others are fed.
+    trainable : iterable of int
+        Which placeholders get gradients.
+    """
+    return Translator(owner, sizes or {}).run(graph, frozenset(kept), frozenset(trainable))
+
+
+class Translator:
+    """What a row is given: it appends operators of ours, and reads sizes.
+
+    Attributes
+    ----------
+    block : Block
+        Of the Program under construction.
+    node : Node
+        The one that is translated now.
+    """
+
+    node: Node
+
+    def __init__(self, owner: Any, sizes: Mapping[Any, int]) -> None:
+        self.program = ow.Program()
+        self.block = self.program.global_block()
+        self._owner, self._sizes = owner, sizes
+        self._env: dict[Node, Value] = {}
+        self._constants: dict[str, torch.Tensor] = {}
+        self._nodes: dict[str, Node] = {}
+        self._declined: list[Declined] = []
+
+    def op(self, type: str, *inputs: Value, n: int | None = None, **named: Any) -> Any:
+        """Append an operator; return the Variable of its first output, or a tuple of the first `n`.
+
+        Inputs are given by position or name, attributes by name, as for ``opwright.ops.TYPE``;
+        an input that is None is left out, and a number becomes a constant of the dtype of the
+        first Variable.
+        """
+        proto = ow.op_proto(type)
+        slots = [slot.name for slot in proto.inputs]
+        given = dict(zip(slots, inputs))
+        given.update({name: named.pop(name) for name in slots if name in named})
+        like = next((v for v in given.values() if isinstance(v, ow.Variable)), None)
+        bound = {
+            slot: self._as_input(value, like)
+            for slot, value in given.items()
+            if value is not None and slot not in proto.operands
+        }
+        written = self.block.append_op(type, bound, {}, named)
+        names = [
+            written.output(slot.name) for slot in proto.outputs if slot.name in written.outputs
+        ]
+        results: list[Any] = [
+            tuple(map(self.block.var, found)) if slot.duplicable else self.block.var(found[0])
+            for slot, found in zip(proto.outputs, names)
+            if found
+        ]
+        return results[0] if n is None else tuple(results[:n])
+
+    def full(self, value: float, shape: Iterable[int], dtype: str) -> ow.Variable:
+        """Return a constant."""
+        filled: ow.Variable = self.op("fill", shape=list(shape), value=value, dtype=dtype)
+        return filled
+
+    def cast(self, x: ow.Variable, dtype: str) -> ow.Variable:
+        """Return `x` in a dtype, itself if it has that."""
+        return x if x.dtype == dtype else self.op("cast", x, dtype=dtype)
+
+    def promote(self, *values: Value) -> tuple[ow.Variable, ...]:
+        """Return operands in the dtype that PyTorch gives the result; numbers become constants.
+
+        The dtype is that of the node's own operands, by ``torch.result_type``'s rules.
+        """
+        tensors = [v for v in values if isinstance(v, ow.Variable)]
+        dtype = self.promoted_dtype(*values)
+        return (
+            tuple(
+                self.cast(v, dtype) if isinstance(v, ow.Variable) else self.full(v, (), dtype)
+                for v in values
+            )
+            if tensors
+            else values
+        )
+
+    def promoted_dtype(self, *values: Value) -> str:
+        """Return the dtype of PyTorch's result for Variables and numbers."""
+        from opwright_torch.dtypes import torch_dtype
+
+        samples = [
+            torch.empty((1,) * len(v.shape or ()), dtype=torch_dtype(v.dtype), device="meta")
+            if isinstance(v, ow.Variable)
+            else v
+            for v in values
+        ]
+        result = samples[0]
+        dtype: torch.dtype | None = None
+        for other in samples[1:]:
+            dtype = torch.result_type(result, other)
+            rank = max(getattr(result, "ndim", 0), getattr(other, "ndim", 0))
+            result = torch.empty((1,) * rank, dtype=dtype, device="meta")
+        if dtype is None:
+            dtype = (
+                result.dtype if isinstance(result, torch.Tensor) else torch.result_type(result, 0)
+            )
+        return dtype_name(dtype)
+
+    def meta(self, node: Node | None = None) -> Any:
+        """Return what PyTorch says that a node returns, this one by default: ``meta["val"]``."""
+        return (node or self.node).meta["val"]
+
+    def dtype(self) -> str:
+        """Return the dtype of the node's result, the first one."""
+        value = self.meta()
+        return dtype_name((value[0] if isinstance(value, (tuple, list)) else value).dtype)
+
+    def size(self, value: Any) -> int:
+        """Return a size as a number."""
+        if isinstance(value, torch.SymInt):
+            return int(value.node.expr.subs(self._sizes))
+        return int(value)
+
+    def shape(self) -> list[int]:
+        """Return the shape of the node's result."""
+        return [self.size(dim) for dim in self.meta().shape]
+
+    def run(self, graph: Graph, kept: frozenset[int], trainable: frozenset[int]) -> Translated:
+        """Translate every node; see `translate`."""
+        inputs: list[str | None] = []
+        outputs: list[Value] = []
+        for node in graph.nodes:
+            if node.op == "placeholder":
+                inputs.append(self._enter(node, len(inputs) in kept, len(inputs) in trainable))
+            elif node.op == "get_attr":
+                self._env[node] = self._constant(node)
+            elif node.op == "output":
+                outputs = list(self._read(node.args[0]))
+            else:
+                self._env[node] = self._compute(node)
+        return Translated(
+            self.program, inputs, outputs, self._constants, self._nodes, self._declined
+        )
+
+    def _enter(self, node: Node, is_kept: bool, is_trained: bool) -> str | None:
+        value = node.meta["val"]
+        if not isinstance(value, torch.Tensor):
+            self._env[node] = value
+            return None
+        shape, dtype = [self.size(dim) for dim in value.shape], dtype_name(value.dtype)
+        variable = self.block.create_var(
+            node.name,
+            shape,
+            dtype,
+            persistable=is_kept,
+            stop_gradient=not is_trained,
+            is_data=not is_kept,
+        )
+        self._env[node] = variable
+        return variable.name
+
+    def _constant(self, node: Node) -> Value:
+        value = self._owner
+        for part in str(node.target).split("."):
+            value = getattr(value, part)
+        if not isinstance(value, torch.Tensor):
+            return value
+        name = self.program.free_name(node.name)
+        self._constants[name] = value
+        return self.block.create_var(
+            name, list(value.shape), dtype_name(value.dtype), persistable=True, stop_gradient=True
+        )
+
+    def _compute(self, node: Node) -> Value:
+        self.node = node
+        target: Any = node.target
+        arguments, named = self._read(node.args), self._read(node.kwargs)
+        if not isinstance(target, torch._ops.OpOverload):
+            return target(*arguments, **named)  # arithmetic of sizes, getitem
+        if isinstance(self.meta(), (int, float, torch.SymInt)):
+            return self.size(self.meta())
+        row, before = find_row(target), len(self.block.ops)
+        try:
+            if row is None:
+                raise Decline("no row of a table names it")
+            with ow.transaction():
+                result = row(self, **_bind(target, arguments, named))
+                self._check(result)
+        except (Decline, OpwrightError) as reason:
+            self._declined.append(Declined(node, str(reason)))
+            result = self._call(target, arguments, named)
+        for op in self.block.ops[before:]:
+            self._nodes.update(dict.fromkeys(op.output_names(), node))
+        return result
+
+    def _call(self, target: Any, arguments: tuple[Value, ...], named: Mapping[str, Value]) -> Value:
+        """Append the operator that calls PyTorch."""
+        raise NotImplementedError
+
+    def _check(self, result: Value) -> None:
+        """Decline a result that has not the shapes and dtypes which PyTorch's has."""
+        expected = self.meta()
+        pairs = (
+            zip(expected, result) if isinstance(expected, (tuple, list)) else [(expected, result)]
+        )
+        for tensor, variable in pairs:
+            if not isinstance(tensor, torch.Tensor) or variable is None:
+                continue
+            shape = tuple(self.size(dim) for dim in tensor.shape)
+            dtype = dtype_name(tensor.dtype)
+            if (tuple(variable.shape or ()), variable.dtype) != (shape, dtype):
+                raise Decline(
+                    f"its row gives {variable.dtype} {list(variable.shape or ())}, PyTorch "
+                    f"{dtype} {list(shape)}"
+                )
+
+    def _read(self, value: Any) -> Any:
+        """Return an argument of a node with Variables for nodes, and numbers for sizes."""
+        if isinstance(value, Node):
+            return self._read(self._env[value])
+        if isinstance(value, (tuple, list)):
+            return type(value)(self._read(item) for item in value)
+        if isinstance(value, Mapping):
+            return {name: self._read(item) for name, item in value.items()}
+        return self.size(value) if isinstance(value, torch.SymInt) else value
+
+    def _as_input(self, value: Value, like: ow.Variable | None) -> Value:
+        if isinstance(value, (bool, int, float)):
+            return self.full(value, (), "float32" if like is None else like.dtype)
+        return list(value) if isinstance(value, tuple) else value
+
+
+def _bind(
+    target: Any, arguments: tuple[Value, ...], named: Mapping[str, Value]
+) -> dict[str, Value]:
+    """Return the arguments of an ATen operator by the names of its schema, defaults included."""
+    bound: dict[str, Value] = {}
+    for i, argument in enumerate(target._schema.arguments):
+        if i < len(arguments) and not argument.kwarg_only:
+            bound[_name(argument)] = arguments[i]
+        elif argument.name in named:
+            bound[_name(argument)] = named[argument.name]
+        else:
+            bound[_name(argument)] = argument.default_value
+    return bound
+
+
+def _name(argument: Any) -> str:
+    return "input" if argument.name == "self" else str(argument.name)
