@@ -232,6 +232,8 @@ class Translator:
         arguments, named = self._read(node.args), self._read(node.kwargs)
         if not isinstance(target, torch._ops.OpOverload):
             return target(*arguments, **named)  # arithmetic of sizes, getitem
+        if not target._schema.returns:  # a check, which the trace has made
+            return None
         if isinstance(self.meta(), (int, float, torch.SymInt)):
             return self.size(self.meta())
         row, before = find_row(target), len(self.block.ops)

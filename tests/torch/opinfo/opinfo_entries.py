@@ -1,0 +1,90 @@
+"""PyTorch's own list of its operators with samples, without those that no plan can have."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from typing import Any, Final
+
+EXCLUDED: Final[dict[str, str]] = {
+    "torch.ops.aten.*": "private",
+    "_*": "private",
+    "ops.*": "private",
+    "sparse.*": "sparse tensors",
+    "masked.*": "a prototype of PyTorch's that is written in Python over masked tensors",
+    "*jiterator*": "CUDA source",
+    "fft.*": "complex numbers",
+    "view_as_complex": "complex numbers",
+    "view_as_real": "complex numbers",
+    "complex": "complex numbers",
+    "polar": "complex numbers",
+    "cfloat": "complex numbers",
+    "cdouble": "complex numbers",
+    "chalf": "complex numbers",
+    "stft": "complex numbers",
+    "istft": "complex numbers",
+    "linalg.eig": "complex numbers",
+    "linalg.eigvals": "complex numbers",
+    "geqrf": "LAPACK's own format",
+    "ormqr": "LAPACK's own format",
+    "linalg.householder_product": "LAPACK's own format",
+    "lu_*": "LAPACK's own format",
+    "resize_*": "changes its input",
+    "item": "returns a number",
+    "equal": "returns a number",
+    "allclose": "returns a number",
+    "is_*": "returns a number",
+    "to_sparse": "sparse tensors",
+    "empty*": "values that nobody knows",
+    "new_empty*": "values that nobody knows",
+    "nn.functional.embedding_bag_offsets": "private",
+}
+"""By a pattern of names, with the reason."""
+
+RANDOM: Final = (
+    "bernoulli",
+    "cauchy",
+    "exponential",
+    "geometric",
+    "log_normal",
+    "multinomial",
+    "nn.functional.*dropout*",
+    "nn.functional.fractional_max_pool*",
+    "nn.functional.rrelu",
+    "normal*",
+    "rand*",
+    "pca_lowrank",
+    "svd_lowrank",
+    "uniform",
+)
+"""Of what these return shapes and dtypes are compared alone."""
+
+
+def excluded(entry: Any) -> str | None:
+    """Return why an entry is left out, or None."""
+    return next(
+        (reason for pattern, reason in EXCLUDED.items() if fnmatch(entry.name, pattern)), None
+    )
+
+
+def is_random(entry: Any) -> bool:
+    """Tell whether values differ from call to call."""
+    return any(fnmatch(entry.name, pattern) for pattern in RANDOM)
+
+
+def full_name(entry: Any) -> str:
+    """Return the name with that of the variant: ``std_mean.unbiased``."""
+    name, variant = str(entry.name), str(entry.variant_test_name)
+    return f"{name}.{variant}" if variant else name
+
+
+def entries(patterns: tuple[str, ...] = ("*",)) -> list[Any]:
+    """Return the entries whose names fit one of the patterns, by name."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    kept = [
+        entry
+        for entry in op_db
+        if excluded(entry) is None
+        and any(fnmatch(full_name(entry), pattern) or entry.name == pattern for pattern in patterns)
+    ]
+    return sorted(kept, key=full_name)
