@@ -1,0 +1,219 @@
+"""Captures what Dynamo hands a backend as a functional graph of ATen operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch._guards import tracing
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.fx import GraphModule, Node
+from torch.fx import traceback as fx_traceback
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from opwright.errors import OpwrightError
+from opwright_torch.capture.cleaning import clean
+from opwright_torch.capture.results import Mutation, Output, View
+from opwright_torch.capture.running import FunctionalRun, functional_mode
+
+
+Storage = int | None
+"""Equal for two tensors with the same memory; None for what has none."""
+
+
+class CaptureError(OpwrightError, RuntimeError):
+    """A graph that cannot be captured: PyTorch must run it as it is."""
+
+
+class Captured(NamedTuple):
+    """A functional graph, and what it means for the inputs and outputs of Dynamo's.
+
+    Attributes
+    ----------
+    module : GraphModule
+        Its placeholders are the inputs of Dynamo's graph, in order and by its names. Each node
+        has a ``meta["val"]``, FakeTensors, SymInts or tuples of them; a ``meta["requires_grad"]``,
+        which is False where gradients stop; and a ``meta["stack_trace"]`` where Dynamo knows the
+        line. The output node holds one flat list.
+    mutations : tuple of Mutation
+        To write before outputs are made.
+    outputs : tuple of Output
+        One for each output of Dynamo's graph.
+    """
+
+    module: GraphModule
+    mutations: tuple[Mutation, ...]
+    outputs: tuple[Output, ...]
+
+
+def capture(module: GraphModule, example_inputs: Sequence[Any]) -> Captured:
+    """Capture a graph of Dynamo.
+
+    Parameters
+    ----------
+    module : GraphModule
+        As ``torch.compile(backend=...)`` calls the backend with it.
+    example_inputs : sequence
+        Tensors, SymInts and numbers. Only whether they require gradients is read.
+
+    Raises
+    ------
+    CaptureError
+        The graph changes shape or storage of an input, or changes an input whose memory another
+        input shares.
+    """
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    fakes = [node.meta.get("example_value") for node in placeholders]
+    fakes = [given if fake is None else fake for fake, given in zip(fakes, example_inputs)]
+    _check_sizes(placeholders, fakes, example_inputs)
+    (finals,) = (node.args[0] for node in module.graph.nodes if node.op == "output")
+    plan = _Results(placeholders, fakes, list(finals), module)
+    traced = _trace(module, fakes, plan)
+    for node, name in zip(_placeholders(traced), placeholders):
+        node.meta["requires_grad"] = bool(
+            getattr(example_inputs[placeholders.index(name)], "requires_grad", False)
+        )
+        node._rename(name.name)
+    clean(traced)
+    return Captured(traced, tuple(plan.mutations), tuple(plan.outputs))
+
+
+def _placeholders(module: GraphModule) -> list[Node]:
+    return [node for node in module.graph.nodes if node.op == "placeholder"]
+
+
+def _check_sizes(placeholders: list[Node], fakes: list[Any], given: Sequence[Any]) -> None:
+    """Refuse inputs whose shape the graph changes: Dynamo's FakeTensors have the new one."""
+    for node, fake, real in zip(placeholders, fakes, given, strict=True):
+        if isinstance(fake, torch.Tensor) and fake.dim() != real.dim():
+            raise CaptureError(f"capture: the graph changes the shape of its input {node.target}")
+
+
+class _Results:
+    """Decides which values a captured graph must return."""
+
+    def __init__(
+        self, placeholders: list[Node], fakes: list[Any], finals: list[Any], module: GraphModule
+    ) -> None:
+        self.mutations: list[Mutation] = []
+        self.outputs: list[Output] = []
+        self._nodes: list[Node] = []
+        self._placeholders, self._fakes = placeholders, fakes
+        owners = {
+            _storage(fake): i for i, fake in reversed(list(enumerate(fakes))) if _storage(fake)
+        }
+        bases = self._shared_bases(finals, owners, module)
+        for final in finals:
+            self.outputs.append(self._output(final, owners, bases))
+
+    def finish(self, run: FunctionalRun, arguments: Sequence[Any]) -> list[Any]:
+        """Return the flat list after a run, and note which inputs it changed."""
+        flat = [run.env[node] for node in self._nodes]
+        for i, argument in enumerate(arguments):
+            if not isinstance(argument, FunctionalTensor):
+                continue
+            if torch._functionalize_was_storage_changed(argument.elem):
+                raise CaptureError(
+                    f"capture: the graph changes the storage of its input "
+                    f"{self._placeholders[i].target}"
+                )
+            if torch._functionalize_has_data_mutation(argument.elem):
+                self._check_sole(i)
+                self.mutations.append(Mutation(i, len(flat), self._fakes[i].requires_grad))
+                flat.append(argument)
+        return flat
+
+    def _check_sole(self, index: int) -> None:
+        storage = _storage(self._fakes[index])
+        sharing = [i for i, fake in enumerate(self._fakes) if _storage(fake) == storage]
+        if len(sharing) > 1:
+            names = ", ".join(str(self._placeholders[i].target) for i in sharing)
+            raise CaptureError(
+                f"capture: the graph changes an input whose memory others share: {names}"
+            )
+
+    def _output(self, final: Any, owners: dict[Storage, int], bases: dict[Storage, Node]) -> Output:
+        if not isinstance(final, Node):
+            return Output("constant", value=final)
+        value = final.meta.get("example_value")
+        if not isinstance(value, torch.Tensor):
+            return Output("constant", value=value)
+        storage, grad = _storage(value), value.requires_grad
+        if storage in owners:
+            for i, fake in enumerate(self._fakes):
+                if value is fake:
+                    return Output("input", i, requires_grad=grad)
+            return Output("input", owners[storage], View.of(value), grad)
+        base = bases.get(storage, final)
+        view = None if base is final else View.of(value)
+        return Output("computed", self._position(base), view, grad)
+
+    def _position(self, node: Node) -> int:
+        if node not in self._nodes:
+            self._nodes.append(node)
+        return self._nodes.index(node)
+
+    def _shared_bases(
+        self, finals: list[Any], owners: dict[Storage, int], module: GraphModule
+    ) -> dict[Storage, Node]:
+        """Return, for each storage that several outputs share, the node whose value fills it."""
+        counts: dict[Storage, set[Node]] = {}
+        for final in finals:
+            storage = _storage(_value(final))
+            if storage and storage not in owners:
+                counts.setdefault(storage, set()).add(final)
+        bases: dict[Storage, Node] = {}
+        for node in module.graph.nodes:
+            value = _value(node)
+            storage = _storage(value)
+            if len(counts.get(storage, ())) > 1 and storage not in bases and value._base is None:
+                bases[storage] = node
+        return bases
+
+
+def _value(node: Any) -> Any:
+    return node.meta.get("example_value") if isinstance(node, Node) else None
+
+
+def _storage(value: Any) -> Storage:
+    if not isinstance(value, torch.Tensor):
+        return None
+    return int(value.untyped_storage()._cdata)
+
+
+def _trace(module: GraphModule, fakes: list[Any], plan: _Results) -> GraphModule:
+    mode = _fake_mode(fakes)
+    functional = functional_mode()
+
+    def run(*arguments: Any) -> list[Any]:
+        with functional():
+            wrapped = [
+                FunctionalTensor.to_functional(value) if isinstance(value, torch.Tensor) else value
+                for value in arguments
+            ]
+            running = FunctionalRun(module)
+            running.run(*wrapped)
+            flat = plan.finish(running, wrapped)
+            return [_unwrap(value) for value in flat]
+
+    # Dynamo gives the context of its tracing a second fake mode, made for AOTAutograd; its
+    # FakeTensors are of the first one.
+    with tracing(None), mode, fx_traceback.preserve_node_meta():
+        inputs = [fake.detach() if isinstance(fake, FakeTensor) else fake for fake in fakes]
+        return make_fx(run, pre_dispatch=True)(*inputs)
+
+
+def _unwrap(value: Any) -> Any:
+    if not isinstance(value, FunctionalTensor):
+        return value
+    torch._sync(value)
+    return torch._from_functional_tensor(value.elem)
+
+
+def _fake_mode(fakes: Iterable[Any]) -> FakeTensorMode:
+    for fake in fakes:
+        if isinstance(fake, FakeTensor):
+            return fake.fake_mode
+    return FakeTensorMode()

@@ -1,0 +1,105 @@
+"""How what the caller of Dynamo's graph gets is made of what a captured graph computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import sympy
+import torch
+
+
+class View(NamedTuple):
+    """A view of a tensor's storage, in elements of its own dtype; sizes may be SymInts."""
+
+    size: tuple[Any, ...]
+    stride: tuple[Any, ...]
+    offset: Any
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> View:
+        """Return the view that a tensor is."""
+        return cls(
+            tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset(), tensor.dtype
+        )
+
+    def apply(
+        self, base: torch.Tensor, sizes: Mapping[sympy.Symbol, int], offset: int = 0
+    ) -> torch.Tensor:
+        """Return the view of a tensor's storage, whose data begins at `offset`."""
+        if base.dtype != self.dtype:
+            base = base.view(self.dtype)
+        return base.as_strided(
+            [evaluate(size, sizes) for size in self.size],
+            [evaluate(stride, sizes) for stride in self.stride],
+            evaluate(self.offset, sizes) + offset,
+        )
+
+
+class Mutation(NamedTuple):
+    """An input that the graph changes.
+
+    Attributes
+    ----------
+    input : int
+        Its index.
+    position : int
+        Where its new value is in the flat list.
+    requires_grad : bool
+        Whether autograd must see the change, for gradients flow to the new value.
+    """
+
+    input: int
+    position: int
+    requires_grad: bool = False
+
+
+class Output(NamedTuple):
+    """How an output of Dynamo's graph is made.
+
+    Attributes
+    ----------
+    source : str
+        ``computed``: the one at `position` of the flat list; ``input``: the one at `position` of
+        the inputs; ``constant``: `value`.
+    view : View, optional
+        The output is this view of the source; without it, the source itself. Outputs that are
+        views of one computed value share its memory.
+    requires_grad : bool
+        Whether it does where PyTorch computes it.
+    value : object
+        None, a number, or a SymInt.
+    """
+
+    source: Literal["computed", "input", "constant"]
+    position: int = -1
+    view: View | None = None
+    requires_grad: bool = False
+    value: Any = None
+
+    def make(
+        self,
+        computed: Sequence[Any],
+        inputs: Sequence[Any],
+        sizes: Mapping[sympy.Symbol, int],
+    ) -> Any:
+        """Return the output, given the flat list and the inputs, mutations already written."""
+        if self.source == "constant":
+            return evaluate(self.value, sizes)
+        base = (inputs if self.source == "input" else computed)[self.position]
+        if self.view is None:
+            return base
+        if not self.requires_grad and base.requires_grad:
+            base = base.detach()
+        # A computed value may lie anywhere in its storage; offsets of views begin at the value.
+        return self.view.apply(base, sizes, 0 if self.source == "input" else base.storage_offset())
+
+
+def evaluate(value: Any, sizes: Mapping[sympy.Symbol, int]) -> Any:
+    """Return a number for a SymInt, and anything else as it is."""
+    if isinstance(value, torch.SymInt):
+        return int(value.node.expr.subs(sizes))
+    if isinstance(value, torch.SymFloat):
+        return float(value.node.expr.subs(sizes))
+    return value
