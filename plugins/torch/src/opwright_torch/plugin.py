@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from opwright import plugin
 
-SUBJECTS = ("pointwise", "products", "shapes", "normalization", "losses", "pooling", "random")
+SUBJECTS = (
+    "activations",
+    "convolutions",
+    "losses",
+    "normalization",
+    "pointwise",
+    "pooling",
+    "products",
+    "random",
+    "resizing",
+    "shapes",
+)
 
 
 @plugin.hookimpl

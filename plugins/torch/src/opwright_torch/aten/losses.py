@@ -1,9 +1,137 @@
-"""losses."""
+"""Losses, their weights and reductions."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from opwright_torch.translate import Rows
+from opwright_torch.translate import Rows, Translator
+from opwright_torch.translate.translator import Value
 
 ROWS: Final = Rows()
+
+REDUCTIONS: Final = ("none", "mean", "sum")
+"""Ours by PyTorch's number."""
+
+
+def _reduced(t: Translator, losses: Value, reduction: int) -> Value:
+    return losses if reduction == 0 else t.op(REDUCTIONS[reduction], losses)
+
+
+def _rows(input: Value, reduction: int, ignore_index: int) -> dict[str, Any]:
+    """Return the attributes of a loss of classes, which lie along axis 1, or along the only one."""
+    axis = min(len(input.shape) - 1, 1)
+    return {"axis": axis, "reduction": REDUCTIONS[reduction], "ignore_index": ignore_index}
+
+
+@ROWS.row("aten::cross_entropy_loss")
+def cross_entropy(
+    t: Translator,
+    input: Value,
+    target: Value,
+    weight: Value,
+    reduction: int,
+    ignore_index: int,
+    label_smoothing: float,
+) -> Value:
+    """Cross entropy of scores with class ids, or with probabilities."""
+    attrs = _rows(input, reduction, ignore_index)
+    is_soft = tuple(input.shape) == tuple(target.shape)
+    out = t.op(
+        "weighted_cross_entropy",
+        input,
+        target,
+        weight,
+        soft_label=is_soft,
+        label_smoothing=float(label_smoothing),
+        **attrs,
+    )
+    return t.op("squeeze", out, axis=[attrs["axis"]]) if is_soft and reduction == 0 else out
+
+
+@ROWS.row("aten::nll_loss", "aten::nll_loss_nd", "aten::nll_loss2d")
+def nll_loss(
+    t: Translator, input: Value, target: Value, weight: Value, reduction: int, ignore_index: int
+) -> Value:
+    """Negative log-likelihood of class ids."""
+    attrs = _rows(input, reduction, ignore_index)
+    return t.op("weighted_nll", input, target, weight, **attrs)
+
+
+def _pointwise(t: Translator, type: str, input: Value, target: Value, reduction: int, **attrs: Any) -> Value:
+    """Write a loss of two tensors, which broadcast."""
+    x, label = t.promote(input, target)
+    if x.shape != label.shape:
+        x, label = (t.op("add", v, t.op("fill_like", u, value=0.0)) for v, u in ((x, label), (label, x)))
+    return _reduced(t, t.op(type, x, label, **attrs), reduction)
+
+
+@ROWS.row("aten::mse_loss")
+def mse_loss(t: Translator, input: Value, target: Value, reduction: int) -> Value:
+    """Squared differences."""
+    return _pointwise(t, "mse", input, target, reduction)
+
+
+@ROWS.row("aten::l1_loss")
+def l1_loss(t: Translator, input: Value, target: Value, reduction: int) -> Value:
+    """Absolute differences."""
+    return _pointwise(t, "l1", input, target, reduction)
+
+
+@ROWS.row("aten::smooth_l1_loss")
+def smooth_l1_loss(t: Translator, input: Value, target: Value, reduction: int, beta: float) -> Value:
+    """Absolute differences with a round bottom."""
+    return _pointwise(t, "smooth_l1", input, target, reduction, beta=float(beta))
+
+
+@ROWS.row("aten::huber_loss")
+def huber_loss(t: Translator, input: Value, target: Value, reduction: int, delta: float) -> Value:
+    """Squared differences near 0, absolute ones far from it."""
+    return _pointwise(t, "huber", input, target, reduction, delta=float(delta))
+
+
+@ROWS.row("aten::kl_div")
+def kl_div(t: Translator, input: Value, target: Value, reduction: int, log_target: bool) -> Value:
+    """Terms of the Kullback-Leibler divergence."""
+    return _pointwise(t, "kl_div", input, target, reduction, log_label=log_target)
+
+
+@ROWS.row("aten::binary_cross_entropy")
+def binary_cross_entropy(
+    t: Translator, input: Value, target: Value, weight: Value, reduction: int
+) -> Value:
+    """Cross entropy of probabilities of yes."""
+    losses = t.op("binary_cross_entropy", input, target, weight)
+    return _reduced(t, losses, reduction)
+
+
+@ROWS.row("aten::binary_cross_entropy_with_logits")
+def binary_cross_entropy_with_logits(
+    t: Translator, input: Value, target: Value, weight: Value, pos_weight: Value, reduction: int
+) -> Value:
+    """Cross entropy of scores of yes."""
+    if weight is None and pos_weight is None:
+        losses = t.op("sigmoid_cross_entropy_with_logits", input, target)
+    else:
+        losses = t.op("weighted_sigmoid_cross_entropy", input, target, weight, pos_weight)
+    return _reduced(t, losses, reduction)
+
+
+@ROWS.row("aten::soft_margin_loss")
+def soft_margin_loss(t: Translator, input: Value, target: Value, reduction: int) -> Value:
+    """ln(1 + exp(-`target` · `input`))."""
+    product = t.op("multiply", t.op("negative", input), target)
+    return _reduced(t, t.op("softplus", product), reduction)
+
+
+@ROWS.row("aten::cosine_similarity")
+def cosine_similarity(t: Translator, x1: Value, x2: Value, dim: int, eps: float) -> Value:
+    """The cosine of the angles of vectors along an axis."""
+    x, y = t.promote(x1, x2)
+    cosine = t.op("cos_sim", x, y, axis=dim, epsilon=float(eps))
+    return t.op("squeeze", cosine, axis=[dim])
+
+
+@ROWS.row("aten::one_hot")
+def one_hot(t: Translator, input: Value, num_classes: int) -> Value:
+    """1 at the place of each class, else 0."""
+    return t.op("one_hot", input, depth=num_classes, dtype="int64")

@@ -1,9 +1,147 @@
-"""pooling."""
+"""Pooling of images, and images of another size."""
 
 from __future__ import annotations
 
-from typing import Final
+from math import prod
+from typing import Any, Final
 
-from opwright_torch.translate import Rows
+from opwright_torch.aten.convolutions import both_sides, each_axis, in_batch
+from opwright_torch.translate import Decline, Rows, Translator
+from opwright_torch.translate.translator import Value
 
 ROWS: Final = Rows()
+
+
+def _spatial_rank(t: Translator) -> int:
+    """Return the number of spatial axes that the operator's name says: max_pool2d."""
+    name: str = t.node.target._schema.name
+    return next(int(digit) for digit in name if digit.isdigit())
+
+
+def _windows(
+    t: Translator, kernel_size: Value, stride: Value, padding: Value, ceil_mode: bool
+) -> dict[str, Any]:
+    rank = _spatial_rank(t)
+    kernel = each_axis(kernel_size, rank)
+    return {
+        "kernel": kernel,
+        "strides": each_axis(stride, rank) if stride else kernel,
+        "paddings": both_sides(each_axis(padding, rank)),
+        "ceil_mode": ceil_mode,
+    }
+
+
+@ROWS.row(
+    "aten::max_pool1d_with_indices", "aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices"
+)
+def max_pool_with_indices(
+    t: Translator,
+    input: Value,
+    kernel_size: Value,
+    stride: Value,
+    padding: Value,
+    dilation: Value,
+    ceil_mode: bool,
+) -> Value:
+    """The greatest element of each window, and its place."""
+    rank, attrs = _spatial_rank(t), _windows(t, kernel_size, stride, padding, ceil_mode)
+    if set(each_axis(dilation, rank)) != {1}:
+        raise Decline(f"windows with holes, got dilation={dilation}")
+
+    def write(x: Value) -> Value:
+        out, index = t.op(f"max_pool{rank}d", x, n=2, **attrs)
+        return out, t.cast(index, "int64")
+
+    return in_batch(t, input, rank, write)
+
+
+@ROWS.row("aten::max_pool1d", "aten::max_pool2d", "aten::max_pool3d")
+def max_pool(t: Translator, **arguments: Value) -> Value:
+    """The greatest element of each window."""
+    return max_pool_with_indices(t, **arguments)[0]
+
+
+@ROWS.row("aten::avg_pool1d", "aten::avg_pool2d", "aten::avg_pool3d")
+def avg_pool(
+    t: Translator,
+    input: Value,
+    kernel_size: Value,
+    stride: Value,
+    padding: Value,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None = None,
+) -> Value:
+    """The mean of each window."""
+    rank, attrs = _spatial_rank(t), _windows(t, kernel_size, stride, padding, ceil_mode)
+    if divisor_override is not None and ceil_mode:
+        raise Decline(f"a divisor with ceil_mode, got divisor_override={divisor_override}")
+    attrs["count_include_pad"] = count_include_pad or divisor_override is not None
+    out = in_batch(t, input, rank, lambda x: t.op(f"avg_pool{rank}d", x, **attrs))
+    if divisor_override is None:
+        return out
+    return t.op("multiply", out, prod(attrs["kernel"]) / divisor_override)
+
+
+@ROWS.row(
+    "aten::adaptive_avg_pool1d",
+    "aten::adaptive_avg_pool2d",
+    "aten::_adaptive_avg_pool2d",
+    "aten::adaptive_avg_pool3d",
+    "aten::_adaptive_avg_pool3d",
+)
+def adaptive_avg_pool(t: Translator, input: Value, output_size: Value) -> Value:
+    """Means of bins that cover images; a line is an image of height 1."""
+    rank = _spatial_rank(t)
+    sizes = each_axis(output_size, rank)
+
+    def write(x: Value) -> Value:
+        if rank == 2:
+            return t.op("adaptive_avg_pool2d", x, output_size=sizes)
+        if rank == 1:
+            image = t.op("unsqueeze", x, axis=[2])
+            pooled = t.op("adaptive_avg_pool2d", image, output_size=[1, *sizes])
+            return t.op("squeeze", pooled, axis=[2])
+        kernel = [size // max(count, 1) for size, count in zip(x.shape[2:], sizes)]
+        if [size * count for size, count in zip(kernel, sizes)] != list(x.shape[2:]):
+            raise Decline(f"bins of several sizes, got output_size={sizes} of {list(x.shape)}")
+        return t.op("avg_pool3d", x, kernel=kernel)
+
+    return in_batch(t, input, rank, write)
+
+
+@ROWS.row("aten::adaptive_max_pool1d", "aten::adaptive_max_pool2d")
+def adaptive_max_pool(t: Translator, input: Value, output_size: Value) -> Value:
+    """The greatest element of each bin, and its place; a line is an image of height 1."""
+    rank = _spatial_rank(t)
+    sizes = each_axis(output_size, rank)
+
+    def write(x: Value) -> Value:
+        if rank == 1:
+            x = t.op("unsqueeze", x, axis=[2])
+        size = sizes if rank == 2 else [1, *sizes]
+        results = t.op("adaptive_max_pool2d", x, output_size=size, n=2)
+        if rank == 1:
+            results = tuple(t.op("squeeze", result, axis=[2]) for result in results)
+        return results[0], t.cast(results[1], "int64")
+
+    return in_batch(t, input, rank, write)
+
+
+@ROWS.row("aten::max_unpool2d")
+def max_unpool(t: Translator, input: Value, indices: Value, output_size: Value) -> Value:
+    """Elements at given places, 0 elsewhere."""
+    index = t.cast(indices, "int32")
+    if len(input.shape) == 4:
+        return t.op("max_unpool2d", input, index, output_size=list(output_size))
+    image, index = (t.op("unsqueeze", v, axis=[0]) for v in (input, index))
+    out = t.op("max_unpool2d", image, index, output_size=list(output_size))
+    return t.op("squeeze", out, axis=[0])
+
+
+@ROWS.row("aten::pixel_shuffle")
+def pixel_shuffle(t: Translator, input: Value, upscale_factor: int) -> Value:
+    """Channels become pixels."""
+    return in_batch(
+        t, input, 2, lambda x: t.op("pixel_shuffle", x, factor=upscale_factor)
+    )

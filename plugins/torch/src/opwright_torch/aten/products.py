@@ -1,10 +1,13 @@
-"""Products of matrices, convolutions and attention."""
+"""Products of matrices, and attention."""
 
 from __future__ import annotations
 
-from typing import Final
+from math import sqrt
+from typing import Any, Final
 
-from opwright_torch.translate import Rows, Translator
+import torch
+
+from opwright_torch.translate import Decline, Rows, Translator, find_row
 from opwright_torch.translate.translator import Value
 
 ROWS: Final = Rows()
@@ -14,4 +17,146 @@ ROWS: Final = Rows()
 def linear(t: Translator, input: Value, weight: Value, bias: Value) -> Value:
     """`input` @ `weight`ᵀ + `bias`."""
     last = len(input.shape) - 1
-    return t.op("fc", input, weight, bias, transpose_weight=True, num_flatten_dims=last)
+    if last > 0 and len(weight.shape) == 2:
+        return t.op("fc", input, weight, bias, transpose_weight=True, num_flatten_dims=last)
+    product = t.op("matmul", input, weight, transpose_y=len(weight.shape) == 2)
+    return product if bias is None else t.op("add", product, bias)
+
+
+@ROWS.row("aten::matmul", "aten::mm", "aten::bmm", "aten::mv")
+def matmul(t: Translator, input: Value, **others: Value) -> Value:
+    """The product of matrices, of stacks of them, and of vectors."""
+    (other,) = (value for name, value in others.items() if name in ("other", "mat2", "vec"))
+    return t.op("matmul", input, other)
+
+
+@ROWS.row("aten::dot", "aten::vdot", "aten::inner")
+def dot(t: Translator, input: Value, **others: Value) -> Value:
+    """The sum of the products along the last axes."""
+    (other,) = others.values()
+    if not input.shape or not other.shape:
+        return t.op("multiply", input, other)
+    return t.op("matmul", input, other, transpose_y=len(other.shape) > 1)
+
+
+@ROWS.row("aten::outer")
+def outer(t: Translator, input: Value, vec2: Value) -> Value:
+    """Each element of one vector times each of another."""
+    return t.op("outer", *t.promote(input, vec2))
+
+
+def _plus(t: Translator, product: Value, input: Value, beta: Value, alpha: Value) -> Value:
+    """Return `beta` · `input` + `alpha` · `product`; with `beta` 0 `input` is not read."""
+    if alpha != 1:
+        product = t.op("multiply", product, alpha)
+    if beta == 0:
+        return product
+    return t.op("add", input if beta == 1 else t.op("multiply", input, beta), product)
+
+
+@ROWS.row("aten::addmm", "aten::addmv", "aten::baddbmm", "aten::addr")
+def addmm(t: Translator, input: Value, beta: Value, alpha: Value, **factors: Value) -> Value:
+    """`beta` · `input` + `alpha` · the product of two factors."""
+    x, y = factors.values()
+    if len(x.shape) == 1:
+        return _plus(t, t.op("outer", x, y), input, beta, alpha)
+    if len(x.shape) == len(y.shape) == 2 and (alpha, beta) == (1, 1):
+        if input.shape == (y.shape[1],):
+            return t.op("fc", x, y, input)
+    return _plus(t, t.op("matmul", x, y), input, beta, alpha)
+
+
+@ROWS.row("aten::addbmm")
+def addbmm(t: Translator, input: Value, batch1: Value, batch2: Value, **factors: Value) -> Value:
+    """`beta` · `input` + `alpha` · the sum of the products of two stacks."""
+    product = t.op("sum", t.op("matmul", batch1, batch2), axis=[0])
+    return _plus(t, product, input, factors["beta"], factors["alpha"])
+
+
+@ROWS.row("aten::bilinear")
+def bilinear(t: Translator, input1: Value, input2: Value, weight: Value, bias: Value) -> Value:
+    """`input1` @ `weight[k]` @ `input2` for each k, + `bias`."""
+    return t.op("bilinear", input1, input2, weight, bias)
+
+
+@ROWS.row("aten::einsum")
+def einsum(t: Translator, equation: str, tensors: Value, path: Value) -> Value:
+    """Products summed over the labels that the result lacks."""
+    return t.op("einsum", list(tensors), equation=equation.replace(" ", ""))
+
+
+@ROWS.row("aten::scaled_dot_product_attention")
+def attention(
+    t: Translator,
+    query: Value,
+    key: Value,
+    value: Value,
+    attn_mask: Value,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> Value:
+    """softmax(`scale` · `query` @ `key`ᵀ + `attn_mask`) @ `value`."""
+    if not enable_gqa and query.shape[:-2] != key.shape[:-2]:
+        raise Decline(f"key broadcasts from {list(key.shape)} to query's {list(query.shape)}")
+    if dropout_p or (attn_mask is not None and not attn_mask.stop_gradient):
+        return _attention_in_steps(
+            t, query, key, value, attn_mask, dropout_p, is_causal, scale
+        )
+    attrs: dict[str, Any] = {"causal": is_causal}
+    if scale is not None:
+        attrs["scale"] = float(scale)
+    return t.op("scaled_dot_product_attention", query, key, value, attn_mask, **attrs)
+
+
+def _attention_in_steps(
+    t: Translator,
+    query: Value,
+    key: Value,
+    value: Value,
+    mask: Value,
+    dropout: float,
+    is_causal: bool,
+    scale: float | None,
+) -> Value:
+    """Attention as products and a softmax, of which weights are dropped or a mask is learned."""
+    if query.shape[:-2] != key.shape[:-2]:
+        raise Decline("dropout or a trained mask, where several heads share a key")
+    factor = 1 / sqrt(query.shape[-1]) if scale is None else float(scale)
+    scores = t.op("matmul", t.op("scale", query, scale=factor), key, transpose_y=True)
+    if is_causal:
+        ones = t.full(1.0, scores.shape[-2:], "float32")
+        mask = t.op("greater", t.op("tril", ones), t.full(0.0, (), "float32"))
+    if mask is not None and mask.dtype == "bool":
+        # A row that sees no key has weights 0, not NaN, as PyTorch has it.
+        scores = t.op("where", mask, scores, t.full(float("-inf"), (), scores.dtype))
+        weights = t.op("softmax", scores, axis=-1)
+        weights = t.op("where", mask, weights, t.full(0.0, (), scores.dtype))
+    else:
+        weights = t.op("softmax", scores if mask is None else t.op("add", scores, mask), axis=-1)
+    if dropout:
+        row = find_row(torch.ops.aten.dropout.default)
+        if row is None:
+            raise Decline(f"no row for dropout, got dropout_p={dropout}")
+        weights = row(t, input=weights, p=dropout, train=True)
+    return t.op("matmul", weights, value)
+
+
+@ROWS.row("aten::_scaled_dot_product_flash_attention_for_cpu")
+def flash_attention(
+    t: Translator,
+    query: Value,
+    key: Value,
+    value: Value,
+    dropout_p: float,
+    is_causal: bool,
+    attn_mask: Value,
+    scale: float | None,
+) -> Value:
+    """Attention and the logarithms of the sums of its exponentials."""
+    if dropout_p:
+        raise Decline(f"drops weights, got dropout_p={dropout_p}")
+    attrs = {} if scale is None else {"scale": float(scale)}
+    inputs = (query, key, value, attn_mask)
+    return t.op("scaled_dot_product_attention", *inputs, causal=is_causal, n=2, **attrs)

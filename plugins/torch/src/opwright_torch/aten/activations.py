@@ -1,0 +1,121 @@
+"""Activations: functions of one element."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from opwright_torch.translate import Decline, Rows, Translator
+from opwright_torch.translate.translator import Value
+
+ROWS: Final = Rows()
+
+
+def _add_plain() -> None:
+    """Add the rows of activations that have our name for it and no argument."""
+
+    def row(type: str) -> None:
+        def write(t: Translator, input: Value) -> Value:
+            return t.op(type, input)
+
+        ROWS[f"aten::{type.replace('hard_', 'hard')}"] = write
+
+    for type in ("silu", "mish", "selu", "relu6", "hard_swish", "log_sigmoid"):
+        row(type)
+
+
+_add_plain()
+
+
+@ROWS.row("aten::gelu")
+def gelu(t: Translator, input: Value, approximate: str) -> Value:
+    """Gaussian error linear unit."""
+    return t.op("gelu", input, approximate=approximate)
+
+
+@ROWS.row("aten::hardtanh")
+def hardtanh(t: Translator, input: Value, min_val: float, max_val: float) -> Value:
+    """A limit whose gradient at both bounds is 0."""
+    if (min_val, max_val) == (0, 6):
+        return t.op("relu6", input)
+    low, high = (t.full(bound, (), input.dtype) for bound in (min_val, max_val))
+    below = t.op("where", t.op("less_equal", input, low), low, input)
+    return t.op("where", t.op("greater_equal", input, high), high, below)
+
+
+@ROWS.row("aten::hardsigmoid")
+def hardsigmoid(t: Translator, input: Value) -> Value:
+    """A line between 0 and 1."""
+    return t.op("hard_sigmoid", input, alpha=1 / 6, beta=0.5)
+
+
+@ROWS.row("aten::elu")
+def elu(t: Translator, input: Value, alpha: float, scale: float, input_scale: float) -> Value:
+    """`scale` · x above 0, else `scale` · `alpha` · (exp(`input_scale` · x) - 1)."""
+    if (scale, input_scale) == (1, 1):
+        return t.op("elu", input, alpha=float(alpha))
+    raise Decline(f"factors of elu, got scale={scale}, input_scale={input_scale}")
+
+
+@ROWS.row("aten::celu")
+def celu(t: Translator, input: Value, alpha: float) -> Value:
+    """Exponential linear unit without a kink."""
+    return t.op("celu", input, alpha=float(alpha))
+
+
+@ROWS.row("aten::leaky_relu")
+def leaky_relu(t: Translator, input: Value, negative_slope: float) -> Value:
+    """x above 0, else a multiple of it."""
+    return t.op("leaky_relu", input, alpha=float(negative_slope))
+
+
+@ROWS.row("aten::rrelu")
+def rrelu(
+    t: Translator, input: Value, lower: float, upper: float, training: bool, generator: Value
+) -> Value:
+    """Outside of training a leaky relu with the mean slope."""
+    if training:
+        raise Decline("draws slopes, got training=True")
+    return t.op("leaky_relu", input, alpha=(lower + upper) / 2)
+
+
+@ROWS.row("aten::prelu", "aten::_prelu_kernel")
+def prelu(t: Translator, input: Value, weight: Value) -> Value:
+    """x above 0, else a learned multiple of it, one for each channel."""
+    if len(weight.shape) == 1 and weight.shape[0] != 1 and len(input.shape) > 2:
+        weight = t.op("reshape", weight, shape=[-1, *(1 for _ in input.shape[2:])])
+    return t.op("prelu", input, weight)
+
+
+@ROWS.row("aten::softplus")
+def softplus(t: Translator, input: Value, beta: float, threshold: float) -> Value:
+    """ln(1 + exp(`beta` · x)) / `beta`, and x where `beta` · x is above a threshold."""
+    if beta == 1 and threshold >= 20 and input.dtype != "float64":
+        return t.op("softplus", input)  # beyond 20 they are equal but for float64
+    inner = t.op("multiply", input, float(beta))
+    soft = t.op("divide", t.op("softplus", inner), float(beta))
+    return t.op("where", t.op("greater", inner, float(threshold)), input, soft)
+
+
+@ROWS.row("aten::glu")
+def glu(t: Translator, input: Value, dim: int) -> Value:
+    """One half times the sigmoid of the other."""
+    first, second = t.op("split", input, axis=dim, num=2)
+    return t.op("multiply", first, t.op("sigmoid", second))
+
+
+@ROWS.row("aten::softshrink")
+def softshrink(t: Translator, input: Value, lambd: float) -> Value:
+    """x moved towards 0."""
+    return t.op("soft_shrink", input, threshold=float(lambd))
+
+
+@ROWS.row("aten::hardshrink")
+def hardshrink(t: Translator, input: Value, lambd: float) -> Value:
+    """0 near 0, else x."""
+    return t.op("hard_shrink", input, threshold=float(lambd))
+
+
+@ROWS.row("aten::threshold")
+def threshold(t: Translator, input: Value, threshold: float, value: float) -> Value:
+    """x above a threshold, else a value."""
+    return t.op("where", t.op("less_equal", input, threshold), value, input)

@@ -1,0 +1,114 @@
+"""Convolutions and their transposes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from opwright_torch.translate import Decline, Rows, Translator
+from opwright_torch.translate.translator import Value
+
+ROWS: Final = Rows()
+
+
+def each_axis(value: Any, rank: int) -> list[int]:
+    """Return a size for each spatial axis: PyTorch gives one, or a list of one, for all."""
+    sizes = list(value) if isinstance(value, (tuple, list)) else [value]
+    return sizes * rank if len(sizes) == 1 else sizes
+
+
+def both_sides(sizes: Iterable[int]) -> list[int]:
+    """Return the paddings of both ends of each axis."""
+    return [size for size in sizes for _ in range(2)]
+
+
+def in_batch(t: Translator, x: Value, rank: int, function: Callable[[Value], Value]) -> Value:
+    """Call a function of a batch of images; one image alone is a batch of 1."""
+    if len(x.shape) == rank + 2:
+        return function(x)
+    results = function(t.op("unsqueeze", x, axis=[0]))
+    if isinstance(results, tuple):
+        return tuple(t.op("squeeze", result, axis=[0]) for result in results)
+    return t.op("squeeze", results, axis=[0])
+
+
+def _paddings(padding: Value, kernel: list[int], dilation: list[int]) -> list[int]:
+    if padding == "valid":
+        return [0, 0] * len(kernel)
+    if padding == "same":
+        totals = [step * (size - 1) for step, size in zip(dilation, kernel)]
+        return [side for total in totals for side in (total // 2, total - total // 2)]
+    return both_sides(each_axis(padding, len(kernel)))
+
+
+@ROWS.row("aten::conv1d", "aten::conv2d", "aten::conv3d")
+def conv(
+    t: Translator,
+    input: Value,
+    weight: Value,
+    bias: Value,
+    stride: Value,
+    padding: Value,
+    dilation: Value,
+    groups: int,
+) -> Value:
+    """Cross-correlation of images with kernels."""
+    rank = len(weight.shape) - 2
+    kernel, dilations = list(weight.shape[2:]), each_axis(dilation, rank)
+    attrs = {
+        "strides": each_axis(stride, rank),
+        "paddings": _paddings(padding, kernel, dilations),
+        "dilations": dilations,
+        "groups": groups,
+    }
+    return in_batch(
+        t, input, rank, lambda x: t.op(f"conv{rank}d", x, weight, bias, **attrs)
+    )
+
+
+@ROWS.row("aten::conv_transpose1d", "aten::conv_transpose2d", "aten::conv_transpose3d")
+def conv_transpose(
+    t: Translator,
+    input: Value,
+    weight: Value,
+    bias: Value,
+    stride: Value,
+    padding: Value,
+    output_padding: Value,
+    groups: int,
+    dilation: Value,
+) -> Value:
+    """The gradient of a convolution to its input; a line is an image of height 1."""
+    rank = len(weight.shape) - 2
+    strides, dilations = each_axis(stride, rank), each_axis(dilation, rank)
+    paddings, more = each_axis(padding, rank), each_axis(output_padding, rank)
+    if rank == 1:
+        strides, dilations, paddings, more = [1, *strides], [1, *dilations], [0, *paddings], [0, *more]
+        weight = t.op("unsqueeze", weight, axis=[2])
+    attrs = {
+        "strides": strides,
+        "paddings": both_sides(paddings),
+        "dilations": dilations,
+        "output_padding": more,
+        "groups": groups,
+    }
+
+    def write(x: Value) -> Value:
+        if rank > 1:
+            return t.op(f"conv{rank}d_transpose", x, weight, bias, **attrs)
+        image = t.op("unsqueeze", x, axis=[2])
+        return t.op("squeeze", t.op("conv2d_transpose", image, weight, bias, **attrs), axis=[2])
+
+    return in_batch(t, input, rank, write)
+
+
+@ROWS.row("aten::convolution", "aten::_convolution")
+def convolution(t: Translator, transposed: bool, output_padding: Value, **given: Value) -> Value:
+    """A convolution, or the transpose of one."""
+    names = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
+    arguments = {name: given[name] for name in names}
+    if transposed:
+        return conv_transpose(t, output_padding=output_padding, **arguments)
+    if any(each_axis(output_padding, 1)):
+        raise Decline(f"a padding of the output, got output_padding={output_padding}")
+    return conv(t, **arguments)
