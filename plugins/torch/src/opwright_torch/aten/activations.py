@@ -64,7 +64,7 @@ def celu(t: Translator, input: Value, alpha: float) -> Value:
 
 @ROWS.row("aten::leaky_relu")
 def leaky_relu(t: Translator, input: Value, negative_slope: float) -> Value:
-    """x above 0, else a multiple of it."""
+    """The input above 0, else a multiple of it."""
     return t.op("leaky_relu", input, alpha=float(negative_slope))
 
 
@@ -80,7 +80,7 @@ def rrelu(
 
 @ROWS.row("aten::prelu", "aten::_prelu_kernel")
 def prelu(t: Translator, input: Value, weight: Value) -> Value:
-    """x above 0, else a learned multiple of it, one for each channel."""
+    """The input above 0, else a learned multiple of it, one for each channel."""
     if len(weight.shape) == 1 and weight.shape[0] != 1 and len(input.shape) > 2:
         weight = t.op("reshape", weight, shape=[-1, *(1 for _ in input.shape[2:])])
     return t.op("prelu", input, weight)
@@ -93,7 +93,7 @@ def softplus(t: Translator, input: Value, beta: float, threshold: float) -> Valu
         return t.op("softplus", input)  # beyond 20 they are equal but for float64
     inner = t.op("multiply", input, float(beta))
     soft = t.op("divide", t.op("softplus", inner), float(beta))
-    return t.op("where", t.op("greater", inner, float(threshold)), input, soft)
+    return t.op("where", t.op("less_equal", inner, float(threshold)), soft, input)
 
 
 @ROWS.row("aten::glu")
@@ -105,7 +105,7 @@ def glu(t: Translator, input: Value, dim: int) -> Value:
 
 @ROWS.row("aten::softshrink")
 def softshrink(t: Translator, input: Value, lambd: float) -> Value:
-    """x moved towards 0."""
+    """The input moved towards 0."""
     return t.op("soft_shrink", input, threshold=float(lambd))
 
 
@@ -117,5 +117,6 @@ def hardshrink(t: Translator, input: Value, lambd: float) -> Value:
 
 @ROWS.row("aten::threshold")
 def threshold(t: Translator, input: Value, threshold: float, value: float) -> Value:
-    """x above a threshold, else a value."""
-    return t.op("where", t.op("less_equal", input, threshold), value, input)
+    """The input above a threshold, else a value."""
+    filled = t.full(value, (), input.dtype)
+    return t.op("where", t.op("less_equal", input, threshold), filled, input)

@@ -55,15 +55,13 @@ def conv(
     """Cross-correlation of images with kernels."""
     rank = len(weight.shape) - 2
     kernel, dilations = list(weight.shape[2:]), each_axis(dilation, rank)
-    attrs = {
+    attrs: dict[str, Any] = {
         "strides": each_axis(stride, rank),
         "paddings": _paddings(padding, kernel, dilations),
         "dilations": dilations,
         "groups": groups,
     }
-    return in_batch(
-        t, input, rank, lambda x: t.op(f"conv{rank}d", x, weight, bias, **attrs)
-    )
+    return in_batch(t, input, rank, lambda x: t.op(f"conv{rank}d", x, weight, bias, **attrs))
 
 
 @ROWS.row("aten::conv_transpose1d", "aten::conv_transpose2d", "aten::conv_transpose3d")
@@ -83,9 +81,14 @@ def conv_transpose(
     strides, dilations = each_axis(stride, rank), each_axis(dilation, rank)
     paddings, more = each_axis(padding, rank), each_axis(output_padding, rank)
     if rank == 1:
-        strides, dilations, paddings, more = [1, *strides], [1, *dilations], [0, *paddings], [0, *more]
+        strides, dilations, paddings, more = (
+            [1, *strides],
+            [1, *dilations],
+            [0, *paddings],
+            [0, *more],
+        )
         weight = t.op("unsqueeze", weight, axis=[2])
-    attrs = {
+    attrs: dict[str, Any] = {
         "strides": strides,
         "paddings": both_sides(paddings),
         "dilations": dilations,

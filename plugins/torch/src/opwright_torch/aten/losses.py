@@ -57,11 +57,15 @@ def nll_loss(
     return t.op("weighted_nll", input, target, weight, **attrs)
 
 
-def _pointwise(t: Translator, type: str, input: Value, target: Value, reduction: int, **attrs: Any) -> Value:
+def _pointwise(
+    t: Translator, type: str, input: Value, target: Value, reduction: int, **attrs: Any
+) -> Value:
     """Write a loss of two tensors, which broadcast."""
     x, label = t.promote(input, target)
     if x.shape != label.shape:
-        x, label = (t.op("add", v, t.op("fill_like", u, value=0.0)) for v, u in ((x, label), (label, x)))
+        x, label = (
+            t.op("add", v, t.op("fill_like", u, value=0.0)) for v, u in ((x, label), (label, x))
+        )
     return _reduced(t, t.op(type, x, label, **attrs), reduction)
 
 
@@ -78,7 +82,9 @@ def l1_loss(t: Translator, input: Value, target: Value, reduction: int) -> Value
 
 
 @ROWS.row("aten::smooth_l1_loss")
-def smooth_l1_loss(t: Translator, input: Value, target: Value, reduction: int, beta: float) -> Value:
+def smooth_l1_loss(
+    t: Translator, input: Value, target: Value, reduction: int, beta: float
+) -> Value:
     """Absolute differences with a round bottom."""
     return _pointwise(t, "smooth_l1", input, target, reduction, beta=float(beta))
 

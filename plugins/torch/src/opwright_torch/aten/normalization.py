@@ -62,7 +62,9 @@ def batch_norm_functional(
     """A batch norm whose new running statistics are results."""
     statistics = (running_mean, running_var)
     if not training:
-        return *batch_norm_inference(t, input, weight, bias, *statistics, momentum, eps), *statistics
+        return *batch_norm_inference(
+            t, input, weight, bias, *statistics, momentum, eps
+        ), *statistics
     inputs = (input, weight, bias, *statistics)
     out, mean, variance, *saved = _train_batch_norm(t, momentum, eps, *inputs)
     return out, *saved, mean, variance
@@ -121,15 +123,22 @@ def native_layer_norm(
     t: Translator, input: Value, normalized_shape: Value, weight: Value, bias: Value, eps: float
 ) -> Value:
     """The last axes to mean 0 and variance 1, with the statistics."""
-    x, weight, bias = _in_wide_dtype(t, input, weight, bias)
+    x, weight, bias = _in_wide_dtype(t, _as_rows(t, input, normalized_shape), weight, bias)
     begin = len(x.shape) - len(normalized_shape)
-    if begin == 0:
-        raise Decline(f"all axes are normalized, got normalized_shape={list(normalized_shape)}")
     attrs = {"begin_norm_axis": begin, "epsilon": eps}
     out, *statistics = t.op("layer_norm", x, weight, bias, n=3, **attrs)
-    shape = [*x.shape[:begin], *(1 for _ in normalized_shape)]
+    shape = [1 if i >= begin else size for i, size in enumerate(x.shape)][-len(input.shape) :]
     saved = (t.op("reshape", value, shape=shape) for value in statistics)
-    return t.cast(out, input.dtype), *saved
+    return _as_shaped(t, t.cast(out, input.dtype), input), *saved
+
+
+def _as_rows(t: Translator, x: Value, normalized_shape: Value) -> Value:
+    """Return x with at least one axis before those that are normalized, as our operators want."""
+    return x if len(x.shape) > len(normalized_shape) else t.op("unsqueeze", x, axis=[0])
+
+
+def _as_shaped(t: Translator, out: Value, like: Value) -> Value:
+    return out if len(out.shape) == len(like.shape) else t.op("squeeze", out, axis=[0])
 
 
 @ROWS.row("aten::rms_norm")
@@ -137,13 +146,11 @@ def rms_norm(
     t: Translator, input: Value, normalized_shape: Value, weight: Value, eps: float | None
 ) -> Value:
     """The last axes divided by the root of their mean square."""
-    x, weight = _in_wide_dtype(t, input, weight)
+    x, weight = _in_wide_dtype(t, _as_rows(t, input, normalized_shape), weight)
     begin = len(x.shape) - len(normalized_shape)
     epsilon = torch.finfo(torch_dtype(input.dtype)).eps if eps is None else eps
-    if begin == 0:
-        raise Decline(f"all axes are normalized, got normalized_shape={list(normalized_shape)}")
     out = t.op("rms_norm", x, weight, begin_norm_axis=begin, epsilon=epsilon)
-    return t.cast(out, input.dtype)
+    return _as_shaped(t, t.cast(out, input.dtype), input)
 
 
 @ROWS.row("aten::group_norm")

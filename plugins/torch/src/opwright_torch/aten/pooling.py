@@ -32,7 +32,9 @@ def _windows(
 
 
 @ROWS.row(
-    "aten::max_pool1d_with_indices", "aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices"
+    "aten::max_pool1d_with_indices",
+    "aten::max_pool2d_with_indices",
+    "aten::max_pool3d_with_indices",
 )
 def max_pool_with_indices(
     t: Translator,
@@ -142,6 +144,4 @@ def max_unpool(t: Translator, input: Value, indices: Value, output_size: Value) 
 @ROWS.row("aten::pixel_shuffle")
 def pixel_shuffle(t: Translator, input: Value, upscale_factor: int) -> Value:
     """Channels become pixels."""
-    return in_batch(
-        t, input, 2, lambda x: t.op("pixel_shuffle", x, factor=upscale_factor)
-    )
+    return in_batch(t, input, 2, lambda x: t.op("pixel_shuffle", x, factor=upscale_factor))

@@ -60,9 +60,9 @@ def addmm(t: Translator, input: Value, beta: Value, alpha: Value, **factors: Val
     x, y = factors.values()
     if len(x.shape) == 1:
         return _plus(t, t.op("outer", x, y), input, beta, alpha)
-    if len(x.shape) == len(y.shape) == 2 and (alpha, beta) == (1, 1):
-        if input.shape == (y.shape[1],):
-            return t.op("fc", x, y, input)
+    is_layer = len(x.shape) == len(y.shape) == 2 and input.shape == (y.shape[1],)
+    if is_layer and (alpha, beta) == (1, 1):
+        return t.op("fc", x, y, input)
     return _plus(t, t.op("matmul", x, y), input, beta, alpha)
 
 
@@ -100,14 +100,29 @@ def attention(
     """softmax(`scale` · `query` @ `key`ᵀ + `attn_mask`) @ `value`."""
     if not enable_gqa and query.shape[:-2] != key.shape[:-2]:
         raise Decline(f"key broadcasts from {list(key.shape)} to query's {list(query.shape)}")
-    if dropout_p or (attn_mask is not None and not attn_mask.stop_gradient):
-        return _attention_in_steps(
-            t, query, key, value, attn_mask, dropout_p, is_causal, scale
-        )
+    if dropout_p or _is_trained(t, attn_mask):
+        return _attention_in_steps(t, query, key, value, attn_mask, dropout_p, is_causal, scale)
     attrs: dict[str, Any] = {"causal": is_causal}
     if scale is not None:
         attrs["scale"] = float(scale)
     return t.op("scaled_dot_product_attention", query, key, value, attn_mask, **attrs)
+
+
+def _is_trained(t: Translator, mask: Value) -> bool:
+    """Tell whether a mask is computed from something that gets a gradient."""
+    if mask is None or mask.dtype == "bool":
+        return False
+    writers = {name: op for op in t.block.ops for name in op.output_names()}
+    seen: set[str] = set()
+    waiting = [mask.name]
+    while waiting:
+        name = waiting.pop()
+        if name in writers:
+            waiting.extend(set(writers[name].input_names()) - seen)
+        elif not t.block.var(name).stop_gradient:
+            return True
+        seen.add(name)
+    return False
 
 
 def _attention_in_steps(

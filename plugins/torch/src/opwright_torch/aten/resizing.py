@@ -47,7 +47,7 @@ def linear(
     scales, wanted = _scales(input, size, scale_factors), _scales(input, size, None)
     if not align_corners and scales != wanted:
         raise Decline(f"sizes that the factors do not give exactly, got {scale_factors}")
-    attrs = {"mode": "bilinear", "align_corners": align_corners}
+    attrs: dict[str, Any] = {"mode": "bilinear", "align_corners": align_corners}
     if len(size) == 2:
         return t.op("interpolate", input, output_size=size, **attrs)
     image = t.op("unsqueeze", input, axis=[2])
