@@ -5,7 +5,7 @@ The callable itself belongs to the runtime, which calls this only if it has no p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,13 +57,16 @@ class CompiledSource:
         self._target = template.target
         self._device = open_device(self._target.device, self._target.context)
 
-    def callable(self, label: str) -> _runtime.CompiledNetwork:
+    def callable(
+        self, label: str, detach: bool = False, fetch_as: Callable[[Any], Any] | None = None
+    ) -> _runtime.CompiledNetwork:
         """Return the callable that users get; `label` names it in `opwright.memory`."""
         epoch = self._target.context.epoch
         compiled = _runtime.CompiledNetwork(
             self._scope, self._names, self, self._device, epoch, label
         )
         compiled.fetch_device = self._template.fetches.on_device
+        compiled.detach, compiled.fetch_as = detach, fetch_as
         if self._template.given.written:
             compiled.writes = tuple(self._template.given.written)
         return compiled

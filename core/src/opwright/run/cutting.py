@@ -13,8 +13,9 @@ from opwright.device.feeds import FeedSpec
 from opwright.errors import FeedError
 from opwright.lowering import Given, LoweredPlan, LowerRequest, lower_halves
 from opwright.program import Program, Variable, default_scope
+from opwright.records import NamedTuple
 from opwright.registry import HOST_DEVICE
-from opwright.run.arguments import choose_target, list_items
+from opwright.run.arguments import check_delivery, choose_target, list_items
 from opwright.run.bindings import feed_spec, make_template
 from opwright.run.compiled import CompiledSource
 
@@ -26,7 +27,27 @@ if TYPE_CHECKING:
 VariableOrName = Variable | str
 
 Backward = Callable[..., list[Any]]
-Forward = partial[tuple[list[Any], Backward]]
+
+
+class CutNetwork(NamedTuple):
+    """A network in two halves; a call returns the fetches of the first, and `backward`.
+
+    Whoever wants to hold what is between them calls `first` itself: it returns its `n_early`
+    fetches, then what else the second half reads, and at last a pair: the second half, and where
+    each of its first arguments comes from, a feed by its name or a result by its position.
+    """
+
+    first: _runtime.CompiledNetwork
+    n_early: int
+
+    def __call__(self, *values: Any, **feeds: Any) -> tuple[list[Any], Backward]:
+        """Run the first half; return its fetches, and a callable of the second one."""
+        results = self.first(*values, **feeds)
+        second, sources = results.pop()
+        is_dict = len(values) == 1 and isinstance(values[0], dict)
+        feeds.update(values[0] if is_dict else zip(self.first.feed_names, values, strict=False))
+        handed = [feeds[s] if s.__class__ is str else results[s] for s in sources]
+        return results[: self.n_early], partial(second, *handed)
 
 
 @suggest_arguments
@@ -43,7 +64,10 @@ def cut(
     options: Mapping[str, Any] | None = None,
     deterministic: bool | None = None,
     lock: Lock | str | os.PathLike[str] | None = None,
-) -> Forward:
+    *,
+    fetch_as: Callable[[Any], Any] | None = None,
+    detach: bool = False,
+) -> CutNetwork:
     """Return a callable ``f(**feeds) -> (list, backward)`` that runs a program in two steps.
 
     The call runs what depends on no late feed: a forward, with all state that it changes.
@@ -64,7 +88,7 @@ def cut(
         the same shape, as a gradient has it; otherwise its shape must be known.
     late_fetch : sequence of Variable or str
         What ``backward`` returns, in order.
-    device, scope, passes, fallback, options, deterministic, lock
+    device, scope, passes, fallback, options, deterministic, lock, fetch_as, detach
         As for `Network.compile`. On another device than the host, results stay there, and late
         feeds are given there if the feeds are.
 
@@ -87,6 +111,7 @@ def cut(
     metas = _check_late(late)
     early, results = list_items(fetch, "fetch"), list_items(late_fetch, "late_fetch")
     target = choose_target(device, fallback, passes, options, deterministic, lock)
+    check_delivery(fetch_as, detach)
     fed = [*feeds, *(spec for spec, _ in late)]
     stays = not target.device.is_host
     template = make_template(block, block.ops, fed, [*early, *results], target, stays)
@@ -95,9 +120,10 @@ def cut(
         fetches=template.fetches._replace(n_early=len(early)),
     )
     scope = default_scope() if scope is None else scope
-    source = HalvesSource(template, feeds, scope, [spec for spec, _ in late])
-    compiled = source.callable(f"first half of {len(block.ops)} operators")
-    return partial(_run_first, compiled, len(early))
+    late_specs = [spec for spec, _ in late]
+    source = HalvesSource(template, feeds, scope, late_specs, (detach, fetch_as))
+    label = f"first half of {len(block.ops)} operators"
+    return CutNetwork(source.callable(label, detach, fetch_as), len(early))
 
 
 def _check_late(late: Sequence[tuple[FeedSpec, FeedSpec]]) -> dict[str, Meta]:
@@ -125,17 +151,6 @@ def _check_late(late: Sequence[tuple[FeedSpec, FeedSpec]]) -> dict[str, Meta]:
     return metas
 
 
-def _run_first(
-    compiled: _runtime.CompiledNetwork, n_early: int, /, *values: Any, **feeds: Any
-) -> tuple[list[Any], Backward]:
-    results = compiled(*values, **feeds)
-    second, sources = results.pop()
-    is_dict = len(values) == 1 and isinstance(values[0], dict)
-    feeds.update(values[0] if is_dict else zip(compiled.feed_names, values, strict=False))
-    handed = [feeds[s] if s.__class__ is str else results[s] for s in sources]
-    return results[:n_early], partial(second, *handed)
-
-
 class HalvesSource(CompiledSource):
     """Lowers both plans of a network that is cut, for feeds of the first one."""
 
@@ -145,9 +160,10 @@ class HalvesSource(CompiledSource):
         feeds: Sequence[FeedSpec],
         scope: _runtime.Scope,
         late: Sequence[FeedSpec],
+        delivery: tuple[bool, Callable[[Any], Any] | None],
     ) -> None:
         super().__init__(template, feeds, scope)
-        self._late = late
+        self._late, self._delivery = late, delivery
 
     def __call__(self, arrays: tuple[Any, ...]) -> LoweredPlan:
         """Return the first plan, which hands over the callable of the second one."""
@@ -161,4 +177,5 @@ class HalvesSource(CompiledSource):
         specs = [FeedSpec(name, None, None) for name in handed] + late
         source = CompiledSource(self._template, specs, self._scope, second, len(handed))
         label = f"second half of {len(request.code.ops)} operators"
-        return first._replace(handed=(source.callable(label), tuple(handed.values())))
+        second_half = source.callable(label, *self._delivery)
+        return first._replace(handed=(second_half, tuple(handed.values())))

@@ -258,9 +258,8 @@ class Network:
         shapes = check_fed(list_items(shape_only, "shape_only"), "shape_only", feeds)
         template = template._replace(given=Given(written=written, shape_only=shapes))
         compiled = CompiledSource(template, feeds, scope).callable(
-            f"network of {len(self.ops)} operators"
+            f"network of {len(self.ops)} operators", detach, fetch_as
         )
-        compiled.detach, compiled.fetch_as = detach, fetch_as
         self._recent = compiled.plans
         self._compiled = weakref.ref(compiled)  # weak: one that is gone cannot be profiled
         return compiled

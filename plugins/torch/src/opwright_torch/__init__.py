@@ -18,10 +18,10 @@ from opwright_torch._version import __version__
 
 if TYPE_CHECKING:
     from opwright_torch import ops
-    from opwright_torch.plans.refreshing import refresh
+    from opwright_torch.plans.kept import refresh
     from opwright_torch.report import report
 
-_HOMES = {"report": "report", "refresh": "plans.refreshing"}
+_HOMES = {"report": "report", "refresh": "plans.kept"}
 """Imported at first use: discovery imports this package for its table alone."""
 
 __all__ = ["__version__", "ops", "refresh", "report"]

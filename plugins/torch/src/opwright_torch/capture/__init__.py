@@ -7,7 +7,7 @@ It is captured before autograd: operators such as ``linear``, ``layer_norm`` and
 
 from opwright_torch.capture.capturing import Captured, CaptureError, capture
 from opwright_torch.capture.inputs import is_kept, size_values
-from opwright_torch.capture.results import Mutation, Output, View
+from opwright_torch.capture.results import Mutation, Output, View, evaluate
 
 __all__ = [
     "CaptureError",
@@ -16,6 +16,7 @@ __all__ = [
     "Output",
     "View",
     "capture",
+    "evaluate",
     "is_kept",
     "size_values",
 ]

@@ -18,7 +18,6 @@ from opwright_torch.capture.cleaning import clean
 from opwright_torch.capture.results import Mutation, Output, View
 from opwright_torch.capture.running import FunctionalRun, functional_mode
 
-
 Storage = int | None
 """Equal for two tensors with the same memory; None for what has none."""
 

@@ -203,12 +203,16 @@ class Translator:
             self._env[node] = value
             return None
         shape, dtype = [self.size(dim) for dim in value.shape], dtype_name(value.dtype)
+        if is_trained:
+            variable: ow.Variable = self.block.create_parameter(node.name, shape, dtype)
+            self._env[node] = variable
+            return variable.name
         variable = self.block.create_var(
             node.name,
             shape,
             dtype,
             persistable=is_kept,
-            stop_gradient=not is_trained,
+            stop_gradient=True,
             is_data=not is_kept,
         )
         self._env[node] = variable
@@ -248,6 +252,9 @@ class Translator:
             result = self._call(target, arguments, named)
         for op in self.block.ops[before:]:
             self._nodes.update(dict.fromkeys(op.output_names(), node))
+            if node.meta.get("requires_grad") is False:
+                for name in op.output_names():
+                    self.block.var(name).stop_gradient = True
         return result
 
     def _call(self, target: Any, arguments: tuple[Value, ...], named: Mapping[str, Value]) -> Value:

@@ -1,0 +1,118 @@
+"""From a captured graph to the Program of a plan: what is fed, kept, fetched and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.fx import Node
+
+import opwright as ow
+from opwright import vocabulary
+from opwright_torch.capture import Captured, evaluate, is_kept
+from opwright_torch.translate import Translated, translate
+
+
+class Job(NamedTuple):
+    """What is known of a graph before its sizes are."""
+
+    captured: Captured
+    inputs: list[Node]
+    kept: tuple[int, ...]  # inputs that live in the scope
+    fed: tuple[int, ...]  # the other tensors
+    trained: tuple[int, ...]  # inputs whose gradient is wanted
+    differentiable: tuple[int, ...]  # results that a gradient flows from, by position
+    loss: int  # the result whose gradients are computed with it, -1 for none
+    symbols: tuple[tuple[int, Any], ...]  # inputs that are sizes, and their symbols
+
+
+def make_job(captured: Captured, given: Sequence[Any]) -> Job:
+    """Return the roles of the inputs and results of a graph.
+
+    A graph with one differentiable result of one element, and perhaps others that are usually not
+    differentiated, as the scores beside a loss, is differentiated together with it.
+    """
+    inputs = [node for node in captured.module.graph.nodes if node.op == "placeholder"]
+    metas = [node.meta["val"] for node in inputs]
+    tensors = [i for i, meta in enumerate(metas) if isinstance(meta, torch.Tensor)]
+    on_host = all(metas[i].device.type == "cpu" for i in tensors)
+    kept = [i for i in tensors if on_host and is_kept(given[i])]
+    fed = [i for i in tensors if i not in kept]
+    trained = [i for i in tensors if inputs[i].meta["requires_grad"] and torch.is_grad_enabled()]
+    results = results_of(captured)
+    flows = [i for i, node in enumerate(results) if trained and node.meta["requires_grad"]]
+    scalars = [i for i in flows if results[i].meta["val"].numel() == 1]
+    loss = scalars[0] if len(scalars) == 1 else -1
+    symbols = [(i, m.node.expr) for i, m in enumerate(metas) if isinstance(m, torch.SymInt)]
+    return Job(
+        captured,
+        inputs,
+        tuple(kept),
+        tuple(fed),
+        tuple(trained),
+        tuple(flows),
+        loss,
+        tuple(symbols),
+    )
+
+
+def results_of(captured: Captured) -> list[Any]:
+    """Return the nodes of the flat list of results."""
+    (output,) = (node for node in captured.module.graph.nodes if node.op == "output")
+    return list(output.args[0])
+
+
+class Draft(NamedTuple):
+    """A Program, and what its plan is called with and gives."""
+
+    translated: Translated
+    feeds: list[str]  # of the fed inputs in order, then the step if there is one
+    results: list[str]
+    is_random: bool
+
+    @property
+    def program(self) -> ow.Program:
+        """The Program."""
+        return self.translated.program
+
+    def name(self, index: int) -> str:
+        """Return the variable of an input."""
+        found = self.translated.inputs[index]
+        return str(found)
+
+
+def draft(job: Job, sizes: Mapping[Any, int]) -> Draft:
+    """Return the Program of the forward for sizes."""
+    module = job.captured.module
+    translated = translate(module.graph, module, sizes, job.kept, job.trained)
+    block = translated.program.global_block()
+    is_random = block.find_var(vocabulary.STEP) is not None
+    feeds = [str(translated.inputs[i]) for i in job.fed]
+    if is_random:
+        feeds.append(vocabulary.STEP)
+    results = [value.name for value in translated.outputs]
+    return Draft(translated, feeds, results, is_random)
+
+
+def write_state(block: ow.Block, pairs: Iterable[tuple[str, str]]) -> None:
+    """Append what writes new values into variables of the scope: pairs of variable and value."""
+    for variable, value in pairs:
+        block.append_op(vocabulary.ASSIGN, {"x": value}, {"out": variable})
+
+
+def strides_of(
+    job: Job, sizes: Mapping[Any, int]
+) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
+    """Return position, shape and strides of the results that PyTorch does not lay out densely.
+
+    The rows of such a result do not follow each other, as those of a transposed one.
+    """
+    found = []
+    for position, node in enumerate(results_of(job.captured)):
+        value = node.meta["val"]
+        shape = tuple(evaluate(size, sizes) for size in value.shape)
+        stride = tuple(evaluate(step, sizes) for step in value.stride())
+        if not torch.empty_strided(shape, stride, device="meta").is_contiguous():
+            found.append((position, shape, stride))
+    return found

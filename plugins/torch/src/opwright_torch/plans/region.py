@@ -1,0 +1,126 @@
+"""What `torch.compile` calls in place of a graph: finds the plan for sizes and tensors."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import torch
+
+from opwright.errors import OpwrightError
+from opwright_torch.capture import Captured
+from opwright_torch.plans.building import Job
+from opwright_torch.plans.kept import Kept
+from opwright_torch.plans.running import Forward, OnePlan, TwoPlans, pick
+
+MAX_BYTES: Final = 256 << 20
+"""What the plans of one graph may hold together, besides the one that was used last."""
+
+MAX_OWNERS: Final = 64
+"""For how many sets of parameters one graph is kept: equal layers share it."""
+
+
+class Region:
+    """One graph of a compiled model, callable with the graph's inputs.
+
+    Parameters
+    ----------
+    captured : Captured
+        The graph.
+    job : Job
+        Which of its inputs are kept, fed and differentiated.
+    options : mapping
+        For `Network.compile`.
+    """
+
+    def __init__(self, captured: Captured, job: Job, options: Mapping[str, Any]) -> None:
+        self.captured, self.job, self._options = captured, job, options
+        self._symbols = [symbol for _, symbol in job.symbols]
+        self._pick_sizes = pick([index for index, _ in job.symbols])
+        self._pick_kept = pick(job.kept)
+        self._owners: OrderedDict[tuple[int, ...], Kept] = OrderedDict()
+        self._plans: OrderedDict[Any, Forward] = OrderedDict()
+        self._last: Forward | None = None
+        self._last_sizes: Sequence[int] = ()
+        self._fed_mutations = [m for m in captured.mutations if m.input not in job.kept]
+        self._is_plain = not self._fed_mutations and all(
+            output.source == "computed" and output.position == i and output.view is None
+            for i, output in enumerate(captured.outputs)
+        )
+
+    def __call__(self, *args: Any) -> Sequence[Any]:
+        """Return the outputs of the graph."""
+        plan = self._last
+        if (
+            plan is None
+            or not plan.kept.holds(self._pick_kept(args))
+            or self._pick_sizes(args) != self._last_sizes
+        ):
+            plan = self._find(args)
+        try:
+            results = plan(args)
+        except OpwrightError as error:
+            self._explain(error, plan)
+            raise
+        return results if self._is_plain else self._deliver(results, args)
+
+    @property
+    def plans(self) -> list[Forward]:
+        """The plans that are held, the one that was used last behind the others."""
+        return list(self._plans.values())
+
+    def _deliver(self, results: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+        """Write what is mutated of the inputs that are fed, and return the graph's outputs."""
+        for mutation in self._fed_mutations:
+            with torch.set_grad_enabled(mutation.requires_grad and torch.is_grad_enabled()):
+                args[mutation.input].copy_(results[mutation.position])
+        sizes = dict(zip(self._symbols, self._pick_sizes(args)))
+        return [output.make(results, args, sizes) for output in self.captured.outputs]
+
+    def _find(self, args: Sequence[Any]) -> Forward:
+        kept, sizes = self._owner(args), self._pick_sizes(args)
+        key = (id(kept), *sizes)
+        plan = self._plans.pop(key, None)
+        if plan is None:
+            plan = self._make(kept, dict(zip(self._symbols, sizes)))
+        self._plans[key] = self._last = plan
+        self._last_sizes = sizes
+        while len(self._plans) > 1 and sum(p.bytes for p in self._plans.values()) > MAX_BYTES:
+            self._plans.popitem(last=False)
+        return plan
+
+    def _make(self, kept: Kept, sizes: Mapping[Any, int]) -> Forward:
+        job = self.job
+        if not job.trained or not job.differentiable:
+            return Forward(job, sizes, kept, self._options)
+        if job.loss >= 0:
+            return OnePlan(job, sizes, kept, self._options)
+        return TwoPlans(job, sizes, kept, self._options)
+
+    def _owner(self, args: Sequence[Any]) -> Kept:
+        tensors = self._pick_kept(args)
+        key = tuple(map(id, tensors))
+        kept = self._owners.pop(key, None)
+        if kept is None:
+            names = [self.job.inputs[index].name for index in self.job.kept]
+            kept = Kept(names, tensors, lambda: self._forget(key))
+        self._owners[key] = kept
+        if len(self._owners) > MAX_OWNERS:
+            self._forget(next(iter(self._owners)))
+        return kept
+
+    def _forget(self, key: tuple[int, ...]) -> None:
+        """Drop the plans of tensors that are gone."""
+        kept = self._owners.pop(key, None)
+        for found in [k for k in self._plans if k[0] == id(kept)]:
+            del self._plans[found]
+        if self._last is not None and self._last.kept is kept:
+            self._last = None
+
+    def _explain(self, error: OpwrightError, plan: Forward) -> None:
+        """Add the line of the model to an error of a kernel."""
+        node = plan.find_node(error)
+        trace = None if node is None else node.meta.get("stack_trace")
+        if trace:
+            error.add_note(f"in the model:\n{trace.rstrip()}")
