@@ -163,17 +163,22 @@ class _Results:
             storage = _storage(_value(final))
             if storage and storage not in owners:
                 counts.setdefault(storage, set()).add(final)
+        shared = {storage for storage, nodes in counts.items() if len(nodes) > 1}
         bases: dict[Storage, Node] = {}
-        for node in module.graph.nodes:
+        for node in module.graph.nodes if shared else ():
             value = _value(node)
             storage = _storage(value)
-            if len(counts.get(storage, ())) > 1 and storage not in bases and value._base is None:
+            if storage in shared and storage not in bases and value._base is None:
                 bases[storage] = node
         return bases
 
 
 def _value(node: Any) -> Any:
     return node.meta.get("example_value") if isinstance(node, Node) else None
+
+
+def _requires_grad(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad
 
 
 def _storage(value: Any) -> Storage:
@@ -199,8 +204,9 @@ def _trace(module: GraphModule, fakes: list[Any], plan: _Results) -> GraphModule
 
     # Dynamo gives the context of its tracing a second fake mode, made for AOTAutograd; its
     # FakeTensors are of the first one.
-    with tracing(None), mode, fx_traceback.preserve_node_meta():
-        inputs = [fake.detach() if isinstance(fake, FakeTensor) else fake for fake in fakes]
+    grad = torch.set_grad_enabled(torch.is_grad_enabled())  # for a graph that fails in no_grad
+    with tracing(None), mode, grad, fx_traceback.preserve_node_meta():
+        inputs = [fake.detach() if _requires_grad(fake) else fake for fake in fakes]
         return make_fx(run, pre_dispatch=True)(*inputs)
 
 

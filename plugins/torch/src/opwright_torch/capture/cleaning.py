@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.fx import GraphModule, Node
+
+from opwright_torch.capture.scalars import specialize_floats
 
 aten = torch.ops.aten
 
@@ -15,20 +16,16 @@ _COPIES = {aten.lift_fresh_copy.default, aten.lift_fresh.default, aten.alias.def
 
 def clean(module: GraphModule) -> None:
     """Clean a captured graph, whose placeholders have a ``meta["requires_grad"]``."""
+    specialize_floats(module)
     records = torch.is_grad_enabled()
     for node in list(module.graph.nodes):
         target: Any = node.target
         if target is torch._C._set_grad_enabled:
             records = node.args[0]
             module.graph.erase_node(node)
-        elif target in (_exit_autocast, _enter_autocast):
-            node.meta["drop"] = True
         elif node.op != "placeholder":
             node.meta["requires_grad"] = records and _takes_gradient(node)
             _shorten(node)
-    for node in reversed(list(module.graph.nodes)):
-        if node.meta.get("drop"):
-            module.graph.erase_node(node)
     module.graph.eliminate_dead_code(_has_effect)
     module.recompile()
 

@@ -8,17 +8,93 @@ from typing import Any
 
 import torch
 from torch._higher_order_ops.wrap import tag_activation_checkpoint, wrap
-from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
+from torch._subclasses.functional_tensor import (
+    FunctionalTensor,
+    FunctionalTensorMode,
+    disable_functional_mode,
+)
+from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.fx import Node
+from torch.fx.experimental.proxy_tensor import (
+    disable_proxy_modes_tracing,
+    get_proxy_mode,
+    track_tensor_tree,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from opwright_torch.capture.transforms import Region, starts_transform
 
 _INLINED = {tag_activation_checkpoint, wrap}
 """Operators that call a graph, whose first argument it is. What is saved for the backward is
 decided by the consumer, so that checkpointing needs nothing."""
 
+_AUTOCAST = {
+    "cpu": torch._C.DispatchKey.AutocastCPU,
+    "cuda": torch._C.DispatchKey.AutocastCUDA,
+}
+
+
+class FunctionalMode(FunctionalTensorMode):  # type: ignore[misc]  # mypy sees no PyTorch
+    """Makes functional operators of in-place ones, and casts of autocast.
+
+    PyTorch's own mode is above autocast, which would cast out of the recorder's sight.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(pre_dispatch=True, export=True)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run an operator."""
+        kwargs = kwargs or {}
+        key = _autocast_key(args)
+        if key is not None and isinstance(func, torch._ops.OpOverload):
+            if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key):
+                with self:
+                    return func._op_dk(key, *args, **kwargs)
+            if func._can_decompose() and _is_cast_inside(func, args, kwargs):
+                with self:
+                    return func.decompose(*args, **kwargs)
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+def _autocast_key(args: Any) -> Any:
+    """Return the key that autocast of the tensors' device has, None where it is off."""
+    for value in torch.utils._pytree.tree_leaves(args):
+        if isinstance(value, torch.Tensor):
+            key = _AUTOCAST.get(value.device.type)
+            on = key is not None and not torch._C._dispatch_tls_is_dispatch_key_excluded(key)
+            return key if on and torch.is_autocast_enabled(value.device.type) else None
+    return None
+
+
+def _is_cast_inside(func: Any, args: Any, kwargs: Any) -> bool:
+    """Return whether autocast casts tensors inside of an operator that is made of others."""
+    fakes, named = torch.utils._pytree.tree_map_only(FunctionalTensor, _unwrapped, (args, kwargs))
+    with disable_proxy_modes_tracing(), _Casts() as casts:
+        func(*fakes, **named)
+    return bool(casts.count)
+
+
+class _Casts(TorchDispatchMode):  # type: ignore[misc]
+    count = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        self.count += func is torch.ops.aten._to_copy.default
+        return func(*args, **(kwargs or {}))
+
+
+def _unwrapped(value: Any) -> Any:
+    torch._sync(value)
+    return torch._from_functional_tensor(value.elem)
+
 
 def functional_mode() -> Callable[[], AbstractContextManager[Any]]:
     """Return what enters the mode in which in-place operators become functional ones."""
-    mode = FunctionalTensorMode(pre_dispatch=True, export=True)
+    mode = FunctionalMode()
 
     @contextmanager
     def enter() -> Iterator[Any]:
@@ -34,9 +110,23 @@ class FunctionalRun(torch.fx.Interpreter):  # type: ignore[misc]  # mypy sees no
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module, garbage_collect_values=False)
+        self._autocasts: list[Any] = []
+
+    def run(self, *args: Any) -> Any:
+        """Run the graph; autocast is afterwards as before, when it fails too."""
+        try:
+            return super().run(*args)
+        finally:
+            while self._autocasts:
+                self._exit_autocast()
 
     def run_node(self, n: Node) -> Any:
         """Run a node."""
+        if n in self.env:
+            return self.env[n]
+        if starts_transform(n):
+            self._run_transform(Region(n))
+            return None
         if n.op == "call_function" and n.target is torch._C._set_grad_enabled:
             # A view whose base was changed is recomputed at its next use: here, so that it is
             # on this side of the switch.
@@ -45,8 +135,47 @@ class FunctionalRun(torch.fx.Interpreter):  # type: ignore[misc]  # mypy sees no
                     torch._sync(value)
         return super().run_node(n)
 
+    def _run_transform(self, region: Region) -> None:
+        values = [self.env[node] for node in region.inputs]
+        fakes = torch.utils._pytree.tree_map_only(FunctionalTensor, _unwrapped, values)
+        traced = region.trace(self.module, fakes)
+        self.env.update(dict.fromkeys(region.nodes))
+        self.env.update(zip(region.outputs, torch.fx.Interpreter(traced).run(*values)))
+
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function; graphs that an operator calls are run in place."""
         if target in _INLINED:
             return FunctionalRun(args[0]).run(*args[1:])
+        if isinstance(target, torch._ops.HigherOrderOperator):
+            return _record(target, args, kwargs)
+        if target is _enter_autocast:
+            # A recorder of functions would write it down, and not run it.
+            with torch._C.DisableTorchFunction():
+                self._autocasts.append(_enter_autocast(*args))
+            return None
+        if target is _exit_autocast:
+            return self._exit_autocast()
         return super().call_function(target, args, kwargs)
+
+    def _exit_autocast(self) -> None:
+        with torch._C.DisableTorchFunction():
+            _exit_autocast(self._autocasts.pop())
+
+
+def _record(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Record a call as one node, whose graphs PyTorch runs, with the backward that it knows.
+
+    These are control flow, ``autograd.Function`` and attention with a function of scores.
+    """
+    tree = torch.utils._pytree
+    fakes, named = tree.tree_map_only(FunctionalTensor, _unwrapped, (args, kwargs))
+    tracer = get_proxy_mode().tracer
+    for value in tree.tree_leaves((args, kwargs)):
+        if isinstance(value, torch.nn.Module):
+            tracer.root.register_module(f"graph_{len(tracer.root._modules)}", value)
+    proxies, named_proxies = tree.tree_map(tracer.unwrap_proxy, (fakes, named))
+    with torch._C.DisableTorchFunction(), disable_functional_mode(), disable_proxy_modes_tracing():
+        result = target(*fakes, **named)
+    proxy = tracer.create_proxy("call_function", target, proxies, named_proxies)
+    track_tensor_tree(result, proxy, constant=None, tracer=tracer)
+    return tree.tree_map_only(torch.Tensor, FunctionalTensor.to_functional, result)
