@@ -80,7 +80,7 @@ class AttrValue(_message.Message):
     def __init__(self, i: _Optional[int] = ..., f: _Optional[float] = ..., s: _Optional[str] = ..., b: bool = ..., ints: _Optional[_Union[IntList, _Mapping]] = ..., floats: _Optional[_Union[FloatList, _Mapping]] = ..., strings: _Optional[_Union[StringList, _Mapping]] = ..., bools: _Optional[_Union[BoolList, _Mapping]] = ..., block: _Optional[int] = ..., rest: _Optional[int] = ...) -> None: ...
 
 class AttrProto(_message.Message):
-    __slots__ = ("name", "comment", "type", "default", "min", "max", "min_exclusive", "max_exclusive", "allowed", "required", "length", "operand")
+    __slots__ = ("name", "comment", "type", "default", "min", "max", "min_exclusive", "max_exclusive", "allowed", "required", "length", "operand", "added")
     NAME_FIELD_NUMBER: _ClassVar[int]
     COMMENT_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -93,6 +93,7 @@ class AttrProto(_message.Message):
     REQUIRED_FIELD_NUMBER: _ClassVar[int]
     LENGTH_FIELD_NUMBER: _ClassVar[int]
     OPERAND_FIELD_NUMBER: _ClassVar[int]
+    ADDED_FIELD_NUMBER: _ClassVar[int]
     name: str
     comment: str
     type: AttrType
@@ -105,7 +106,8 @@ class AttrProto(_message.Message):
     required: bool
     length: int
     operand: bool
-    def __init__(self, name: _Optional[str] = ..., comment: _Optional[str] = ..., type: _Optional[_Union[AttrType, str]] = ..., default: _Optional[_Union[AttrValue, _Mapping]] = ..., min: _Optional[_Union[AttrValue, _Mapping]] = ..., max: _Optional[_Union[AttrValue, _Mapping]] = ..., min_exclusive: bool = ..., max_exclusive: bool = ..., allowed: _Optional[_Iterable[_Union[AttrValue, _Mapping]]] = ..., required: bool = ..., length: _Optional[int] = ..., operand: bool = ...) -> None: ...
+    added: bool
+    def __init__(self, name: _Optional[str] = ..., comment: _Optional[str] = ..., type: _Optional[_Union[AttrType, str]] = ..., default: _Optional[_Union[AttrValue, _Mapping]] = ..., min: _Optional[_Union[AttrValue, _Mapping]] = ..., max: _Optional[_Union[AttrValue, _Mapping]] = ..., min_exclusive: bool = ..., max_exclusive: bool = ..., allowed: _Optional[_Iterable[_Union[AttrValue, _Mapping]]] = ..., required: bool = ..., length: _Optional[int] = ..., operand: bool = ..., added: bool = ...) -> None: ...
 
 class VarProto(_message.Message):
     __slots__ = ("name", "comment", "duplicable", "optional", "intermediate", "shape_only", "dtypes", "same_as", "aliases")

@@ -187,7 +187,7 @@ def test_a_kernel_is_imported_once_and_checked_against_its_operator():
     assert entry.load() is swish
     assert entry.is_loaded
     assert not entry.takes_prepare
-    assert entry.layout == PythonLayout((0, 1), (), ("beta",))
+    assert entry.layout == PythonLayout((0, 1), (), ("beta",), ("beta",))
 
 
 def test_a_kernel_that_lacks_an_attribute_is_named_with_its_package():

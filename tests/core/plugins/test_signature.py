@@ -30,19 +30,19 @@ def layout(function, **options):
 
 def test_slots_go_by_position_in_the_kernels_own_order():
     assert layout(lambda out, y, x, *, alpha, axis: None) == PythonLayout(
-        (3, 1, 0), (), ("alpha", "axis")
+        (3, 1, 0), (), ("alpha", "axis"), ("alpha", "axis")
     )
 
 
 def test_keyword_slots_go_by_keyword():
     assert layout(lambda x, *, out, y, alpha, axis: None) == PythonLayout(
-        (0,), (("out", 3), ("y", 1)), ("alpha", "axis")
+        (0,), (("out", 3), ("y", 1)), ("alpha", "axis"), ("alpha", "axis")
     )
 
 
 def test_attributes_go_by_keyword_wherever_they_stand():
     found = layout(lambda x, alpha, y, axis, out: None)
-    assert found == PythonLayout((0,), (("y", 1), ("out", 3)), ("alpha", "axis"))
+    assert found == PythonLayout((0,), (("y", 1), ("out", 3)), ("alpha", "axis"), ("alpha", "axis"))
 
 
 def test_any_attributes_are_all_attributes():

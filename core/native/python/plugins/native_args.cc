@@ -2,6 +2,8 @@
 
 #include <pybind11/stl.h>
 
+#include <cstdlib>
+
 #include "runtime/status.h"
 
 namespace opwright {
@@ -27,9 +29,9 @@ void AttrStore::Add(const std::string& name, int type, const py::object& value) 
   ow_attr attr{};
   attr.size = sizeof(attr);
   attr.name = Keep(name).data;
-  attr.type = type;
+  attr.type = type < 0 ? 0 : type;  // below 0: with the value of that type, but without the type
   attr.count = 1;
-  switch (type) {
+  switch (std::abs(type)) {
     case OW_ATTR_INT:
     case OW_ATTR_BLOCK:
       attr.int_value = value.cast<int64_t>();

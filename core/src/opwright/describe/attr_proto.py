@@ -86,6 +86,8 @@ class AttrProto(ProtoValue):
         Of a list of numbers or bools: how many elements a single value stands for.
     operand : bool
         Whether variables may stand in the places of numbers (`opwright.describe.operands`).
+    added : bool
+        Whether kernels may be older than the attribute, see `OpMaker.as_added`.
     """
 
     name: str
@@ -100,6 +102,7 @@ class AttrProto(ProtoValue):
     required: bool
     length: int
     operand: bool
+    added: bool
     # What `check` reads first: the type of a scalar, or of the elements of a list, and whether any
     # value is allowed.
     _exact: object
@@ -107,7 +110,7 @@ class AttrProto(ProtoValue):
     _free: bool
     _fields = (
         *("name", "comment", "type", "default", "min", "max", "min_exclusive", "max_exclusive"),
-        *("allowed", "required", "length", "operand"),
+        *("allowed", "required", "length", "operand", "added"),
     )
     __slots__ = (*_fields, "_element", "_exact", "_free")
 
@@ -125,6 +128,7 @@ class AttrProto(ProtoValue):
         required: bool = False,
         length: int = 1,
         operand: bool = False,
+        added: bool = False,
     ) -> None:
         element = PYTHON_TYPES[type.element]
         self._set(
@@ -140,6 +144,7 @@ class AttrProto(ProtoValue):
             required=required,
             length=length,
             operand=operand,
+            added=added,
             _exact=None if type.is_list else element,
             _element=element if type.is_list else None,
         )

@@ -33,8 +33,10 @@ class GradOp:
         no_grad: Sequence[str] = (),
         gradient: GradientRule | None = None,
         body: Body | None = None,
+        unaffected_by: Sequence[str] = (),
     ) -> None:
         self.type = type
+        self.unaffected_by = frozenset(unaffected_by)
         self.needs, self.also, self.no_grad = tuple(needs), tuple(also), tuple(no_grad)
         self.gradient = gradient
         self.body = body
@@ -83,16 +85,17 @@ class GradOp:
                 f"got {self.type!r}"
             )
         known = (*forward.input_slots, *forward.output_slots)
-        for word, names, allowed in (
-            ("needs", self.needs, known),
-            ("also", self.also, tuple(forward.output_slots)),
-            ("no_grad", self.no_grad, tuple(forward.input_slots)),
+        for word, names, allowed, what in (
+            ("needs", self.needs, known, "slots"),
+            ("also", self.also, tuple(forward.output_slots), "slots"),
+            ("no_grad", self.no_grad, tuple(forward.input_slots), "slots"),
+            ("unaffected_by", self.unaffected_by, tuple(forward.attr_protos), "attributes"),
         ):
             for name in names:
                 if name not in allowed:
                     raise RegistrationError(
-                        f"{forward.type}: grad_op's {word} must name slots, got {name!r}"
-                        f"{hint(name, allowed, 'slots')}"
+                        f"{forward.type}: grad_op's {word} must name {what}, got {name!r}"
+                        f"{hint(name, allowed, what)}"
                     )
         if not graded_inputs(forward, self):
             raise RegistrationError(
@@ -109,6 +112,7 @@ def grad_op(
     *,
     gradient: GradientRule | None = None,
     body: Body | None = None,
+    unaffected_by: Sequence[str] = (),
 ) -> GradOp:
     """Return the rule that writes one operator `type` as the gradient.
 
@@ -145,8 +149,11 @@ def grad_op(
         Instead of `gradient`: the gradient operator as a composition, such as `by_slope` and
         `by_differentiating` make. It is written where a second gradient is needed, and where a
         device has no kernel. Without either, the operator can be differentiated once.
+    unaffected_by : sequence of str
+        Attributes that came later (`OpMaker.as_added`) and that the gradient does not depend on:
+        kernels of it that are older serve every value.
     """
-    return GradOp(type, needs, also, no_grad, gradient, body)
+    return GradOp(type, needs, also, no_grad, gradient, body, unaffected_by)
 
 
 def graded_outputs(forward: OpProto, rule: GradOp) -> list[VarProto]:
@@ -191,7 +198,10 @@ def derive_grad_definition(forward: OpDefinition) -> OpDefinition:
         comment=f"The gradient of {proto.type}.",
         inputs=(*_forward_slots(proto, rule), *_output_grad_slots(graded_outputs(proto, rule))),
         outputs=tuple(_input_grad_slot(slot) for slot in graded),
-        attrs=proto.attrs,
+        attrs=[
+            attr.replace(added=False) if attr.name in rule.unaffected_by else attr
+            for attr in proto.attrs
+        ],
         version=proto.version,
         dispatch=proto.dispatch_slot or None,
     )

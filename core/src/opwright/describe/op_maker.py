@@ -174,6 +174,14 @@ class OpMaker:
         """
         return self._set(self._attribute("as_shape_operand"), "operand", True)
 
+    def as_added(self) -> OpMaker:
+        """Declare that the attribute was added after the operator had been published.
+
+        Kernels that do not read it were written before: they are refused where the attribute has
+        another value than its default, with which the operator is what it was.
+        """
+        return self._set(self._attribute("as_added"), "added", True)
+
     # -- what a slot may hold ----------------------------------------------------------------------
 
     def as_duplicable(self) -> OpMaker:

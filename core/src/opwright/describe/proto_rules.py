@@ -227,6 +227,8 @@ def _check_attr(proto: OpProto, attr: AttrProto) -> None:
             f"as_shape_operand is for int, list[int] and float, got attribute {attr.name!r}, "
             f"{attr.type_name}",
         )
+    if attr.added and attr.required:
+        _fail(proto, f"as_added is for attributes that may be left out, got {attr.name!r}")
     if not 1 <= attr.length <= _MAX_LENGTH or (attr.length > 1 and not attr.type.is_list):
         _fail(
             proto,

@@ -91,6 +91,7 @@ def _attr_to_message(attr: AttrProto, op_type: str) -> pb.AttrProto:
         required=attr.required,
         length=attr.length if attr.length != 1 else 0,
         operand=attr.operand,
+        added=attr.added,
     )
     who = f"{op_type}: attribute {attr.name!r}"
     for field, type in (("default", attr.type), ("min", element), ("max", element)):

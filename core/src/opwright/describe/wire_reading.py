@@ -64,7 +64,7 @@ _SLOT = _schema(
 _ATTR = _schema(
     *("1 name s", "2 comment s", "3 type i", "4 default m", "5 min m", "6 max m"),
     *("7 min_exclusive b", "8 max_exclusive b", "9 allowed m*", "10 required b", "11 length i"),
-    "12 operand b",
+    *("12 operand b", "13 added b"),
     **dict.fromkeys(("default", "min", "max", "allowed"), VALUE),
 )
 OP_PROTO: Final = _schema(

@@ -49,19 +49,23 @@ class NativeKernel:
         device: _runtime.Device | None = None,
         deterministic: bool = False,
         typed_by_value: bool = False,
+        untyped: str = "",
     ) -> _runtime.Prepared:
         """Make the kernel ready for attributes that are given, and for metas, slot by slot.
 
         `packable` are the flat arguments that the plan reads from the scope and never writes,
         `unread` those that nothing reads. With `deterministic`, `n_threads` is the same on every
         machine, so that bits are. The types of attributes are those of the OpProto, with
-        `typed_by_value` those of the values. RefusedError has the kernel's reason; KernelError
-        where prepare fails otherwise.
+        `typed_by_value` those of the values. The attribute `untyped` has its value, but the type 0:
+        a kernel that reads it fails if it checks types. RefusedError has the kernel's reason;
+        KernelError where prepare fails otherwise.
         """
         if typed_by_value:
             typed = [(name, _type_number(name, value), value) for name, value in attrs.items()]
         else:
             typed = typed_attrs(proto, attrs)
+        if untyped:
+            typed = [(name, -kind if name == untyped else kind, v) for name, kind, v in typed]
         inputs, outputs = metas
         return _runtime.prepare_native(
             self.address,

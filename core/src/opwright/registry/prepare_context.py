@@ -44,6 +44,23 @@ class Unsupported(Refuse):
         self.lack = lack
 
 
+class Attributes(dict[str, Any]):
+    """The attributes of an operator, and in `read` the names of those that a kernel asked for."""
+
+    def __init__(self, attrs: Mapping[str, Any]) -> None:
+        super().__init__(attrs)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, or the default for what the operator does not have."""
+        self.read.add(name)
+        return super().get(name, default)
+
+
 class DeviceCall(NamedTuple):
     """Returned by ``prepare`` to run a compiled kernel of the device's library without Python.
 
@@ -117,7 +134,7 @@ class PrepareContext:
         self.op_type = op_type
         self.inputs = {slot: list(metas) for slot, metas in inputs.items()}
         self.outputs = {slot: list(metas) for slot, metas in outputs.items()}
-        self.attrs, self.options = dict(attrs), dict(options)
+        self.attrs, self.options = Attributes(attrs), dict(options)
         self.device = device
         self.n_threads = n_threads
         self.device_number = device_number

@@ -26,11 +26,14 @@ class PythonLayout(NamedTuple):
         Slots passed by keyword.
     attributes : tuple of str
         Attributes passed as constant keywords, None where absent.
+    named : tuple of str
+        Those of them that the kernel names, all but what ``**attributes`` takes.
     """
 
     positional: tuple[int, ...]
     keywords: tuple[tuple[str, int], ...]
     attributes: tuple[str, ...]
+    named: tuple[str, ...] = ()
 
 
 class _Parameters:
@@ -77,7 +80,8 @@ def check_signature(
         ``def swish(x, out, *, beta)``: named parameters, or ``*slots`` in OpProto order and
         ``**attributes``. A parameter with a leading underscore and a default is ignored.
     definition : OpDefinition
-        The operator. Every slot must be taken but shape-only ones, and every attribute.
+        The operator. Every slot must be taken but shape-only ones, and every attribute but those
+        that were added later.
     who : str
         The kernel in messages; by default the operator type.
     with_attributes : bool
@@ -103,11 +107,13 @@ def check_signature(
     fault = _find_fault(parameters, proto, attrs, f"{name}{parameters.text}")
     if fault is not None:
         raise RegistrationError(f"{begin} {fault}")
+    rest = attrs if parameters.has_kwargs else ()
     index = {slot: i for i, slot in enumerate(slots)}
     return PythonLayout(
         tuple(index[slot] for slot in parameters.by_position),
         tuple((slot, index[slot]) for slot in parameters.keywords),
-        tuple(dict.fromkeys((*parameters.attributes, *attrs))),
+        tuple(dict.fromkeys((*parameters.attributes, *rest))),
+        tuple(parameters.attributes),
     )
 
 
@@ -130,7 +136,7 @@ def _find_fault(
                 f"{slot.name!r}" + (" (absent is None)" if slot.optional else "")
             )
     for name in () if parameters.has_kwargs else attrs:
-        if name not in taken:
+        if name not in taken and not proto.attr(name).added:
             return (
                 f"must take every attribute, got {called} without {name!r}; add the keyword "
                 f"{name!r}, or **attributes"

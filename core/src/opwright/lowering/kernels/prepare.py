@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,10 @@ def prepare_kernel(
     end of lowering, and the result then only describes the kernel; without it nothing can be
     deferred. OpwrightError if prepare fails without refusing.
     """
+    layout = entry.layout
+    ignored = None if layout is None else _find_ignored(op, layout.named.__contains__)
+    if ignored is not None:
+        return ignored
     if device == HOST_DEVICE and entry.package.plugin in target.context.settings.isolated:
         prepare_isolated = target.context.annexes.get("kit", "prepare_isolated").load()
         options = target.options or ()
@@ -47,8 +52,8 @@ def prepare_kernel(
         return prepare_isolated(entry, op, *given)  # type: ignore[no-any-return]
     if entry.is_native:
         return _prepare_native(entry, op, device, arguments, target)
-    if entry.layout is not None:
-        return _prepare_function(entry, entry.layout, op, device, target)
+    if layout is not None:
+        return _prepare_function(entry, layout, op, device, target)
     return _prepare_class(entry, op, device, arguments, target, deferred)
 
 
@@ -129,6 +134,9 @@ def _prepare_class(
     ctx.deferred = deferred
     try:
         ready = entry.load().prepare(ctx)
+        ignored = _find_ignored(op, ctx.attrs.read.__contains__)
+        if ignored is not None:
+            return ignored
         if isinstance(ready, DeviceCall):
             return _prepare_call(ready, op, device, target)
         reason = _find_lack_of_arrays(device, target)
@@ -175,22 +183,43 @@ def _prepare_native(
     entry: KernelEntry, op: LoweredOp, device: str, arguments: Arguments, target: Target
 ) -> _runtime.Prepared | Refuse:
     signature = signature_of(op)
+    prepare = functools.partial(
+        entry.load().prepare,
+        op.definition.proto,
+        (signature.inputs, signature.outputs),
+        op.attrs,
+        packable=arguments.packable,
+        unread=arguments.unread,
+        n_threads=target.n_threads,
+        device=opened_device(device, target),
+        deterministic=target.deterministic,
+    )
     try:
-        prepared: _runtime.Prepared = entry.load().prepare(
-            op.definition.proto,
-            (signature.inputs, signature.outputs),
-            op.attrs,
-            packable=arguments.packable,
-            unread=arguments.unread,
-            n_threads=target.n_threads,
-            device=opened_device(device, target),
-            deterministic=target.deterministic,
-        )
+        prepared: _runtime.Prepared = prepare()
     except _runtime.RefusedError as refusal:
         return _refusal(refusal)
     except OpwrightError as error:
         raise _failed(entry, op, error, "return OW_REFUSED to decline") from error
-    return prepared
+
+    def reads(name: str) -> bool:
+        try:
+            prepare(untyped=name)
+        except _runtime.RefusedError:
+            return True
+        except OpwrightError as error:
+            return not isinstance(error, OutOfMemoryError)
+        return False
+
+    return _find_ignored(op, reads) or prepared
+
+
+def _find_ignored(op: LoweredOp, reads: Callable[[str], bool]) -> Refuse | None:
+    """Return the refusal of a kernel that is older than an attribute, and does not read it."""
+    for attr in op.definition.proto.attrs:
+        value = op.attrs.get(attr.name)
+        if attr.added and value not in (None, attr.default) and not reads(attr.name):
+            return Refuse(f"it is older than {attr.name}={value!r}, and does not read {attr.name}")
+    return None
 
 
 def _refusal(error: _runtime.RefusedError) -> Refuse:

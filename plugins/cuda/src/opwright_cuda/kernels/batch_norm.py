@@ -129,7 +129,7 @@ def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
     made = ("mean_out", "variance_out", "saved_mean", "saved_inv_std")
     running = (plan.input(slot) for slot in ("mean", "variance"))
     statistics = Struct(*running, *(plan.output(slot) for slot in made))
-    epsilon = scalar(types.computed, ctx.attrs["epsilon"])
+    epsilon, is_unbiased = scalar(types.computed, ctx.attrs["epsilon"]), ctx.attrs["unbiased"]
     if not ctx.attrs["training"] or math.prod(meta.shape) == 0:
         expression = f"use_statistics<{types.parameters}>"
         arguments: list[Argument] = [statistics, np.int64(n_channels), epsilon]
@@ -142,7 +142,7 @@ def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
     team.launch(plan, source, expression, [moments, x, np.int64(n_channels)])
     runs = (np.int64(n), np.int64(size))
     count = n * size
-    unbiased = count / (count - 1) if ctx.attrs["unbiased"] else 1.0
+    unbiased = count / (count - 1) if is_unbiased else 1.0
     correction = scalar(types.computed, unbiased)
     arguments = [statistics, moments, parts, x, *runs, momentum, epsilon, correction]
     expression = f"batch_statistics<{types.images}, {types.parameters}>"

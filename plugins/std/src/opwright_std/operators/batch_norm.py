@@ -163,6 +163,7 @@ BATCH_NORM = (
     .default(False)
     .add_attr("unbiased", bool, "whether the running variance moves towards v * n / (n - 1)")
     .default(False)
+    .as_added()
     .build(
         infer_shape=_batch_norm_shape,
         gradient=grad_op(
@@ -170,6 +171,7 @@ BATCH_NORM = (
             needs=["x", "scale", "saved_mean", "saved_inv_std"],
             no_grad=_STATISTICS,
             body=normalisations_gradients.BATCH_NORM,
+            unaffected_by=["unbiased"],  # it changes the running variance, which has no gradient
         ),
         unchanged=lambda attrs: not attrs["training"],
     )

@@ -141,5 +141,6 @@ FC = (
     .one_of(*ACTIVATIONS)
     .add_attr("transpose_weight", bool, "whether weight is transposed first")
     .default(False)
+    .as_added()
     .build(infer_shape=_fc_shape, gradient=_fc_gradient, body=_fc_body)
 )
