@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from copy import deepcopy
 from itertools import islice
+from operator import getitem
 from typing import Any, Final, NamedTuple
 
 import torch
 from opinfo_entries import is_random
-from torch._subclasses.functional_tensor import FunctionalTensorMode, dispatch_functionalize
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import Graph, GraphModule
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-import opwright as ow
-from opwright.errors import GradientError
+from opwright_torch.backend import opwright
+from opwright_torch.capture import CaptureError
 from opwright_torch.dtypes import NAMES
-from opwright_torch.translate import Translated, Translator
 
 Tensors = list[torch.Tensor]
 
@@ -85,129 +87,99 @@ def try_sample(entry: Any, sample: Sample, gradient: bool) -> Outcome:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            expected = sample.function(*sample.tensors)
+            copies = [deepcopy(t.detach()).requires_grad_(t.requires_grad) for t in sample.tensors]
+            expected = sample.function(*copies)
             if any(t.dtype not in NAMES for t in (*expected, *sample.tensors)):
                 return Outcome("left out", ("a dtype that opwright lacks",))
-            translated = capture(sample)
-            check = _check_gradients if gradient else _check_values
-            check(translated, sample, expected, is_random(entry))
+            region = compile_sample(sample)
+            results = _run(region, sample.tensors)
+            random = is_random(entry)
+            for i, (result, truth) in enumerate(zip(results, expected, strict=True)):
+                check_one(f"output {i}", result.detach(), truth.detach(), random)
+            if gradient and not random:
+                _check_gradients(sample.tensors, copies, expected, results)
+            for i, (tensor, copy) in enumerate(zip(sample.tensors, copies)):
+                check_one(f"input {i} behind the call", tensor.detach(), copy.detach(), random)
         except RefusedError as error:
             return Outcome("refused", (str(error),))
         except WrongError as error:
             return Outcome("wrong", (str(error),))
-    reasons = tuple(f"{d.node.target}: {d.reason}" for d in translated.declined)
+    declined = [d for plan in region.plans for d in plan.draft.translated.declined]
+    reasons = tuple(f"{d.node.target}: {d.reason}" for d in declined)
     return Outcome("called" if reasons else "ours", reasons)
 
 
-def capture(sample: Sample) -> Translated:
-    """Return the Program of a sample; RefusedError where there is none."""
-    tensors = [t.detach() for t in sample.tensors]
-    mode = FunctionalTensorMode(pre_dispatch=True, export=True)
+def compile_sample(sample: Sample) -> Any:
+    """Return what the backend makes of a sample; RefusedError where PyTorch cannot trace it."""
+    graph = Graph()
+    mode = FakeTensorMode()
+    fakes = [mode.from_tensor(tensor) for tensor in sample.tensors]
+    nodes = [graph.placeholder(f"input_{i}") for i in range(len(fakes))]
     try:
-        traced = make_fx(
-            dispatch_functionalize(sample.function, mode), tracing_mode="fake", pre_dispatch=True
-        )(*tensors)
+        with mode:
+            values = sample.function(*fakes)
     except Exception as error:
-        raise RefusedError(f"PyTorch cannot trace it: {_first_line(error)}") from error
-    wanted = [i for i, t in enumerate(sample.tensors) if t.requires_grad]
-    if any(
-        node.target is torch.ops.aten._local_scalar_dense.default for node in traced.graph.nodes
-    ):
-        raise RefusedError("a number that is computed from elements")
-    translator = Translator(traced, {})
+        raise RefusedError(f"PyTorch cannot trace it: {first_line(error)}") from error
+    called = graph.call_function(sample.function, tuple(nodes))
+    results = [graph.call_function(getitem, (called, i)) for i in range(len(values))]
+    graph.output(tuple(results))
+    for node, value in zip((*nodes, *results), (*fakes, *values)):
+        node.meta["example_value"] = value
     try:
-        return translator.run(traced.graph, frozenset(), frozenset(wanted))
+        return opwright(GraphModule(nn.Module(), graph), sample.tensors)
+    except CaptureError as error:
+        raise RefusedError(first_line(error)) from error
+    except Exception as error:
+        raise WrongError(f"the backend fails: {_shown(error)}") from error
+
+
+def _run(region: Any, tensors: Tensors) -> Tensors:
+    try:
+        return list(region(*tensors))
     except NotImplementedError as error:
-        node, reason = translator._declined[-1]
-        raise RefusedError(f"{node.target}: {reason}") from error
-    except Exception as error:
-        raise WrongError(f"the translator fails: {_shown(error)}") from error
-
-
-def _run(translated: Translated, tensors: Tensors, fetch: list[Any]) -> Tensors:
-    scope = ow.Scope()
-    for name, constant in translated.constants.items():
-        scope.var(name).borrow(constant.detach().contiguous())
-    fed = {n: t.detach() for n, t in zip(translated.inputs, tensors) if n is not None}
-    try:
-        compiled = ow.Network(translated.program.global_block()).compile(
-            list(fed), fetch, scope=scope, fetch_as=torch.Tensor, detach=True
-        )
-        return list(compiled(*fed.values()))
+        trace = error.__traceback__
+        while trace.tb_next:
+            trace = trace.tb_next
+        target = trace.tb_frame.f_locals.get("target")
+        raise RefusedError(f"{target}: {first_line(error.__context__ or error)}") from error
     except Exception as error:
         raise WrongError(f"the plan fails: {_shown(error)}") from error
 
 
-def _check_values(
-    translated: Translated, sample: Sample, expected: tuple[torch.Tensor, ...], random: bool
-) -> None:
-    results = _run(translated, sample.tensors, translated.outputs)
-    for i, (result, truth) in enumerate(zip(results, expected, strict=True)):
-        check_one(f"output {i}", result, truth.detach(), random)
-
-
 def _check_gradients(
-    translated: Translated, sample: Sample, expected: tuple[torch.Tensor, ...], random: bool
+    tensors: Tensors, copies: Tensors, expected: Sequence[Any], results: Tensors
 ) -> None:
-    block = translated.program.global_block()
-    targets = [i for i, t in enumerate(expected) if t.requires_grad]
-    wanted = [i for i, t in enumerate(sample.tensors) if t.requires_grad]
-    if random or not targets or not wanted:
+    """Compare the gradients by tensors of ours, and by their copies of PyTorch's."""
+    wanted = [tensor for tensor in tensors if tensor.requires_grad]
+    theirs = [tensor for tensor in copies if tensor.requires_grad]
+    places = [i for i, result in enumerate(expected) if result.requires_grad]
+    if not wanted or not places:
         return
     generator = torch.Generator().manual_seed(7)
     weights = [
-        torch.randn(expected[i].shape, dtype=torch.float64, generator=generator).to(
-            expected[i].dtype
+        torch.randn(expected[i].shape, dtype=torch.float64, generator=generator) for i in places
+    ]
+    weights = [w.to(expected[i].dtype) for w, i in zip(weights, places)]
+    for i in places:
+        if not results[i].requires_grad:
+            raise WrongError(f"output {i} does not require a gradient")
+    truths = _differentiate([expected[i] for i in places], theirs, weights)
+    try:
+        gradients = _differentiate([results[i] for i in places], wanted, weights)
+    except Exception as error:
+        raise WrongError(f"the gradient fails: {_shown(error)}") from error
+    for i, (tensor, gradient, truth) in enumerate(zip(wanted, gradients, truths)):
+        zeros = torch.zeros_like(tensor)
+        check_one(
+            f"gradient {i}",
+            zeros if gradient is None else gradient,
+            zeros if truth is None else truth,
+            False,
         )
-        for i in targets
-    ]
-    truths = torch.autograd.grad(
-        [expected[i] for i in targets],
-        [sample.tensors[i] for i in wanted],
-        weights,
-        allow_unused=True,
-    )
-    seeds = [
-        block.create_var(
-            block.program.free_name("weight"), list(w.shape), NAMES[w.dtype], is_data=True
-        )
-        for w in weights
-    ]
-    # One variable may be two outputs.
-    losses = [
-        block.append_op("multiply", {"x": translated.outputs[i], "y": seed}, {}, {})
-        for i, seed in zip(targets, seeds)
-    ]
-    ends = [block.var(next(iter(loss.output_names()))) for loss in losses]
-    names = [translated.inputs[i] for i in wanted]
-    gradients = _append(ends, [name for name in names if name is not None])
-    present = [(i, gradients[name]) for i, name in zip(wanted, names) if name in gradients]
-    by_place = dict(zip(wanted, truths))
-    for i, truth in by_place.items():
-        if truth is not None and truth.count_nonzero() and i not in dict(present):
-            raise WrongError(f"input {i} has no gradient of ours")
-    fed = [*sample.tensors, *weights]
-    seeded = translated._replace(inputs=[*translated.inputs, *(s.name for s in seeds)])
-    for (i, _), result in zip(present, _run(seeded, fed, [g for _, g in present])):
-        truth = by_place[i]
-        truth = torch.zeros_like(sample.tensors[i]) if truth is None else truth
-        check_one(f"gradient of input {i}", result, truth, False)
 
 
-def _append(ends: list[Any], names: list[str]) -> dict[str, Any]:
-    """Return gradients of the inputs that the targets depend on."""
-    while names:
-        try:
-            return {v.name: g for v, g in ow.append_backward(ends, names)}
-        except GradientError as error:
-            lacking = [n for n in names if f"depend on {n!r}" in str(error)]
-            lacking += [n for n in names if f"{n!r} gets no gradient" in str(error)]
-            if not lacking:
-                raise WrongError(f"no gradient: {_shown(error)}") from error
-            names = [name for name in names if name not in lacking]
-        except Exception as error:
-            raise WrongError(f"append_backward fails: {_shown(error)}") from error
-    return {}
+def _differentiate(targets: Tensors, wanted: Tensors, weights: Tensors) -> Any:
+    return torch.autograd.grad(targets, wanted, weights, allow_unused=True)
 
 
 def check_one(label: str, result: torch.Tensor, truth: torch.Tensor, random: bool) -> None:
@@ -235,8 +207,8 @@ def check_one(label: str, result: torch.Tensor, truth: torch.Tensor, random: boo
 
 
 def _shown(error: BaseException) -> str:
-    return f"{type(error).__name__}: {_first_line(error)}"
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)[:300]

@@ -1,0 +1,242 @@
+"""Models of others: the smallest of each family, small enough for a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class Entry(NamedTuple):
+    """A model and its inputs."""
+
+    name: str
+    build: Callable[[], nn.Module]
+    inputs: Callable[[int], tuple[Tensor, ...]]  # of a batch size
+
+
+TORCHVISION = {
+    "alexnet": (64, {}),
+    "convnext_tiny": (32, {}),
+    "densenet121": (32, {}),
+    "efficientnet_b0": (32, {}),
+    "efficientnet_v2_s": (32, {}),
+    "googlenet": (64, {"init_weights": False, "aux_logits": False}),
+    "inception_v3": (96, {"init_weights": False, "aux_logits": False}),
+    "maxvit_t": (224, {}),
+    "mnasnet0_5": (32, {}),
+    "mobilenet_v2": (32, {}),
+    "mobilenet_v3_small": (32, {}),
+    "regnet_y_400mf": (32, {}),
+    "resnet18": (32, {}),
+    "resnext50_32x4d": (32, {}),
+    "shufflenet_v2_x0_5": (32, {}),
+    "squeezenet1_1": (64, {}),
+    "swin_t": (64, {}),
+    "swin_v2_t": (64, {}),
+    "vgg11": (32, {}),
+    "vit_b_16": (32, {"image_size": 32}),
+    "wide_resnet50_2": (32, {}),
+    "deeplabv3_mobilenet_v3_large": (64, {"weights_backbone": None}),
+    "fcn_resnet50": (32, {"weights_backbone": None}),
+    "lraspp_mobilenet_v3_large": (64, {"weights_backbone": None}),
+}
+"""The smallest of each family: the side of its images, and arguments."""
+
+VIDEO = {"r3d_18": (32, {}), "r2plus1d_18": (32, {}), "s3d": (64, {}), "mc3_18": (32, {})}
+"""Of torchvision too, on eight frames."""
+
+TIMM: dict[str, tuple[int, dict[str, Any]]] = {
+    "test_vit": (32, {"img_size": 32}),
+    "test_resnet": (64, {}),
+    "test_convnext": (64, {}),
+    "test_efficientnet": (64, {}),
+    "test_byobnet": (64, {}),
+}
+
+
+@cache
+def torchvision_models() -> Any:
+    """Return ``torchvision.models``; the schemas are those of a wheel for another device."""
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        if not hasattr(torch.ops.torchvision, name):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    import torchvision.models
+
+    torchvision_models.library = library  # type: ignore[attr-defined]
+    return torchvision.models
+
+
+def _images(side: int, batch: int, frames: int = 0) -> tuple[Tensor, ...]:
+    shape = (batch, 3, frames, side, side) if frames else (batch, 3, side, side)
+    return (torch.randn(shape),)
+
+
+def _torchvision(name: str, **options: Any) -> nn.Module:
+    if "num_classes" not in options:
+        options["num_classes"] = 5
+    model = torchvision_models().get_model(name, weights=None, **options)
+    return _without_dropout(model)
+
+
+def _timm(name: str, **options: Any) -> nn.Module:
+    import timm
+
+    return _without_dropout(timm.create_model(name, num_classes=5, **options))
+
+
+def _without_dropout(model: nn.Module) -> nn.Module:
+    """Set all probabilities of dropout to zero, and weights that are zero to random ones."""
+    for module in model.modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd):
+            module.p = 0.0
+        if type(module).__name__ == "StochasticDepth":
+            module.p = 0.0
+        if type(module).__name__ == "DropPath":
+            module.drop_prob = 0.0
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1 and not parameter.any():
+                nn.init.normal_(parameter, std=0.02)
+    return model
+
+
+def _transformers() -> Iterator[Entry]:
+    import transformers as tf
+
+    tokens = partial(torch.randint, 0, 90)
+    small = {"vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+
+    def lm(batch: int) -> tuple[Tensor, ...]:
+        return (tokens((batch, 12)),)
+
+    def build(kind: Any, config: Any) -> Callable[[], nn.Module]:
+        return lambda: _without_dropout(_Logits(kind(config)))
+
+    yield Entry(
+        "bert",
+        build(
+            tf.BertForSequenceClassification,
+            tf.BertConfig(**small, intermediate_size=64, max_position_embeddings=32),
+        ),
+        lm,
+    )
+    yield Entry(
+        "gpt2",
+        build(
+            tf.GPT2LMHeadModel,
+            tf.GPT2Config(
+                vocab_size=96,
+                n_positions=32,
+                n_embd=32,
+                n_layer=2,
+                n_head=4,
+                use_cache=False,
+                bos_token_id=0,
+                eos_token_id=1,
+            ),
+        ),
+        lm,
+    )
+    yield Entry(
+        "llama",
+        build(
+            tf.LlamaForCausalLM,
+            tf.LlamaConfig(**small, intermediate_size=64, num_key_value_heads=2, use_cache=False),
+        ),
+        lm,
+    )
+    yield Entry(
+        "t5",
+        build(
+            tf.T5ForConditionalGeneration,
+            tf.T5Config(
+                vocab_size=96,
+                d_model=32,
+                d_kv=8,
+                d_ff=64,
+                num_layers=2,
+                num_heads=4,
+                use_cache=False,
+            ),
+        ),
+        lambda batch: (tokens((batch, 12)), tokens((batch, 7))),
+    )
+    yield Entry(
+        "vit",
+        build(
+            tf.ViTForImageClassification,
+            tf.ViTConfig(
+                hidden_size=32,
+                num_hidden_layers=2,
+                num_attention_heads=4,
+                intermediate_size=64,
+                image_size=32,
+                patch_size=8,
+            ),
+        ),
+        partial(_images, 32),
+    )
+    yield Entry(
+        "whisper",
+        build(
+            tf.WhisperForConditionalGeneration,
+            tf.WhisperConfig(
+                vocab_size=96,
+                num_mel_bins=16,
+                d_model=32,
+                encoder_layers=2,
+                decoder_layers=2,
+                encoder_attention_heads=4,
+                decoder_attention_heads=4,
+                encoder_ffn_dim=64,
+                decoder_ffn_dim=64,
+                max_source_positions=20,
+                max_target_positions=32,
+                pad_token_id=0,
+                bos_token_id=1,
+                eos_token_id=2,
+                decoder_start_token_id=1,
+                use_cache=False,
+            ),
+        ),
+        lambda batch: (torch.randn(batch, 16, 40), tokens((batch, 7))),
+    )
+
+
+class _Logits(nn.Module):
+    """A model of transformers by what it predicts alone."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+        self.is_pair = model.config.is_encoder_decoder
+
+    def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        """Return logits; `y` has the tokens of the decoder."""
+        given = {"decoder_input_ids": y} if self.is_pair else {}
+        logits: Tensor = self.model(x, **given).logits
+        return logits
+
+
+@cache
+def entries() -> dict[str, Entry]:
+    """Return all models by their names, with that of the package before it."""
+    torchvision_models()  # the others import it too
+    found: dict[str, Entry] = {}
+    for package, make, models, frames in (
+        ("torchvision", _torchvision, TORCHVISION, 0),
+        ("torchvision", _torchvision, VIDEO, 8),
+        ("timm", _timm, TIMM, 0),
+    ):
+        for name, (side, options) in models.items():
+            found[f"{package}.{name}"] = Entry(
+                name, partial(make, name, **options), partial(_images, side, frames=frames)
+            )
+    for entry in _transformers():
+        found[f"transformers.{entry.name}"] = entry
+    return found

@@ -1,0 +1,95 @@
+"""Runs models of others in plans, and prints how far they are from float64 beside PyTorch.
+
+``python tests/torch/models/run.py 'torchvision.*' --optimizer sgd``
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from fnmatch import fnmatch
+from typing import Any, NamedTuple
+
+import torch
+from model_zoo import Entry, entries
+from training import Course, Errors, errors
+
+from opwright_torch.backend import opwright
+
+BATCHES = (2, 2, 3)
+"""Of the calls in turn."""
+
+
+class Outcome(NamedTuple):
+    """What became of a model."""
+
+    errors: Errors
+    n_regions: int
+    declined: Counter[str]  # what PyTorch computes, by operator and reason
+
+
+def try_model(entry: Entry, optimizer: str | None, is_training: bool) -> Outcome:
+    """Return how a model does in plans; everything that `torch.compile` raises is raised."""
+    torch._dynamo.reset()
+    torch.manual_seed(3)
+    model = entry.build().train(is_training)
+    course = Course([entry.inputs(batch) for batch in BATCHES], optimizer)
+    regions: list[Any] = []
+    found = errors(model, course, lambda given: torch.compile(given, backend=watch(regions)))
+    declined = [
+        d for region in regions for p in region.plans[:1] for d in p.draft.translated.declined
+    ]
+    return Outcome(found, len(regions), Counter(f"{d.node.target}: {d.reason}" for d in declined))
+
+
+def watch(regions: list[Any]) -> Callable[..., Any]:
+    """Return the backend, that notes what it makes."""
+
+    def backend(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
+        regions.append(opwright(module, inputs, **options))
+        return regions[-1]
+
+    return backend
+
+
+def main(arguments: list[str]) -> int:
+    """Print a line for each model; return the number of those that fail."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("patterns", nargs="*", default=["*"])
+    parser.add_argument("--optimizer", choices=["sgd", "adamw"])
+    parser.add_argument("--train", action="store_true", help="in the mode of training")
+    given = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    failed = 0
+    for name, entry in entries().items():
+        if any(fnmatch(name, pattern) for pattern in given.patterns):
+            failed += not _show(name, entry, given)
+    return failed
+
+
+def _show(name: str, entry: Entry, given: argparse.Namespace) -> bool:
+    started = time.perf_counter()
+    try:
+        outcome = try_model(entry, given.optimizer, given.train)
+    except Exception as error:  # noqa: BLE001 - it is shown
+        words = " ".join(str(error).split())[:400]
+        print(f"{name:45} FAILS {type(error).__name__}: {words}", flush=True)
+        return False
+    excess = outcome.errors.excess()
+    print(
+        f"{name:45} {'WRONG' if excess else 'right'} regions {outcome.n_regions} "
+        f"calls {sum(outcome.declined.values())} {time.perf_counter() - started:.0f} s",
+        flush=True,
+    )
+    for label, (ours, theirs) in list(excess.items())[:5]:
+        print(f"    {label}: {ours:.2g} instead of {theirs:.2g}")
+    for reason, n in outcome.declined.most_common(5):
+        print(f"    PyTorch {n}: {reason}")
+    return not excess
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(sys.argv[1:]), 1))

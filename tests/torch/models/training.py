@@ -1,0 +1,127 @@
+"""Outputs, gradients and optimizer steps of a model, eager or compiled, beside those in float64.
+
+The error of a compiled model may be four times that of PyTorch's own in float32.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+MOST: Final = 4.0
+FLOOR: Final = 2e-6
+"""Of the norm of a result: below it no error is one."""
+
+OPTIMIZERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "sgd": lambda parameters: torch.optim.SGD(parameters, 0.01, momentum=0.9),
+    "adamw": lambda parameters: torch.optim.AdamW(parameters, 1e-3, eps=1e-3),
+}
+"""Adam divides by gradients that may be rounding errors: a large `eps` keeps these small."""
+
+Results = dict[str, Tensor]
+
+
+class Course(NamedTuple):
+    """What is done with a model."""
+
+    inputs: Sequence[tuple[Tensor, ...]]  # of the calls in turn
+    optimizer: str | None = None  # None: one call without gradients
+
+
+def run(model: nn.Module, course: Course, compile: Callable[[nn.Module], Any]) -> Results:
+    """Return outputs, gradients and the final state, by names.
+
+    Parameters
+    ----------
+    model : Module
+        Is changed by training.
+    course : Course
+    compile : callable
+        Returns what is called in place of the model.
+    """
+    found: Results = {}
+    called = compile(model)
+    if course.optimizer is None:
+        for turn, inputs in enumerate(course.inputs):
+            with torch.no_grad():
+                _note(found, f"call {turn}", _outputs(called(*inputs)))
+        return found
+    optimizer = OPTIMIZERS[course.optimizer](model.parameters())
+    for turn, inputs in enumerate(course.inputs):
+        optimizer.zero_grad()
+        outputs = _outputs(called(*inputs))
+        _note(found, f"call {turn}", outputs)
+        _loss(outputs).backward()
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+        found[f"gradients {turn}"] = torch.cat([g.detach().flatten() for g in gradients]).clone()
+        optimizer.step()
+    for name, value in model.state_dict().items():
+        found[name] = value.detach().clone()
+    return found
+
+
+def _outputs(value: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
+
+
+def _note(found: Results, label: str, outputs: list[Tensor]) -> None:
+    found.update({f"{label}, output {i}": o.detach().clone() for i, o in enumerate(outputs)})
+
+
+def _loss(outputs: list[Tensor]) -> Tensor:
+    """Return a loss in which every element counts differently."""
+    losses = []
+    for output in outputs:
+        weights = torch.cos(torch.arange(output.numel(), dtype=torch.float64))
+        losses.append((output * weights.reshape(output.shape).to(output.dtype)).sum())
+    return torch.stack(losses).sum() / sum(o.numel() for o in outputs)
+
+
+class Errors(NamedTuple):
+    """The distances of two runs from the truth, relative to its norm, by what they are of."""
+
+    ours: dict[str, float]
+    theirs: dict[str, float]
+
+    def excess(self) -> dict[str, tuple[float, float]]:
+        """Return what is too far away."""
+        return {
+            name: (ours, self.theirs[name])
+            for name, ours in self.ours.items()
+            if not ours <= MOST * self.theirs[name] + FLOOR
+        }
+
+
+def errors(model: nn.Module, course: Course, compile: Callable[[nn.Module], Any]) -> Errors:
+    """Return how far a compiled model, and PyTorch's own, are from the same in float64."""
+    double = copy.deepcopy(model).double()
+    precise = course._replace(
+        inputs=[
+            tuple(t.double() if t.is_floating_point() else t for t in inputs)
+            for inputs in course.inputs
+        ]
+    )
+    truth = run(double, precise, lambda found: found)
+    theirs = run(copy.deepcopy(model), course, lambda found: found)
+    ours = run(copy.deepcopy(model), course, compile)
+    return Errors(_distances(ours, truth), _distances(theirs, truth))
+
+
+def _distances(found: Results, truth: Results) -> dict[str, float]:
+    if found.keys() != truth.keys():
+        raise AssertionError(f"other results: {sorted(found.keys() ^ truth.keys())}")
+    return {name: _distance(found[name], value) for name, value in truth.items()}
+
+
+def _distance(found: Tensor, truth: Tensor) -> float:
+    if found.shape != truth.shape:
+        raise AssertionError(f"shape {list(found.shape)} instead of {list(truth.shape)}")
+    if truth.numel() == 0:
+        return 0.0
+    largest = truth.double().norm().item()
+    return (found.double() - truth.double()).norm().item() / max(largest, 1e-12)
