@@ -6,15 +6,20 @@ from opwright import plugin
 
 SUBJECTS = (
     "activations",
+    "comparisons",
     "convolutions",
+    "creation",
+    "indexing",
     "losses",
     "normalization",
     "pointwise",
     "pooling",
     "products",
     "random",
+    "reductions",
     "resizing",
     "shapes",
+    "slices",
 )
 
 

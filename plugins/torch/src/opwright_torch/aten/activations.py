@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from opwright_torch.translate import Decline, Rows, Translator
 from opwright_torch.translate.translator import Value
 
 ROWS: Final = Rows()
+
+_NAMES: Final = {"hard_swish": "hardswish", "tanh_shrink": "tanhshrink"}
 
 
 def _add_plain() -> None:
@@ -17,9 +20,9 @@ def _add_plain() -> None:
         def write(t: Translator, input: Value) -> Value:
             return t.op(type, input)
 
-        ROWS[f"aten::{type.replace('hard_', 'hard')}"] = write
+        ROWS[f"aten::{_NAMES.get(type, type)}"] = write
 
-    for type in ("silu", "mish", "selu", "relu6", "hard_swish", "log_sigmoid"):
+    for type in (*_NAMES, "relu", "silu", "mish", "selu", "relu6", "log_sigmoid", "softsign"):
         row(type)
 
 
@@ -37,6 +40,8 @@ def hardtanh(t: Translator, input: Value, min_val: float, max_val: float) -> Val
     """A limit whose gradient at both bounds is 0."""
     if (min_val, max_val) == (0, 6):
         return t.op("relu6", input)
+    if not t.trains(input):
+        return t.op("clip", input, min=float(min_val), max=float(max_val))
     low, high = (t.full(bound, (), input.dtype) for bound in (min_val, max_val))
     below = t.op("where", t.op("less_equal", input, low), low, input)
     return t.op("where", t.op("greater_equal", input, high), high, below)
@@ -45,7 +50,11 @@ def hardtanh(t: Translator, input: Value, min_val: float, max_val: float) -> Val
 @ROWS.row("aten::hardsigmoid")
 def hardsigmoid(t: Translator, input: Value) -> Value:
     """A line between 0 and 1."""
-    return t.op("hard_sigmoid", input, alpha=1 / 6, beta=0.5)
+    if not t.trains(input):
+        return t.op("hard_sigmoid", input, alpha=1 / 6, beta=0.5)
+    # At -3 and 3 the gradient must be 0, whatever 1 / 6 is rounded to.
+    inner = t.op("relu6", t.op("scale", input, bias=3.0))
+    return t.op("scale", inner, scale=1 / 6)
 
 
 @ROWS.row("aten::elu")
@@ -120,3 +129,21 @@ def threshold(t: Translator, input: Value, threshold: float, value: float) -> Va
     """The input above a threshold, else a value."""
     filled = t.full(value, (), input.dtype)
     return t.op("where", t.op("less_equal", input, threshold), filled, input)
+
+
+@ROWS.row("aten::logit", "aten::special_logit")
+def logit(t: Translator, input: Value, eps: Value = None) -> Value:
+    """ln(x / (1 - x))."""
+    x = t.cast(input, t.dtype())
+    if eps is not None:
+        x = t.op("clip", x, min=eps, max=1 - eps)
+    return t.op("log", t.op("divide", x, t.op("scale", x, scale=-1.0, bias=1.0)))
+
+
+@ROWS.row("aten::sinc", "aten::special_sinc")
+def sinc(t: Translator, input: Value) -> Value:
+    """sin(πx) / (πx), and 1 at 0."""
+    x = t.op("scale", t.cast(input, t.dtype()), scale=math.pi)
+    zero, (one,) = t.op("equal", x, 0), t.promote(1.0)
+    safe = t.op("where", zero, one, x)
+    return t.op("where", zero, one, t.op("divide", t.op("sin", safe), safe))

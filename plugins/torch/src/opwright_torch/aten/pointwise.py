@@ -1,23 +1,357 @@
-"""Element by element."""
+"""Arithmetic, powers and roundings, element by element."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Final
 
-from opwright_torch.translate import Rows, Translator
-from opwright_torch.translate.translator import Value
+import opwright as ow
+from opwright_torch.translate import Decline, Row, Rows, Translator
+from opwright_torch.translate.translator import FLOATS, Value
 
 ROWS: Final = Rows()
 
 
-@ROWS.row("aten::add.Tensor", "aten::add.Scalar")
-def add(t: Translator, input: Value, other: Value, alpha: Value) -> Value:
+def is_number(value: Value) -> bool:
+    """Return whether a value is a number of Python's that opwright holds."""
+    return isinstance(value, (bool, int, float))
+
+
+def broadcast(t: Translator, *values: ow.Variable) -> tuple[ow.Variable, ...]:
+    """Return Variables with the shape of the node's result."""
+    shape = t.shape()
+    return tuple(
+        v if list(v.shape or ()) == shape else t.op("expand", v, shape=shape) for v in values
+    )
+
+
+@ROWS.row("aten::add", "aten::add.Tensor", "aten::add.Scalar")
+def add(t: Translator, input: Value, other: Value, alpha: Value = 1) -> Value:
     """`input` + `alpha` · `other`."""
+    dtype = t.dtype()
+    if is_number(other) and dtype in FLOATS:
+        return t.op("scale", t.cast(input, dtype), bias=float(other * alpha))
     x, y = t.promote(input, other)
-    return t.op("add", x, y if alpha == 1 else t.op("multiply", y, alpha))
+    if dtype == "bool":
+        return t.op("logical_or", x, y)
+    return t.op("add", x, y if alpha == 1 else _times(t, y, alpha))
 
 
-@ROWS.row("aten::relu")
-def relu(t: Translator, input: Value) -> Value:
-    """The larger of the input and 0."""
-    return t.op("relu", input)
+@ROWS.row("aten::sub", "aten::subtract")
+def subtract(t: Translator, input: Value, other: Value, alpha: Value = 1) -> Value:
+    """`input` - `alpha` · `other`."""
+    if is_number(other):
+        return add(t, input, other, -alpha)
+    x, y = t.promote(input, other)
+    return t.op("subtract", x, y if alpha == 1 else _times(t, y, alpha))
+
+
+@ROWS.row("aten::rsub")
+def rsub(t: Translator, input: Value, other: Value, alpha: Value = 1) -> Value:
+    """`other` - `alpha` · `input`."""
+    dtype = t.dtype()
+    if is_number(other) and dtype in FLOATS:
+        return t.op("scale", t.cast(input, dtype), scale=-float(alpha), bias=float(other))
+    return subtract(t, other, input, alpha) if not is_number(other) else _minus(t, other, input)
+
+
+def _minus(t: Translator, number: Value, input: Value) -> Value:
+    x, y = t.promote(number, input)
+    return t.op("subtract", x, y)
+
+
+@ROWS.row("aten::mul", "aten::multiply")
+def multiply(t: Translator, input: Value, other: Value) -> Value:
+    """The product."""
+    dtype = t.dtype()
+    if is_number(other) and dtype in FLOATS:
+        return t.op("scale", t.cast(input, dtype), scale=float(other))
+    x, y = t.promote(input, other)
+    return t.op("logical_and" if dtype == "bool" else "multiply", x, y)
+
+
+def _times(t: Translator, x: Value, factor: Value) -> Value:
+    if factor == 1:
+        return x
+    return (
+        t.op("scale", x, scale=float(factor)) if x.dtype in FLOATS else t.op("multiply", x, factor)
+    )
+
+
+@ROWS.row("aten::div", "aten::divide", "aten::true_divide")
+def divide(t: Translator, input: Value, other: Value, rounding_mode: Value = None) -> Value:
+    """The quotient, which `rounding_mode` "floor" rounds down and "trunc" towards 0."""
+    if rounding_mode == "floor":
+        return floor_divide(t, input, other)
+    if is_number(other) and rounding_mode is None and abs(math.frexp(other)[0]) == 0.5:
+        return t.op("scale", t.cast(input, t.dtype()), scale=1.0 / other)  # a power of two: exact
+    x, y = t.promote(input, other)
+    if rounding_mode is None:
+        return t.op("divide", x, y)
+    return _truncated(t, x, y)
+
+
+def _truncated(t: Translator, x: Value, y: Value) -> Value:
+    """The quotient rounded towards 0."""
+    if x.dtype in FLOATS:
+        return _trunc(t, t.op("divide", x, y))
+    if x.dtype.startswith("uint"):
+        return t.stop(t.op("floor_divide", x, y))
+    size = t.op("floor_divide", t.op("abs", x), t.op("abs", y))
+    return t.op("multiply", size, t.op("multiply", t.op("sign", x), t.op("sign", y)))
+
+
+@ROWS.row("aten::floor_divide")
+def floor_divide(t: Translator, input: Value, other: Value) -> Value:
+    """The quotient, rounded down."""
+    return t.stop(t.op("floor_divide", *t.promote(input, other)))
+
+
+@ROWS.row("aten::remainder")
+def remainder(t: Translator, input: Value, other: Value) -> Value:
+    """What a division that is rounded down leaves."""
+    x, y = t.promote(input, other)
+    if not t.trains(x, y):
+        return t.op("mod", x, y)
+    return t.op("subtract", x, t.op("multiply", t.stop(t.op("floor_divide", x, y)), y))
+
+
+@ROWS.row("aten::fmod")
+def fmod(t: Translator, input: Value, other: Value) -> Value:
+    """What a division that is rounded towards 0 leaves."""
+    x, y = t.promote(input, other)
+    if t.trains(x, y):
+        return t.op("subtract", x, t.op("multiply", _truncated(t, x, y), y))
+    if x.dtype.startswith("uint"):
+        return t.op("mod", x, y)
+    size = t.op("mod", t.op("abs", x), t.op("abs", y))
+    return t.op("where", t.op("less", x, 0), t.op("negative", size), size)
+
+
+@ROWS.row("aten::pow")
+def power(t: Translator, input: Value, exponent: Value) -> Value:
+    """`input` to the `exponent`."""
+    dtype = t.dtype()
+    if is_number(exponent) and dtype in FLOATS:
+        x = t.cast(input, dtype)
+        simple = {1: "assign", 2: "square", 0.5: "sqrt", -1: "reciprocal"}.get(exponent)
+        return t.op(simple, x) if simple else t.op("pow_scalar", x, exponent=float(exponent))
+    if is_number(exponent) and exponent == 2:
+        return t.op("square", t.cast(input, dtype))
+    return t.op("power", *t.promote(input, exponent))
+
+
+@ROWS.row("aten::addcmul")
+def addcmul(t: Translator, input: Value, tensor1: Value, tensor2: Value, value: Value) -> Value:
+    """`input` + `value` · `tensor1` · `tensor2`."""
+    x, y, z = t.promote(input, tensor1, tensor2)
+    return t.op("add", x, _times(t, t.op("multiply", y, z), value))
+
+
+@ROWS.row("aten::addcdiv")
+def addcdiv(t: Translator, input: Value, tensor1: Value, tensor2: Value, value: Value) -> Value:
+    """`input` + `value` · `tensor1` / `tensor2`."""
+    x, y, z = t.promote(input, tensor1, tensor2)
+    return t.op("add", x, _times(t, t.op("divide", y, z), value))
+
+
+@ROWS.row("aten::lerp")
+def lerp(t: Translator, input: Value, end: Value, weight: Value) -> Value:
+    """`input` + `weight` · (`end` - `input`)."""
+    return t.op("lerp", *broadcast(t, *t.promote(input, end, weight)))
+
+
+@ROWS.row("aten::maximum", "aten::max.other")
+def maximum(t: Translator, input: Value, other: Value) -> Value:
+    """The larger one; equal ones share the gradient."""
+    return _extremum(t, "max", input, other)
+
+
+@ROWS.row("aten::minimum", "aten::min.other")
+def minimum(t: Translator, input: Value, other: Value) -> Value:
+    """The smaller one; equal ones share the gradient."""
+    return _extremum(t, "min", input, other)
+
+
+def _extremum(t: Translator, kind: str, input: Value, other: Value) -> Value:
+    x, y = t.promote(input, other)
+    if x.dtype == "bool":
+        return t.op("logical_or" if kind == "max" else "logical_and", x, y)
+    if t.trains(x, y):  # the gradient of maximum goes to one of two equal elements
+        return t.op(kind, t.op("stack", list(broadcast(t, x, y)), axis=0), axis=[0])
+    return t.op(f"{kind}imum", x, y)
+
+
+@ROWS.row("aten::fmax")
+def fmax(t: Translator, input: Value, other: Value) -> Value:
+    """The larger one, of a number and NaN the number; the gradient of equal ones goes to input."""
+    return _picked(t, "greater_equal", input, other)
+
+
+@ROWS.row("aten::fmin")
+def fmin(t: Translator, input: Value, other: Value) -> Value:
+    """The smaller one, of a number and NaN the number; the gradient of equal ones goes to input."""
+    return _picked(t, "less_equal", input, other)
+
+
+def _picked(t: Translator, comparison: str, input: Value, other: Value) -> Value:
+    x, y = t.promote(input, other)
+    condition = t.op("logical_or", t.op(comparison, x, y), t.op("isnan", y))
+    return t.op("where", condition, x, y)
+
+
+@ROWS.row("aten::clamp", "aten::clip")
+def clamp(t: Translator, input: Value, min: Value = None, max: Value = None) -> Value:
+    """The input, at least `min`, then at most `max`."""
+    dtype = t.dtype()
+    x = t.cast(input, dtype)
+    if any(isinstance(bound, ow.Variable) for bound in (min, max)):
+        for kind, bound in (("maximum", min), ("minimum", max)):
+            if bound is not None:  # of equal ones the gradient goes to x, as PyTorch's does
+                x = t.op(kind, x, *t.promote(bound))
+        return x
+    low, high = (-math.inf if min is None else min), (math.inf if max is None else max)
+    if math.isnan(low) or math.isnan(high):
+        raise Decline(f"a bound is NaN: min={min}, max={max}")
+    if low > high:
+        raise Decline(f"min={min} is above max={max}")
+    return t.op("clip", x, min=float(low), max=float(high))
+
+
+@ROWS.row("aten::clamp_min")
+def clamp_min(t: Translator, input: Value, min: Value) -> Value:
+    """The input, at least `min`."""
+    return clamp(t, input, min=min)
+
+
+@ROWS.row("aten::clamp_max")
+def clamp_max(t: Translator, input: Value, max: Value) -> Value:
+    """The input, at most `max`."""
+    return clamp(t, input, max=max)
+
+
+@ROWS.row("aten::trunc", "aten::fix")
+def trunc(t: Translator, input: Value) -> Value:
+    """The input, rounded towards 0."""
+    return _trunc(t, input)
+
+
+def _trunc(t: Translator, x: Value) -> Value:
+    if x.dtype not in FLOATS:
+        return x
+    return t.stop(t.op("where", t.op("less", x, 0), t.op("ceil", x), t.op("floor", x)))
+
+
+@ROWS.row("aten::ceil", "aten::floor")
+def rounded(t: Translator, input: Value) -> Value:
+    """The input, rounded up or down."""
+    return t.stop(t.op(t.node.target.name()[6:], input))
+
+
+@ROWS.row("aten::frac")
+def frac(t: Translator, input: Value) -> Value:
+    """The input less the input rounded towards 0."""
+    return t.op("subtract", input, _trunc(t, input))
+
+
+@ROWS.row("aten::round")
+def round_(t: Translator, input: Value, decimals: int = 0) -> Value:
+    """The nearest number with so many decimals, halves to the even one."""
+    if decimals == 0:
+        return t.stop(t.op("round", input))
+    if input.dtype not in FLOATS:
+        raise Decline(f"decimals={decimals} of whole numbers")
+    factor = 10.0 ** abs(decimals)
+    first, last = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
+    return t.op(last, t.stop(t.op("round", t.op(first, input, factor))), factor)
+
+
+@ROWS.row("aten::logaddexp")
+def logaddexp(t: Translator, input: Value, other: Value) -> Value:
+    """log(exp(`input`) + exp(`other`))."""
+    pair = t.op("stack", list(broadcast(t, *t.promote(input, other))), axis=0)
+    return t.op("logsumexp", pair, axis=[0])
+
+
+@ROWS.row("aten::log10")
+def log10(t: Translator, input: Value) -> Value:
+    """The decimal logarithm."""
+    return t.op("scale", t.op("log", t.cast(input, t.dtype())), scale=1 / math.log(10))
+
+
+@ROWS.row("aten::exp2", "aten::special_exp2")
+def exp2(t: Translator, input: Value) -> Value:
+    """2 to the input."""
+    return t.op("power", *t.promote(2.0, input))
+
+
+@ROWS.row("aten::erfc", "aten::special_erfc")
+def erfc(t: Translator, input: Value) -> Value:
+    """1 less the error function."""
+    raise Decline("1 - erf(x) would lose the digits of large x")
+
+
+@ROWS.row("aten::nan_to_num")
+def nan_to_num(
+    t: Translator, input: Value, nan: Value = None, posinf: Value = None, neginf: Value = None
+) -> Value:
+    """Numbers in the place of NaN and infinities."""
+    if input.dtype not in FLOATS:
+        return t.op("assign", input)
+    limits = (0.0 if nan is None else nan, math.inf if posinf is None else posinf)
+    low = -math.inf if neginf is None else neginf
+    return t.op("nan_to_num", input, nan=limits[0], posinf=limits[1], neginf=low)
+
+
+@ROWS.row("aten::addr")
+def addr(
+    t: Translator, input: Value, vec1: Value, vec2: Value, beta: Value = 1, alpha: Value = 1
+) -> Value:
+    """`beta` · `input` + `alpha` · the outer product of two vectors."""
+    x, y, z = t.promote(input, vec1, vec2)
+    product = t.op("multiply", t.op("unsqueeze", y, axis=[1]), z)
+    return t.op("add", _times(t, x, beta), _times(t, product, alpha))
+
+
+def _function(type: str) -> Row:
+    def row(t: Translator, input: Value) -> Value:
+        return t.op(type, t.cast(input, t.dtype()))
+
+    row.__doc__ = f"The operator {type} in the dtype of PyTorch's result."
+    return row
+
+
+FUNCTIONS: Final[Mapping[str, str]] = {
+    "abs": "abs absolute",
+    "negative": "neg negative",
+    "sign": "sign sgn",
+    "square": "square",
+    "exp": "exp",
+    "expm1": "expm1 special_expm1",
+    "log": "log",
+    "log1p": "log1p special_log1p",
+    "log2": "log2",
+    "sqrt": "sqrt",
+    "rsqrt": "rsqrt",
+    "reciprocal": "reciprocal",
+    "sin": "sin",
+    "cos": "cos",
+    "tan": "tan",
+    "asin": "asin arcsin",
+    "acos": "acos arccos",
+    "atan": "atan arctan",
+    "sinh": "sinh",
+    "cosh": "cosh",
+    "tanh": "tanh",
+    "erf": "erf special_erf",
+    "sigmoid": "sigmoid special_expit",
+}
+for _type, _names in FUNCTIONS.items():
+    ROWS.row(*(f"aten::{name}" for name in _names.split()))(_function(_type))
+
+
+@ROWS.row("aten::atan2", "aten::arctan2")
+def atan2(t: Translator, input: Value, other: Value) -> Value:
+    """The angle of a point."""
+    return t.op("atan2", *t.promote(input, other))

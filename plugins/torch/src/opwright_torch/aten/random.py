@@ -1,9 +1,91 @@
-"""random."""
+"""Random numbers of opwright's own, by the seed of the Program and ``@step``, and dropout."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from opwright_torch.translate import Rows
+from opwright_torch.translate import Decline, Rows, Translator
+from opwright_torch.translate.translator import Value
 
 ROWS: Final = Rows()
+
+
+@ROWS.row("aten::dropout", "aten::native_dropout")
+def dropout(t: Translator, input: Value, p: float, train: Value = True) -> Value:
+    """The input with elements dropped, and which are kept where that is a result."""
+    both = isinstance(t.meta(), (tuple, list))
+    if train is False or (p == 0 and not both):
+        if both:
+            return input, t.op("expand", t.full(True, (), "bool"), shape=list(input.shape))
+        return input
+    return t.op("dropout", input, probability=float(p), training=True, n=2 if both else None)
+
+
+@ROWS.row("aten::feature_dropout")
+def feature_dropout(t: Translator, input: Value, p: float, train: bool) -> Value:
+    """The input with whole channels dropped."""
+    if not train or p == 0:
+        return input
+    shape = [*input.shape[:2]] + [1] * (len(input.shape) - 2)
+    noise = t.full(1, shape, input.dtype)
+    return t.op("multiply", input, t.op("dropout", noise, probability=float(p), training=True))
+
+
+@ROWS.row("aten::rand", "aten::rand_like")
+def rand(t: Translator, **_: Value) -> Value:
+    """Uniform numbers in [0, 1)."""
+    return _uniform(t, 0.0, 1.0)
+
+
+def _uniform(t: Translator, low: float, high: float) -> Value:
+    return t.op("uniform", shape=t.shape(), min=low, max=high, dtype=t.dtype())
+
+
+def _normal(t: Translator, mean: float, std: float) -> Value:
+    return t.op("normal", shape=t.shape(), mean=mean, std=std, dtype=t.dtype())
+
+
+@ROWS.row("aten::randn", "aten::randn_like")
+def randn(t: Translator, **_: Value) -> Value:
+    """Standard normal numbers."""
+    return _normal(t, 0.0, 1.0)
+
+
+@ROWS.row("aten::uniform")
+def uniform(t: Translator, input: Value, **named: Value) -> Value:
+    """Uniform numbers in the shape of the input."""
+    return _uniform(t, float(named["from"]), float(named["to"]))
+
+
+@ROWS.row("aten::normal_functional", "aten::normal.float_float")
+def normal(t: Translator, mean: Value = 0, std: Value = 1, **_: Value) -> Value:
+    """Normal numbers."""
+    return _normal(t, float(mean), float(std))
+
+
+@ROWS.row("aten::randint", "aten::randint_like")
+def randint(t: Translator, high: int, low: int = 0, **_: Value) -> Value:
+    """Whole numbers from `low` to before `high`."""
+    if t.dtype() in ("int32", "int64"):
+        return t.op("randint", shape=t.shape(), low=low, high=high, dtype=t.dtype())
+    return t.cast(t.op("randint", shape=t.shape(), low=low, high=high, dtype="int64"), t.dtype())
+
+
+@ROWS.row("aten::randperm")
+def randperm(t: Translator, n: int, **_: Value) -> Value:
+    """The numbers before `n` in random order."""
+    return t.cast(t.op("permutation", n=n), t.dtype())
+
+
+@ROWS.row("aten::bernoulli")
+def bernoulli(t: Translator, input: Value, p: Value = None, generator: Value = None) -> Value:
+    """1 with a probability, else 0."""
+    if p is None:
+        chances = input
+    elif isinstance(p, float):
+        chances = t.full(p, t.shape(), t.dtype())
+    else:
+        chances = t.op("expand", t.cast(p, t.dtype()), shape=t.shape())
+    if chances.dtype not in ("float16", "bfloat16", "float32", "float64"):
+        raise Decline(f"probabilities of dtype {chances.dtype}")
+    return t.op("bernoulli", chances)

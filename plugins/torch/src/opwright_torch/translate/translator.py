@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from inspect import signature
 from typing import Any, NamedTuple
 
 import torch
@@ -10,11 +11,13 @@ from torch.fx import Graph, Node
 
 import opwright as ow
 from opwright.errors import OpwrightError
-from opwright_torch.dtypes import dtype_name
-from opwright_torch.translate.table import find_row
+from opwright_torch.dtypes import dtype_name, torch_dtype
+from opwright_torch.translate.table import Row, find_row
 
 Value = Any
 """A Variable, a number, None, or a tuple or list of these."""
+
+FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 class Decline(Exception):  # noqa: N818  # it is caught by the translator and never reaches users
@@ -85,13 +88,15 @@ class Translator:
         self._constants: dict[str, torch.Tensor] = {}
         self._nodes: dict[str, Node] = {}
         self._declined: list[Declined] = []
+        self._trained: set[str] = set()
+        self._records = True
 
     def op(self, type: str, *inputs: Value, n: int | None = None, **named: Any) -> Any:
         """Append an operator; return the Variable of its first output, or a tuple of the first `n`.
 
         Inputs are given by position or name, attributes by name, as for ``opwright.ops.TYPE``;
         an input that is None is left out, and a number becomes a constant of the dtype of the
-        first Variable.
+        first Variable. No gradient flows through what is written in a region of ``no_grad``.
         """
         proto = ow.op_proto(type)
         slots = [slot.name for slot in proto.inputs]
@@ -107,12 +112,23 @@ class Translator:
         names = [
             written.output(slot.name) for slot in proto.outputs if slot.name in written.outputs
         ]
+        self._mark(bound.values(), written.output_names())
         results: list[Any] = [
             tuple(map(self.block.var, found)) if slot.duplicable else self.block.var(found[0])
             for slot, found in zip(proto.outputs, names)
             if found
         ]
         return results[0] if n is None else tuple(results[:n])
+
+    def trains(self, *values: Value) -> bool:
+        """Return whether a gradient can flow to one of some Variables."""
+        return any(isinstance(v, ow.Variable) and v.name in self._trained for v in values)
+
+    def stop(self, x: ow.Variable) -> ow.Variable:
+        """Return a result that a row has just written; no gradient flows through it from now on."""
+        x.stop_gradient = True
+        self._trained.discard(x.name)
+        return x
 
     def full(self, value: float, shape: Iterable[int], dtype: str) -> ow.Variable:
         """Return a constant."""
@@ -123,47 +139,30 @@ class Translator:
         """Return `x` in a dtype, itself if it has that."""
         return x if x.dtype == dtype else self.op("cast", x, dtype=dtype)
 
-    def promote(self, *values: Value) -> tuple[ow.Variable, ...]:
-        """Return operands in the dtype that PyTorch gives the result; numbers become constants.
+    def promote(self, *values: Value, dtype: str | None = None) -> tuple[ow.Variable, ...]:
+        """Return operands in one dtype, by default that of the node's result.
 
-        The dtype is that of the node's own operands, by ``torch.result_type``'s rules.
+        Numbers become constants.
         """
-        tensors = [v for v in values if isinstance(v, ow.Variable)]
-        dtype = self.promoted_dtype(*values)
-        return (
-            tuple(
-                self.cast(v, dtype) if isinstance(v, ow.Variable) else self.full(v, (), dtype)
-                for v in values
-            )
-            if tensors
-            else values
+        dtype = dtype or self.dtype()
+        return tuple(
+            self.cast(v, dtype) if isinstance(v, ow.Variable) else self.full(v, (), dtype)
+            for v in values
         )
 
-    def promoted_dtype(self, *values: Value) -> str:
-        """Return the dtype of PyTorch's result for Variables and numbers."""
-        from opwright_torch.dtypes import torch_dtype
-
-        samples = [
+    def promoted_dtype(self, x: Value, y: Value) -> str:
+        """Return the dtype in which PyTorch computes with two Variables or numbers."""
+        pair = [
             torch.empty((1,) * len(v.shape or ()), dtype=torch_dtype(v.dtype), device="meta")
             if isinstance(v, ow.Variable)
             else v
-            for v in values
+            for v in (x, y)
         ]
-        result = samples[0]
-        dtype: torch.dtype | None = None
-        for other in samples[1:]:
-            dtype = torch.result_type(result, other)
-            rank = max(getattr(result, "ndim", 0), getattr(other, "ndim", 0))
-            result = torch.empty((1,) * rank, dtype=dtype, device="meta")
-        if dtype is None:
-            dtype = (
-                result.dtype if isinstance(result, torch.Tensor) else torch.result_type(result, 0)
-            )
-        return dtype_name(dtype)
+        return dtype_name(torch.result_type(*pair))
 
     def meta(self, node: Node | None = None) -> Any:
         """Return what PyTorch says that a node returns, this one by default: ``meta["val"]``."""
-        return (node or self.node).meta["val"]
+        return (node or self.node).meta.get("val")
 
     def dtype(self) -> str:
         """Return the dtype of the node's result, the first one."""
@@ -216,6 +215,8 @@ class Translator:
             is_data=not is_kept,
         )
         self._env[node] = variable
+        if is_trained:
+            self._trained.add(variable.name)
         return variable.name
 
     def _constant(self, node: Node) -> Value:
@@ -234,6 +235,9 @@ class Translator:
         self.node = node
         target: Any = node.target
         arguments, named = self._read(node.args), self._read(node.kwargs)
+        if target is torch._C._set_grad_enabled:
+            self._records = bool(arguments[0])
+            return None
         if not isinstance(target, torch._ops.OpOverload):
             return target(*arguments, **named)  # arithmetic of sizes, getitem
         if not target._schema.returns:  # a check, which the trace has made
@@ -242,10 +246,8 @@ class Translator:
             return self.size(self.meta())
         row, before = find_row(target), len(self.block.ops)
         try:
-            if row is None:
-                raise Decline("no row of a table names it")
             with ow.transaction():
-                result = row(self, **_bind(target, arguments, named))
+                result = _apply(row, self, _bind(target, arguments, named))
                 self._check(result)
         except (Decline, OpwrightError) as reason:
             self._declined.append(Declined(node, str(reason)))
@@ -288,10 +290,31 @@ class Translator:
             return {name: self._read(item) for name, item in value.items()}
         return self.size(value) if isinstance(value, torch.SymInt) else value
 
+    def _mark(self, inputs: Iterable[Value], outputs: Iterable[str]) -> None:
+        """Note through which outputs of an operator a gradient can flow."""
+        names = [name for name in outputs if self.block.var(name).dtype in FLOATS]
+        read = [v for value in inputs for v in (value if isinstance(value, list) else [value])]
+        if not self._records:
+            for name in names:
+                self.block.var(name).stop_gradient = True
+        elif self.trains(*read):
+            self._trained.update(names)
+
     def _as_input(self, value: Value, like: ow.Variable | None) -> Value:
         if isinstance(value, (bool, int, float)):
             return self.full(value, (), "float32" if like is None else like.dtype)
         return list(value) if isinstance(value, tuple) else value
+
+
+def _apply(row: Row | None, t: Translator, named: Mapping[str, Value]) -> Value:
+    """Call a row; one that lacks an argument of this overload declines."""
+    if row is None:
+        raise Decline("no row of a table names it")
+    try:
+        signature(row).bind(t, **named)
+    except TypeError as reason:
+        raise Decline(f"its row takes other arguments: {reason}") from None
+    return row(t, **named)
 
 
 def _bind(

@@ -1,0 +1,81 @@
+"""Tensors from numbers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+
+from opwright_torch.translate import Rows, Translator
+from opwright_torch.translate.translator import Value
+
+ROWS: Final = Rows()
+
+
+def _filled(t: Translator, value: Value) -> Value:
+    if isinstance(value, (bool, int, float)):
+        return t.full(value, t.shape(), t.dtype())
+    return t.op("expand", t.cast(value, t.dtype()), shape=t.shape())
+
+
+@ROWS.row("aten::zeros", "aten::zeros_like", "aten::new_zeros", "aten::zero")
+@ROWS.row("aten::empty", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided")
+@ROWS.row("aten::empty_strided", "aten::empty_permuted", "aten::_efficientzerotensor")
+def zeros(t: Translator, **_: Value) -> Value:
+    """Zeros; of a tensor without a value every value is right."""
+    return _filled(t, 0)
+
+
+@ROWS.row("aten::ones", "aten::ones_like", "aten::new_ones")
+def ones(t: Translator, **_: Value) -> Value:
+    """Ones."""
+    return _filled(t, 1)
+
+
+@ROWS.row("aten::full", "aten::full_like", "aten::new_full")
+def full(t: Translator, fill_value: Value, **_: Value) -> Value:
+    """One value everywhere."""
+    return _filled(t, fill_value)
+
+
+@ROWS.row("aten::fill")
+def fill(t: Translator, input: Value, value: Value) -> Value:
+    """One value in the shape of the input."""
+    return _filled(t, value)
+
+
+@ROWS.row("aten::scalar_tensor")
+def scalar_tensor(t: Translator, s: Value, **_: Value) -> Value:
+    """A number."""
+    return _filled(t, s)
+
+
+@ROWS.row("aten::arange")
+def arange(t: Translator, end: Value, start: Value = 0, step: Value = 1, **_: Value) -> Value:
+    """Numbers from `start` to before `end`."""
+    dtype = t.dtype()
+    if dtype not in ("float16", "bfloat16", "int8", "int16", "uint8"):
+        return t.op("arange", start=start, stop=end, step=step, dtype=dtype)
+    wide = t.op("arange", start=start, stop=end, step=step, dtype="float64")
+    return t.cast(wide, dtype)
+
+
+@ROWS.row("aten::linspace")
+def linspace(t: Translator, start: Value, end: Value, steps: int, **_: Value) -> Value:
+    """Numbers at equal distances."""
+    return t.op("linspace", start=start, stop=end, num=steps, dtype=t.dtype())
+
+
+@ROWS.row("aten::eye")
+def eye(t: Translator, n: int, m: Value = None, **_: Value) -> Value:
+    """Ones on the diagonal."""
+    return t.op("eye", n_rows=n, n_cols=n if m is None else m, dtype=t.dtype())
+
+
+@ROWS.row("aten::tril_indices", "aten::triu_indices")
+def triangle_indices(t: Translator, row: int, col: int, offset: int = 0, **_: Value) -> Value:
+    """The positions of a triangle."""
+    found = getattr(torch, t.node.target.name()[6:])(row, col, offset)
+    return t.op(
+        "constant", values=found.flatten().tolist(), shape=list(found.shape), dtype=t.dtype()
+    )

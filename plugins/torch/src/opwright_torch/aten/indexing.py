@@ -1,0 +1,293 @@
+"""Elements read from, and written to, positions that tensors hold."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import opwright as ow
+from opwright_torch.aten.shapes import axis_of, rank, with_shape
+from opwright_torch.translate import Decline, Rows, Translator
+from opwright_torch.translate.translator import Value
+
+ROWS: Final = Rows()
+
+MASKS: Final = ("bool", "uint8")
+REDUCTIONS: Final = {
+    "sum": "add",
+    "add": "add",
+    "prod": "mul",
+    "multiply": "mul",
+    "amax": "max",
+    "amin": "min",
+}
+
+
+def _positions(t: Translator, index: ow.Variable) -> ow.Variable:
+    return index if index.dtype in ("int32", "int64") else t.cast(index, "int64")
+
+
+def _indexed_axes(indices: Value) -> list[int]:
+    axes = [axis for axis, index in enumerate(indices) if index is not None]
+    if any(indices[axis].dtype in MASKS for axis in axes):
+        raise Decline("a mask as an index: the number of its elements is not known before a run")
+    return axes
+
+
+def _common(t: Translator, indices: list[ow.Variable]) -> tuple[list[ow.Variable], list[int]]:
+    """Return indices of one shape, and that shape."""
+    from torch import broadcast_shapes
+
+    shape = list(broadcast_shapes(*(tuple(index.shape) for index in indices)))
+    wide = [
+        index if list(index.shape) == shape else t.op("expand", index, shape=shape)
+        for index in (_positions(t, index) for index in indices)
+    ]
+    return wide, shape
+
+
+def _front(t: Translator, x: ow.Variable, axes: list[int]) -> ow.Variable:
+    """Return `x` with some axes first, in their order."""
+    order = axes + [axis for axis in range(rank(x)) if axis not in axes]
+    return x if order == list(range(rank(x))) else t.op("transpose", x, axes=order)
+
+
+def _back(t: Translator, x: ow.Variable, axes: list[int]) -> ow.Variable:
+    """Undo `_front`."""
+    order = axes + [axis for axis in range(rank(x)) if axis not in axes]
+    inverse = sorted(range(rank(x)), key=order.__getitem__)
+    return x if order == inverse == list(range(rank(x))) else t.op("transpose", x, axes=inverse)
+
+
+def _result_start(axes: list[int]) -> int:
+    """Where the axes of the indices are in the result: in their place, or in front if apart."""
+    return axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
+
+
+@ROWS.row("aten::index", "aten::_unsafe_index")
+def index(t: Translator, input: Value, indices: Value) -> Value:
+    """``input[indices]``, None for a whole axis."""
+    axes = _indexed_axes(indices)
+    found, shape = _common(t, [indices[axis] for axis in axes])
+    if len(axes) == 1:
+        return t.op("gather", input, found[0], axis=axes[0])
+    picked = t.op("gather_nd", _front(t, input, axes), t.op("stack", found, axis=len(shape)))
+    start = _result_start(axes)
+    return _back(t, picked, list(range(start, start + len(shape)))) if start else picked
+
+
+@ROWS.row("aten::index_put", "aten::_unsafe_index_put")
+def index_put(
+    t: Translator, input: Value, indices: Value, values: Value, accumulate: bool = False
+) -> Value:
+    """The input with ``input[indices]`` set to values, or with these added."""
+    values = t.cast(values, input.dtype)
+    if len(indices) == 1 and indices[0].dtype in MASKS and math.prod(values.shape) == 1:
+        mask, value = t.cast(indices[0], "bool"), with_shape(t, values, [])
+        mask = with_shape(t, mask, list(mask.shape) + [1] * (rank(input) - rank(mask)))
+        return t.op("where", mask, t.op("add", input, value) if accumulate else value, input)
+    axes = _indexed_axes(indices)
+    found, shape = _common(t, [indices[axis] for axis in axes])
+    rest = [dim for axis, dim in enumerate(input.shape) if axis not in axes]
+    start = _result_start(axes)
+    whole = [*rest[:start], *shape, *rest[start:]]
+    updates = values if list(values.shape) == whole else t.op("expand", values, shape=whole)
+    updates = _front(t, updates, list(range(start, start + len(shape))))
+    places = t.op("stack", found, axis=len(shape))
+    reduction = "add" if accumulate else "none"
+    x = t.op("scatter_nd", _front(t, input, axes), places, updates, reduction=reduction)
+    return _back(t, x, axes)
+
+
+@ROWS.row("aten::gather")
+def gather(
+    t: Translator, input: Value, dim: int, index: Value, sparse_grad: Value = False
+) -> Value:
+    """Elements at positions along an axis; what lies beyond the index does not count."""
+    axis = axis_of(input, dim)
+    if rank(input) == 0 or rank(index) == 0:
+        flat = t.op("gather", with_shape(t, input, [-1]), _positions(t, index))
+        return with_shape(t, flat, t.shape())
+    x = _cut(t, input, list(index.shape), axis)
+    return t.op("take_along_axis", x, _positions(t, index), axis=axis)
+
+
+def _cut(t: Translator, x: ow.Variable, shape: list[int], kept: int | None = None) -> ow.Variable:
+    """Return the part of `x` that a smaller shape covers, one axis of it whole."""
+    axes = [a for a, dim in enumerate(shape) if a != kept and dim != x.shape[a]]
+    if not axes:
+        return x
+    ends = [shape[axis] for axis in axes]
+    cut: ow.Variable = t.op("slice", x, axes=axes, starts=[0] * len(axes), ends=ends)
+    return cut
+
+
+@ROWS.row("aten::take_along_dim")
+def take_along_dim(t: Translator, input: Value, indices: Value, dim: Value = None) -> Value:
+    """Elements at positions along an axis; the other axes broadcast."""
+    if dim is None:
+        input, indices, dim = with_shape(t, input, [-1]), with_shape(t, indices, [-1]), 0
+    axis = axis_of(input, dim)
+    return t.op("take_along_axis", input, _positions(t, indices), axis=axis)
+
+
+@ROWS.row("aten::take")
+def take(t: Translator, input: Value, index: Value) -> Value:
+    """Elements at positions of the flat input."""
+    return t.op("gather", with_shape(t, input, [math.prod(input.shape)]), _positions(t, index))
+
+
+@ROWS.row("aten::scatter.src", "aten::scatter.value", "aten::scatter.reduce")
+@ROWS.row("aten::scatter.value_reduce", "aten::scatter_add")
+def scatter(
+    t: Translator,
+    input: Value,
+    dim: int,
+    index: Value,
+    src: Value = None,
+    value: Value = None,
+    reduce: Value = None,
+) -> Value:
+    """The input with elements set at positions along an axis, or combined with them."""
+    if t.node.target.name() == "aten::scatter_add":
+        reduce = "add"
+    updates = t.full(value, index.shape, input.dtype) if src is None else src
+    return _scatter(t, input, dim, index, updates, REDUCTIONS[reduce] if reduce else "none")
+
+
+def _scatter(
+    t: Translator, x: Value, dim: int, index: Value, updates: Value, reduction: str
+) -> Value:
+    axis, places = axis_of(x, dim), _positions(t, index)
+    if rank(x) == 0:
+        x, places, updates = (with_shape(t, v, [1]) for v in (x, places, updates))
+    if not math.prod(places.shape):
+        return with_shape(t, x, t.shape())
+    updates = _cut(t, updates, list(places.shape))
+    if reduction not in ("none", "add") and t.trains(x, updates):
+        raise Decline(f"the gradient of reduction {reduction!r} differs where elements are equal")
+    out = t.op("scatter", x, places, updates, axis=axis, reduction=reduction)
+    return with_shape(t, out, t.shape())
+
+
+@ROWS.row("aten::scatter_reduce.two")
+def scatter_reduce(
+    t: Translator,
+    input: Value,
+    dim: int,
+    index: Value,
+    src: Value,
+    reduce: str,
+    include_self: bool = True,
+) -> Value:
+    """The input with elements combined with others at positions along an axis."""
+    if reduce not in REDUCTIONS or (not include_self and reduce != "sum"):
+        raise Decline(f"reduce={reduce!r}, include_self={include_self}")
+    x = input
+    if not include_self:
+        zeros = t.full(0, index.shape, input.dtype)
+        x = _scatter(t, x, dim, index, zeros, "none")
+    return _scatter(t, x, dim, index, src, REDUCTIONS[reduce])
+
+
+@ROWS.row("aten::index_select", "aten::index_select_copy")
+def index_select(t: Translator, input: Value, dim: int, index: Value) -> Value:
+    """Positions of an axis."""
+    places = with_shape(t, _positions(t, index), [math.prod(index.shape)])
+    if rank(input) == 0:
+        return with_shape(t, t.op("gather", with_shape(t, input, [1]), places), [])
+    return t.op("gather", input, places, axis=axis_of(input, dim))
+
+
+@ROWS.row("aten::index_add", "aten::index_copy")
+def index_add(
+    t: Translator, input: Value, dim: int, index: Value, source: Value, alpha: Value = 1
+) -> Value:
+    """The input with slices added, or set, at positions of an axis."""
+    reduction = "add" if t.node.target.name() == "aten::index_add" else "none"
+    if alpha != 1:
+        source = t.op("multiply", source, alpha)
+    return _slices(t, input, axis_of(input, dim), index, source, reduction)
+
+
+@ROWS.row("aten::index_fill")
+def index_fill(t: Translator, input: Value, dim: int, index: Value, value: Value) -> Value:
+    """The input with one value at positions of an axis."""
+    axis = axis_of(input, dim)
+    shape = list(input.shape) or [1]
+    shape[axis] = math.prod(index.shape)
+    (number,) = t.promote(value)
+    return _slices(t, input, axis, index, t.op("expand", number, shape=shape), "none")
+
+
+def _slices(
+    t: Translator, x: Value, axis: int, index: Value, updates: Value, reduction: str
+) -> Value:
+    if rank(x) == 0:
+        x, updates = with_shape(t, x, [1]), with_shape(t, updates, [1])
+    places = with_shape(t, _positions(t, index), [math.prod(index.shape), 1])
+    x, updates = _front(t, x, [axis]), _front(t, updates, [axis])
+    out = t.op("scatter_nd", x, places, updates, reduction=reduction)
+    return with_shape(t, _back(t, out, [axis]), t.shape())
+
+
+@ROWS.row("aten::embedding")
+def embedding(
+    t: Translator,
+    weight: Value,
+    indices: Value,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Value:
+    """Rows of a table; the one of `padding_idx` gets no gradient."""
+    if scale_grad_by_freq and t.trains(weight):
+        raise Decline("scale_grad_by_freq=True")
+    rows = t.op("embedding", weight, _positions(t, indices))
+    if padding_idx < 0 or not t.trains(weight):
+        return rows
+    # Our padding_index would make the vector 0, PyTorch's reads it.
+    padded = t.op("equal", t.op("unsqueeze", indices, axis=[rank(indices)]), padding_idx)
+    return t.op("where", padded, t.stop(t.op("assign", rows)), rows)
+
+
+@ROWS.row("aten::searchsorted")
+def searchsorted(
+    t: Translator,
+    sorted_sequence: Value,
+    input: Value,
+    out_int32: bool = False,
+    right: bool = False,
+    side: Value = None,
+    sorter: Value = None,
+) -> Value:
+    """Where values belong in a sorted sequence."""
+    if rank(sorted_sequence) != 1 or sorter is not None:
+        raise Decline(f"a sequence of shape {list(sorted_sequence.shape)}, or a sorter")
+    x, values = sorted_sequence, input
+    dtype = t.promoted_dtype(x, values)
+    x, values = t.promote(x, values, dtype=dtype)
+    kind = side or ("right" if right else "left")
+    return t.cast(t.op("searchsorted", x, values, side=kind), t.dtype())
+
+
+@ROWS.row("aten::bucketize")
+def bucketize(
+    t: Translator, input: Value, boundaries: Value, out_int32: bool = False, right: bool = False
+) -> Value:
+    """Where values belong between boundaries."""
+    return searchsorted(t, boundaries, input, out_int32, right)
+
+
+@ROWS.row("aten::cdist", "aten::_cdist_forward")
+def cdist(t: Translator, x1: Value, x2: Value, p: float = 2, compute_mode: Value = None) -> Value:
+    """The `p`-norms of all differences of rows."""
+    x = t.op("unsqueeze", x1, axis=[rank(x1) - 1])
+    y = t.op("unsqueeze", x2, axis=[rank(x2) - 2])
+    return t.op("norm", t.op("subtract", x, y), p=float(p), axis=[-1])
+
+
+@ROWS.row("aten::einsum")
+def einsum(t: Translator, equation: str, tensors: Value, path: Value = None) -> Value:
+    """A sum of products, by labels."""
+    return t.op("einsum", list(t.promote(*tensors)), equation=equation.replace(" ", ""))

@@ -1,0 +1,191 @@
+"""Reductions, running sums, and orders."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from opwright_torch.aten.shapes import axis_of, rank, with_shape
+from opwright_torch.translate import Decline, Row, Rows, Translator
+from opwright_torch.translate.translator import FLOATS, Value
+
+ROWS: Final = Rows()
+
+
+def axes_of(input: Value, dim: Value) -> list[int]:
+    """Return axes counted from the front; none and an empty list are all, which is []."""
+    if dim is None or isinstance(dim, (tuple, list)):
+        return [axis_of(input, axis) for axis in dim or ()] if rank(input) else []
+    return [axis_of(input, dim)] if rank(input) else []
+
+
+def _reduction(type: str, *, in_result: bool = True) -> Row:
+    def row(
+        t: Translator, input: Value, dim: Value = None, keepdim: bool = False, dtype: Value = None
+    ) -> Value:
+        x = t.cast(input, t.dtype()) if in_result and t.dtype() in FLOATS else input
+        reduced = t.op(type, x, axis=axes_of(input, dim), keepdims=keepdim)
+        return t.cast(reduced, t.dtype())
+
+    row.__doc__ = f"The operator {type} over axes."
+    return row
+
+
+for _type in ("sum", "mean", "prod", "logsumexp"):
+    ROWS.row(f"aten::{_type}")(_reduction(_type))
+ROWS["aten::special_logsumexp"] = ROWS["aten::logsumexp"]
+for _type in ("any", "all", "count_nonzero"):
+    ROWS.row(f"aten::{_type}")(_reduction(_type, in_result=False))
+for _type in ("max", "min"):
+    ROWS.row(f"aten::a{_type}", f"aten::{_type}")(_reduction(_type))
+
+
+def _best(kind: str) -> Row:
+    def row(t: Translator, input: Value, dim: int, keepdim: bool = False) -> Value:
+        if rank(input) == 0:
+            return input, t.full(0, (), "int64")
+        axis = axis_of(input, dim)
+        places = t.op(f"arg{kind}", input, axis=axis, keepdims=True)
+        if not t.trains(input):
+            best = t.op(kind, input, axis=[axis], keepdims=keepdim)
+            return best, places if keepdim else t.op("squeeze", places, axis=[axis])
+        # The first of equal elements takes the whole gradient.
+        best = t.op("take_along_axis", input, places, axis=axis)
+        if keepdim:
+            return best, places
+        return t.op("squeeze", best, axis=[axis]), t.op("squeeze", places, axis=[axis])
+
+    row.__doc__ = f"The {kind} along an axis, and its first position."
+    return row
+
+
+ROWS["aten::max.dim"], ROWS["aten::min.dim"] = _best("max"), _best("min")
+
+
+@ROWS.row("aten::argmax", "aten::argmin")
+def position(t: Translator, input: Value, dim: Value = None, keepdim: bool = False) -> Value:
+    """The position of the first extremum."""
+    kind = t.node.target.name()[6:12]
+    if dim is not None:
+        return t.op(kind, input, axis=axis_of(input, dim), keepdims=keepdim)
+    flat = with_shape(t, input, [math.prod(input.shape)])
+    return with_shape(t, t.op(kind, flat, axis=0), t.shape())
+
+
+@ROWS.row("aten::aminmax")
+def aminmax(t: Translator, input: Value, dim: Value = None, keepdim: bool = False) -> Value:
+    """The least and the greatest element."""
+    axes = axes_of(input, dim)
+    return tuple(t.op(kind, input, axis=axes, keepdims=keepdim) for kind in ("min", "max"))
+
+
+def _deviation(type: str) -> Row:
+    def row(
+        t: Translator,
+        input: Value,
+        dim: Value = None,
+        unbiased: Value = True,
+        keepdim: bool = False,
+        correction: Value = None,
+    ) -> Value:
+        axes = axes_of(input, dim)
+        attrs = {"axis": axes, "keepdims": keepdim}
+        if correction is None:
+            correction = 1 if unbiased else 0
+        count = math.prod(input.shape[axis] for axis in axes or range(rank(input)))
+        if count <= correction and type == "std" and t.trains(input):
+            raise Decline(f"correction={correction} of {count} elements: its gradient is NaN")
+        spread = t.op(type, input, correction=float(correction), **attrs)
+        if isinstance(t.meta(), (tuple, list)):
+            return spread, t.op("mean", input, **attrs)
+        return spread
+
+    row.__doc__ = f"The {type} over axes, and the mean where it is asked for."
+    return row
+
+
+ROWS.row("aten::var", "aten::var_mean")(_deviation("variance"))
+ROWS.row("aten::std", "aten::std_mean")(_deviation("std"))
+
+
+@ROWS.row("aten::norm", "aten::linalg_vector_norm")
+def norm(
+    t: Translator,
+    input: Value,
+    p: Value = 2,
+    dim: Value = None,
+    keepdim: bool = False,
+    dtype: Value = None,
+    ord: Value = None,
+) -> Value:
+    """The `p`-norm over axes."""
+    power = ord if ord is not None else 2 if p is None else p
+    x = t.cast(input, t.dtype())
+    return t.op("norm", x, p=float(power), axis=axes_of(input, dim), keepdims=keepdim)
+
+
+def _running(type: str) -> Row:
+    def row(t: Translator, input: Value, dim: int, dtype: Value = None) -> Value:
+        x = t.cast(input, "int64" if input.dtype == "bool" else t.dtype())
+        return t.cast(t.op(type, x, axis=axis_of(input, dim)), t.dtype())
+
+    row.__doc__ = f"The operator {type}."
+    return row
+
+
+ROWS["aten::cumsum"], ROWS["aten::cumprod"] = _running("cumsum"), _running("cumprod")
+
+
+@ROWS.row("aten::topk")
+def topk(
+    t: Translator, input: Value, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> Value:
+    """The `k` best along an axis, and their positions."""
+    axis = axis_of(input, dim)
+    return t.op("top_k", input, k=k, axis=axis, largest=largest, sorted=sorted, n=2)
+
+
+@ROWS.row("aten::sort")
+def sort(
+    t: Translator, input: Value, dim: int = -1, descending: bool = False, stable: Value = None
+) -> Value:
+    """The elements in order, and where they were."""
+    x = t.cast(input, "uint8") if input.dtype == "bool" else input
+    ordered, places = t.op("sort", x, axis=axis_of(input, dim), descending=descending, n=2)
+    return t.cast(ordered, input.dtype), places
+
+
+@ROWS.row("aten::argsort")
+def argsort(
+    t: Translator, input: Value, dim: int = -1, descending: bool = False, stable: Value = None
+) -> Value:
+    """The positions of the elements in order."""
+    return sort(t, input, dim, descending)[1]
+
+
+@ROWS.row("aten::msort")
+def msort(t: Translator, input: Value) -> Value:
+    """The elements along axis 0 in order."""
+    return t.op("sort", input, axis=0)
+
+
+@ROWS.row("aten::kthvalue")
+def kthvalue(t: Translator, input: Value, k: int, dim: int = -1, keepdim: bool = False) -> Value:
+    """The `k`-th least element along an axis, and its position."""
+    axis = axis_of(input, dim)
+    return _ranked(t, input, axis, k - 1, keepdim)
+
+
+def _ranked(t: Translator, x: Value, axis: int, place: int, keepdim: bool) -> Value:
+    if rank(x) == 0:
+        return x, t.full(0, (), "int64")
+    parts = t.op("sort", x, axis=axis, n=2)
+    box = {"axes": [axis], "starts": [place], "ends": [place + 1]}
+    cut = [t.op("slice", part, **box) for part in parts]
+    return tuple(part if keepdim else t.op("squeeze", part, axis=[axis]) for part in cut)
+
+
+@ROWS.row("aten::dist")
+def dist(t: Translator, input: Value, other: Value, p: Value = 2) -> Value:
+    """The `p`-norm of a difference."""
+    return t.op("norm", t.op("subtract", *t.promote(input, other)), p=float(p))
