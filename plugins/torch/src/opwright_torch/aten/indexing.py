@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Final
 
-import opwright as ow
 from opwright_torch.aten.shapes import axis_of, rank, with_shape
 from opwright_torch.translate import Decline, Rows, Translator
 from opwright_torch.translate.translator import Value
@@ -23,7 +22,7 @@ REDUCTIONS: Final = {
 }
 
 
-def _positions(t: Translator, index: ow.Variable) -> ow.Variable:
+def _positions(t: Translator, index: Value) -> Value:
     return index if index.dtype in ("int32", "int64") else t.cast(index, "int64")
 
 
@@ -34,7 +33,7 @@ def _indexed_axes(indices: Value) -> list[int]:
     return axes
 
 
-def _common(t: Translator, indices: list[ow.Variable]) -> tuple[list[ow.Variable], list[int]]:
+def _common(t: Translator, indices: list[Value]) -> tuple[list[Value], list[int]]:
     """Return indices of one shape, and that shape."""
     from torch import broadcast_shapes
 
@@ -46,13 +45,13 @@ def _common(t: Translator, indices: list[ow.Variable]) -> tuple[list[ow.Variable
     return wide, shape
 
 
-def _front(t: Translator, x: ow.Variable, axes: list[int]) -> ow.Variable:
+def _front(t: Translator, x: Value, axes: list[int]) -> Value:
     """Return `x` with some axes first, in their order."""
     order = axes + [axis for axis in range(rank(x)) if axis not in axes]
     return x if order == list(range(rank(x))) else t.op("transpose", x, axes=order)
 
 
-def _back(t: Translator, x: ow.Variable, axes: list[int]) -> ow.Variable:
+def _back(t: Translator, x: Value, axes: list[int]) -> Value:
     """Undo `_front`."""
     order = axes + [axis for axis in range(rank(x)) if axis not in axes]
     inverse = sorted(range(rank(x)), key=order.__getitem__)
@@ -105,20 +104,19 @@ def gather(
 ) -> Value:
     """Elements at positions along an axis; what lies beyond the index does not count."""
     axis = axis_of(input, dim)
-    if rank(input) == 0 or rank(index) == 0:
-        flat = t.op("gather", with_shape(t, input, [-1]), _positions(t, index))
-        return with_shape(t, flat, t.shape())
+    if rank(input) < 2:
+        return t.op("gather", with_shape(t, input, [math.prod(input.shape)]), _positions(t, index))
     x = _cut(t, input, list(index.shape), axis)
     return t.op("take_along_axis", x, _positions(t, index), axis=axis)
 
 
-def _cut(t: Translator, x: ow.Variable, shape: list[int], kept: int | None = None) -> ow.Variable:
+def _cut(t: Translator, x: Value, shape: list[int], kept: int | None = None) -> Value:
     """Return the part of `x` that a smaller shape covers, one axis of it whole."""
     axes = [a for a, dim in enumerate(shape) if a != kept and dim != x.shape[a]]
     if not axes:
         return x
     ends = [shape[axis] for axis in axes]
-    cut: ow.Variable = t.op("slice", x, axes=axes, starts=[0] * len(axes), ends=ends)
+    cut: Value = t.op("slice", x, axes=axes, starts=[0] * len(axes), ends=ends)
     return cut
 
 

@@ -311,7 +311,8 @@ def addr(
     """`beta` · `input` + `alpha` · the outer product of two vectors."""
     x, y, z = t.promote(input, vec1, vec2)
     product = t.op("multiply", t.op("unsqueeze", y, axis=[1]), z)
-    return t.op("add", _times(t, x, beta), _times(t, product, alpha))
+    product = _times(t, product, alpha)
+    return t.op("add", _times(t, x, beta), product) if beta else product
 
 
 def _function(type: str) -> Row:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 from opwright_torch.aten.shapes import axis_of, rank, with_shape
 from opwright_torch.translate import Decline, Row, Rows, Translator
@@ -89,7 +89,7 @@ def _deviation(type: str) -> Row:
         correction: Value = None,
     ) -> Value:
         axes = axes_of(input, dim)
-        attrs = {"axis": axes, "keepdims": keepdim}
+        attrs: dict[str, Any] = {"axis": axes, "keepdims": keepdim}
         if correction is None:
             correction = 1 if unbiased else 0
         count = math.prod(input.shape[axis] for axis in axes or range(rank(input)))
@@ -180,7 +180,7 @@ def _ranked(t: Translator, x: Value, axis: int, place: int, keepdim: bool) -> Va
     if rank(x) == 0:
         return x, t.full(0, (), "int64")
     parts = t.op("sort", x, axis=axis, n=2)
-    box = {"axes": [axis], "starts": [place], "ends": [place + 1]}
+    box: dict[str, Any] = {"axes": [axis], "starts": [place], "ends": [place + 1]}
     cut = [t.op("slice", part, **box) for part in parts]
     return tuple(part if keepdim else t.op("squeeze", part, axis=[axis]) for part in cut)
 

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Graph, Node
 
 import opwright as ow
-from opwright.errors import OpwrightError
+from opwright.errors import OpwrightError, ShapeError
 from opwright_torch.dtypes import dtype_name, torch_dtype
 from opwright_torch.translate.table import Row, find_row
 
@@ -89,14 +89,13 @@ class Translator:
         self._nodes: dict[str, Node] = {}
         self._declined: list[Declined] = []
         self._trained: set[str] = set()
-        self._records = True
 
     def op(self, type: str, *inputs: Value, n: int | None = None, **named: Any) -> Any:
         """Append an operator; return the Variable of its first output, or a tuple of the first `n`.
 
         Inputs are given by position or name, attributes by name, as for ``opwright.ops.TYPE``;
         an input that is None is left out, and a number becomes a constant of the dtype of the
-        first Variable. No gradient flows through what is written in a region of ``no_grad``.
+        first Variable.
         """
         proto = ow.op_proto(type)
         slots = [slot.name for slot in proto.inputs]
@@ -171,9 +170,12 @@ class Translator:
 
     def size(self, value: Any) -> int:
         """Return a size as a number."""
-        if isinstance(value, torch.SymInt):
-            return int(value.node.expr.subs(self._sizes))
-        return int(value)
+        if not isinstance(value, torch.SymInt):
+            return int(value)
+        number = value.node.expr.subs(self._sizes)
+        if not number.is_number:
+            raise ShapeError(f"{self.node}: a size is not known before a run, got {value}")
+        return int(number)
 
     def shape(self) -> list[int]:
         """Return the shape of the node's result."""
@@ -235,9 +237,6 @@ class Translator:
         self.node = node
         target: Any = node.target
         arguments, named = self._read(node.args), self._read(node.kwargs)
-        if target is torch._C._set_grad_enabled:
-            self._records = bool(arguments[0])
-            return None
         if not isinstance(target, torch._ops.OpOverload):
             return target(*arguments, **named)  # arithmetic of sizes, getitem
         if not target._schema.returns:  # a check, which the trace has made
@@ -252,12 +251,20 @@ class Translator:
         except (Decline, OpwrightError) as reason:
             self._declined.append(Declined(node, str(reason)))
             result = self._call(target, arguments, named)
+        if node.meta.get("requires_grad") is False:
+            result = self._stopped(result)
         for op in self.block.ops[before:]:
             self._nodes.update(dict.fromkeys(op.output_names(), node))
             if node.meta.get("requires_grad") is False:
                 for name in op.output_names():
                     self.block.var(name).stop_gradient = True
         return result
+
+    def _stopped(self, value: Value) -> Value:
+        """Return the result of a node where the gradient stops; it may be that of another node."""
+        if isinstance(value, (tuple, list)):
+            return type(value)(self._stopped(item) for item in value)
+        return self.stop(self.op("assign", value)) if self.trains(value) else value
 
     def _call(self, target: Any, arguments: tuple[Value, ...], named: Mapping[str, Value]) -> Value:
         """Append the operator that calls PyTorch."""
@@ -294,10 +301,7 @@ class Translator:
         """Note through which outputs of an operator a gradient can flow."""
         names = [name for name in outputs if self.block.var(name).dtype in FLOATS]
         read = [v for value in inputs for v in (value if isinstance(value, list) else [value])]
-        if not self._records:
-            for name in names:
-                self.block.var(name).stop_gradient = True
-        elif self.trains(*read):
+        if self.trains(*read):
             self._trained.update(names)
 
     def _as_input(self, value: Value, like: ow.Variable | None) -> Value:

@@ -1,0 +1,192 @@
+"""Parts of tensors: cut out, and set."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from opwright_torch.aten.shapes import axis_of, rank, with_shape
+from opwright_torch.translate import Decline, Rows, Translator
+from opwright_torch.translate.translator import Value
+
+ROWS: Final = Rows()
+
+LAST: Final = 2**63 - 1
+"""The end of a slice up to the last element, as in PyTorch."""
+
+
+@ROWS.row("aten::select", "aten::select_copy")
+def select(t: Translator, input: Value, dim: int, index: int) -> Value:
+    """What lies at one position of an axis."""
+    axis = axis_of(input, dim)
+    cut = _slice(t, input, axis, index, index + 1 if index != -1 else LAST)
+    return t.op("squeeze", cut, axis=[axis])
+
+
+def _slice(t: Translator, x: Value, axis: int, start: int, end: int, step: int = 1) -> Value:
+    return t.op("slice", x, axes=[axis], starts=[start], ends=[end], steps=[step])
+
+
+@ROWS.row("aten::slice", "aten::slice_copy")
+def slice_(
+    t: Translator,
+    input: Value,
+    dim: int = 0,
+    start: Value = None,
+    end: Value = None,
+    step: int = 1,
+) -> Value:
+    """The positions from `start` to before `end`."""
+    if list(input.shape) == t.shape():
+        return input
+    axis = axis_of(input, dim)
+    return _slice(t, input, axis, start or 0, LAST if end is None else end, step)
+
+
+@ROWS.row("aten::narrow", "aten::narrow_copy")
+def narrow(t: Translator, input: Value, dim: int, start: Value, length: int) -> Value:
+    """So many positions from `start`."""
+    if not isinstance(start, int):
+        raise Decline("start is a tensor")
+    axis = axis_of(input, dim)
+    begin = start % input.shape[axis] if start < 0 else start
+    return _slice(t, input, axis, begin, begin + length)
+
+
+def _parts(t: Translator, input: Value, dim: int) -> Value:
+    """The input cut along an axis into what PyTorch's results are."""
+    axis = axis_of(input, dim)
+    sections = [t.size(part.shape[axis]) for part in t.meta()]
+    if len(sections) == 1:
+        return (input,)
+    return t.op("split", input, axis=axis, sections=sections)
+
+
+@ROWS.row("aten::split", "aten::split_copy", "aten::split_with_sizes", "aten::chunk")
+@ROWS.row("aten::split_with_sizes_copy", "aten::tensor_split", "aten::unsafe_split")
+@ROWS.row("aten::unsafe_chunk", "aten::unsafe_split_with_sizes")
+def split(t: Translator, input: Value, dim: int = 0, **_: Value) -> Value:
+    """Parts along an axis, as long as PyTorch's."""
+    return _parts(t, input, dim)
+
+
+ROWS["aten::hsplit"] = lambda t, input, **_: _parts(t, input, 1 if rank(input) > 1 else 0)
+ROWS["aten::vsplit"] = lambda t, input, **_: _parts(t, input, 0)
+ROWS["aten::dsplit"] = lambda t, input, **_: _parts(t, input, 2)
+
+
+@ROWS.row("aten::unbind", "aten::unbind_copy")
+def unbind(t: Translator, input: Value, dim: int = 0) -> Value:
+    """What lies at each position of an axis."""
+    axis = axis_of(input, dim)
+    if not input.shape[axis]:
+        raise Decline(f"axis {axis} has no positions")
+    return t.op("unstack", input, axis=axis, num=input.shape[axis])
+
+
+@ROWS.row("aten::as_strided", "aten::as_strided_copy")
+def as_strided(
+    t: Translator, input: Value, size: Value, stride: Value, storage_offset: Value = None
+) -> Value:
+    """A plain view of contiguous memory: the same elements, or the first of them."""
+    contiguous: list[int] = []
+    count = 1
+    for length in reversed(size):
+        contiguous.insert(0, count)
+        count *= length
+    plain = all(a == b or n == 1 for a, b, n in zip(stride, contiguous, size, strict=True))
+    total = math.prod(input.shape)
+    source = t.meta(t.node.args[0])
+    offset = storage_offset or 0
+    if not plain or not source.is_contiguous() or source.storage_offset() or offset + count > total:
+        raise Decline(f"size={size}, stride={stride}, storage_offset={storage_offset}")
+    x = with_shape(t, input, [total])
+    return with_shape(t, x if count == total else _slice(t, x, 0, offset, offset + count), [*size])
+
+
+def transposed_last(t: Translator, x: Value, dims: list[int]) -> Value:
+    """Return `x` with some axes last, in their order."""
+    axes = [axis for axis in range(rank(x)) if axis not in dims] + dims
+    return x if axes == list(range(rank(x))) else t.op("transpose", x, axes=axes)
+
+
+@ROWS.row("aten::diagonal", "aten::diagonal_copy", "aten::linalg_diagonal")
+def diagonal(t: Translator, input: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    """The diagonal of two axes, as the last one."""
+    x = transposed_last(t, input, [axis_of(input, dim1), axis_of(input, dim2)])
+    *batch, rows, columns = x.shape
+    length = t.shape()[-1]
+    if not length or not math.prod(x.shape):
+        return t.full(0, t.shape(), x.dtype)
+    first = offset if offset >= 0 else -offset * columns
+    flat = with_shape(t, x, [*batch, rows * columns])
+    end = first + (length - 1) * (columns + 1) + 1
+    return _slice(t, flat, len(batch), first, end, columns + 1)
+
+
+@ROWS.row("aten::unfold", "aten::unfold_copy")
+def unfold(t: Translator, input: Value, dimension: int, size: int, step: int) -> Value:
+    """Windows of an axis, as the last axis."""
+    axis = axis_of(input, dimension)
+    count = t.shape()[axis]
+    if rank(input) == 0:
+        raise Decline("a number has no axis")
+    if size == step:
+        cut = _slice(t, input, axis, 0, count * step)
+        shape = list(input.shape)
+        x = with_shape(t, cut, [*shape[:axis], count, size, *shape[axis + 1 :]])
+        return transposed_last(t, x, [axis + 1])
+    places = [i * step + j for i in range(count) for j in range(size)]
+    index = t.op("constant", values=places, shape=[count, size], dtype="int64")
+    return transposed_last(t, t.op("gather", input, index, axis=axis), [axis + 1])
+
+
+@ROWS.row("aten::slice_scatter")
+def slice_scatter(
+    t: Translator,
+    input: Value,
+    src: Value,
+    dim: int = 0,
+    start: Value = None,
+    end: Value = None,
+    step: int = 1,
+) -> Value:
+    """The input with a slice of it replaced."""
+    x, updates = t.promote(input, src)
+    if list(x.shape) == list(updates.shape) and step == 1:
+        return updates
+    box: dict[str, Any] = {"starts": [start or 0], "ends": [LAST if end is None else end]}
+    axis = axis_of(input, dim)
+    return t.op("slice_scatter", x, updates, axes=[axis], steps=[step], **box)
+
+
+@ROWS.row("aten::select_scatter")
+def select_scatter(t: Translator, input: Value, src: Value, dim: int, index: int) -> Value:
+    """The input with one position of an axis replaced."""
+    axis = axis_of(input, dim)
+    x, updates = t.promote(input, src)
+    updates = t.op("unsqueeze", updates, axis=[axis])
+    ends = [index + 1 if index != -1 else LAST]
+    return t.op("slice_scatter", x, updates, axes=[axis], starts=[index], ends=ends, steps=[1])
+
+
+@ROWS.row("aten::im2col")
+def im2col(
+    t: Translator, input: Value, kernel_size: Value, dilation: Value, padding: Value, stride: Value
+) -> Value:
+    """The windows of images as columns."""
+    x = input
+    (kh, kw), (dh, dw), (ph, pw), (sh, sw) = kernel_size, dilation, padding, stride
+    single = rank(x) == 3
+    if single:
+        x = t.op("unsqueeze", x, axis=[0])
+    if ph or pw:
+        x = t.op("pad", x, paddings=[0, 0, 0, 0, ph, ph, pw, pw])
+    *_, h, w = x.shape
+    rows = [(h - dh * (kh - 1) - 1) // sh + 1, (w - dw * (kw - 1) - 1) // sw + 1]
+    for axis, k, d, s, count in ((2, kh, dh, sh, rows[0]), (4, kw, dw, sw, rows[1])):
+        places = [j * d + i * s for j in range(k) for i in range(count)]
+        index = t.op("constant", values=places, shape=[k, count], dtype="int64")
+        x = t.op("gather", x, index, axis=axis)
+    x = t.op("transpose", x, axes=[0, 1, 2, 4, 3, 5])
+    return with_shape(t, x, t.shape())

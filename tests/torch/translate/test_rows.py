@@ -1,0 +1,23 @@
+"""Every row agrees with PyTorch: values, dtypes and gradients, of one plan."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from cases import CASES, Case
+from plans import translated, with_plan, with_torch
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_row_agrees_with_pytorch(case: Case) -> None:
+    found = translated(case.function, case.tensors)
+    assert not found.declined
+    truth = with_torch(case.function, case.tensors)
+    results = with_plan(found, case.tensors, truth)
+    for result, expected in zip(results.outputs, truth.outputs, strict=True):
+        tolerance = 1e-12 if expected.dtype == torch.float64 else 1e-5
+        torch.testing.assert_close(
+            result, expected.detach(), rtol=tolerance, atol=tolerance, equal_nan=True
+        )
+    for result, expected in zip(results.gradients, truth.gradients, strict=True):
+        torch.testing.assert_close(result, expected, rtol=1e-7, atol=1e-7, equal_nan=True)
