@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import torch
-from torch.nn import functional as F
+from torch.nn import functional as fn
 
 NAN, INF = float("nan"), float("inf")
 
@@ -61,7 +61,9 @@ def _pointwise() -> list[Case]:
         for name in ("sign", "floor", "ceil", "trunc", "round")
     ]
     cases += [Case(f"{name}-whole", getattr(torch, name), [SMALL]) for name in ("exp", "sqrt")]
-    cases += [Case(f"{name}-kinks", getattr(F, name), [KINKS[:-2]]) for name in ACTIVATIONS.split()]
+    cases += [
+        Case(f"{name}-kinks", getattr(fn, name), [KINKS[:-2]]) for name in ACTIVATIONS.split()
+    ]
     cases += [
         Case("add", torch.add, [A, B]),
         Case("add-alpha", lambda x, y: torch.add(x, y, alpha=2.5), [A, ROW]),
@@ -107,12 +109,12 @@ def _pointwise() -> list[Case]:
         Case("logaddexp", torch.logaddexp, [A, B]),
         Case("nan_to_num", torch.nan_to_num, [line(NAN, INF, -INF, 1)]),
         Case("atan2", torch.atan2, [A, B]),
-        Case("prelu", F.prelu, [PICTURE, line(0.1, 0.2, 0.3, 0.4)]),
-        Case("threshold", lambda x: F.threshold(x, 0.5, -1), [KINKS]),
-        Case("hardswish", F.hardswish, [line(-6, -2.9, 0, 2.9, 6)]),
-        Case("gelu-tanh", lambda x: F.gelu(x, approximate="tanh"), [A]),
-        Case("softplus-beta", lambda x: F.softplus(x, beta=2), [A]),
-        Case("glu", F.glu, [A]),
+        Case("prelu", fn.prelu, [PICTURE, line(0.1, 0.2, 0.3, 0.4)]),
+        Case("threshold", lambda x: fn.threshold(x, 0.5, -1), [KINKS]),
+        Case("hardswish", fn.hardswish, [line(-6, -2.9, 0, 2.9, 6)]),
+        Case("gelu-tanh", lambda x: fn.gelu(x, approximate="tanh"), [A]),
+        Case("softplus-beta", lambda x: fn.softplus(x, beta=2), [A]),
+        Case("glu", fn.glu, [A]),
     ]
     return cases
 
@@ -157,18 +159,18 @@ def _shapes() -> list[Case]:
         Case("flip", lambda x: x.flip(0, 1), [A]),
         Case("repeat", lambda x: (x.repeat(2, 1, 3), x.tile(2)), [A]),
         Case("repeat_interleave", lambda x: x.repeat_interleave(3, dim=1), [A]),
-        Case("pad", lambda x: F.pad(x, (1, -1, 0, 2), value=3.0), [A]),
-        Case("pad-reflect", lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect"), [PICTURE]),
-        Case("pad-replicate", lambda x: F.pad(x, (1, 2, 2, 1), mode="replicate"), [PICTURE]),
-        Case("pad-circular", lambda x: F.pad(x, (1, 2, 2, 1), mode="circular"), [PICTURE]),
-        Case("pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), [PICTURE]),
-        Case("pixel_unshuffle", lambda x: F.pixel_unshuffle(x, 2), [PICTURE]),
-        Case("channel_shuffle", lambda x: F.channel_shuffle(x, 2), [PICTURE.detach()]),
+        Case("pad", lambda x: fn.pad(x, (1, -1, 0, 2), value=3.0), [A]),
+        Case("pad-reflect", lambda x: fn.pad(x, (1, 2, 2, 1), mode="reflect"), [PICTURE]),
+        Case("pad-replicate", lambda x: fn.pad(x, (1, 2, 2, 1), mode="replicate"), [PICTURE]),
+        Case("pad-circular", lambda x: fn.pad(x, (1, 2, 2, 1), mode="circular"), [PICTURE]),
+        Case("pixel_shuffle", lambda x: fn.pixel_shuffle(x, 2), [PICTURE]),
+        Case("pixel_unshuffle", lambda x: fn.pixel_unshuffle(x, 2), [PICTURE]),
+        Case("channel_shuffle", lambda x: fn.channel_shuffle(x, 2), [PICTURE.detach()]),
         Case("diagonal", lambda x: (x.diagonal(), x.diagonal(-1), x.diagonal(1, 1, 2)), [CUBE]),
         Case("triangle", lambda x: (x.tril(), x.triu(1)), [A]),
         Case("triangle-bool", lambda x: x.tril(), [MASK]),
         Case("unfold", lambda x: (x.unfold(1, 2, 1), x.unfold(0, 2, 2)), [A]),
-        Case("im2col", lambda x: F.unfold(x, 2, padding=1, stride=2), [PICTURE]),
+        Case("im2col", lambda x: fn.unfold(x, 2, padding=1, stride=2), [PICTURE]),
         Case("setting", _set_slices, [A, ROW]),
         Case("meshgrid", lambda x, y: torch.meshgrid(x, y, indexing="xy"), [ROW, NUMBER[None]]),
         Case("as_strided", lambda x: x.as_strided((2, 4), (4, 1), 4), [A.detach()]),
@@ -210,7 +212,7 @@ def _reductions() -> list[Case]:
             for p in (1, 2, 3, INF)
         ),
         Case("norm-at-0", lambda x: torch.linalg.vector_norm(x, 2, 1), [line(0, 0)[None]]),
-        Case("normalize", F.normalize, [A]),
+        Case("normalize", fn.normalize, [A]),
         Case("any", lambda x: (x.any(), x.any(1), x.all(0)), [MASK]),
         Case("count_nonzero", lambda x: (x.count_nonzero(), x.count_nonzero(1)), [WHOLE]),
         Case("cumsum", lambda x: (x.cumsum(1), x.cumprod(0)), [A]),
@@ -237,8 +239,8 @@ def _indexing() -> list[Case]:
         Case("index_add", lambda x, j, y: x.index_add(1, j, y, alpha=2), [A, j, drawn(3, 3)]),
         Case("index_fill", lambda x, j: x.index_fill(1, j, 3.0), [A, j]),
         Case("take_along_dim", lambda x, i: x.take_along_dim(i, 1), [A, whole(3, 2, high=4)]),
-        Case("embedding", lambda w, i: F.embedding(i, w), [A, i]),
-        Case("embedding-padding", lambda w, i: F.embedding(i, w, padding_idx=1), [A, i]),
+        Case("embedding", lambda w, i: fn.embedding(i, w), [A, i]),
+        Case("embedding-padding", lambda w, i: fn.embedding(i, w, padding_idx=1), [A, i]),
         Case("bucketize", lambda x: torch.bucketize(x, torch.tensor([0.0, 1, 2])), [TIED.detach()]),
     ]
 

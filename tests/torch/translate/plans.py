@@ -50,7 +50,8 @@ def weights_of(outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 def with_plan(found: Translated, tensors: Tensors, truth: Results) -> Results:
     """Return outputs and gradients, of one plan."""
     block = found.program.global_block()
-    fed = dict(zip(found.inputs, (t.detach() for t in tensors)))
+    pairs = list(zip(found.inputs, tensors))
+    fed = {name: t for name, t in pairs if not t.requires_grad}
     trained = [name for name, t in zip(found.inputs, tensors) if t.requires_grad]
     targets = [(v, o) for v, o in zip(found.outputs, truth.outputs) if o.requires_grad]
     gradients = []
@@ -65,6 +66,9 @@ def with_plan(found: Translated, tensors: Tensors, truth: Results) -> Results:
             products.append(block.var(op.output("out")[0]))
         gradients = [grad for _, grad in ow.append_backward(products, trained)]
     scope = ow.Scope()
+    for name, tensor in pairs:
+        if name in trained:
+            scope.var(name).borrow(tensor.detach())
     for name, constant in found.constants.items():
         scope.var(name).borrow(constant)
     plan = ow.Network(block).compile(

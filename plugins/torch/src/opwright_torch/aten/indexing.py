@@ -39,7 +39,7 @@ def _common(t: Translator, indices: list[Value]) -> tuple[list[Value], list[int]
 
     shape = list(broadcast_shapes(*(tuple(index.shape) for index in indices)))
     wide = [
-        index if list(index.shape) == shape else t.op("expand", index, shape=shape)
+        index if list(index.shape or ()) == shape else t.op("expand", index, shape=shape)
         for index in (_positions(t, index) for index in indices)
     ]
     return wide, shape
@@ -283,9 +283,3 @@ def cdist(t: Translator, x1: Value, x2: Value, p: float = 2, compute_mode: Value
     x = t.op("unsqueeze", x1, axis=[rank(x1) - 1])
     y = t.op("unsqueeze", x2, axis=[rank(x2) - 2])
     return t.op("norm", t.op("subtract", x, y), p=float(p), axis=[-1])
-
-
-@ROWS.row("aten::einsum")
-def einsum(t: Translator, equation: str, tensors: Value, path: Value = None) -> Value:
-    """A sum of products, by labels."""
-    return t.op("einsum", list(t.promote(*tensors)), equation=equation.replace(" ", ""))

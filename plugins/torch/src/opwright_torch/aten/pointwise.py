@@ -304,17 +304,6 @@ def nan_to_num(
     return t.op("nan_to_num", input, nan=limits[0], posinf=limits[1], neginf=low)
 
 
-@ROWS.row("aten::addr")
-def addr(
-    t: Translator, input: Value, vec1: Value, vec2: Value, beta: Value = 1, alpha: Value = 1
-) -> Value:
-    """`beta` · `input` + `alpha` · the outer product of two vectors."""
-    x, y, z = t.promote(input, vec1, vec2)
-    product = t.op("multiply", t.op("unsqueeze", y, axis=[1]), z)
-    product = _times(t, product, alpha)
-    return t.op("add", _times(t, x, beta), product) if beta else product
-
-
 def _function(type: str) -> Row:
     def row(t: Translator, input: Value) -> Value:
         return t.op(type, t.cast(input, t.dtype()))

@@ -192,17 +192,6 @@ def _wrap(t: Translator, x: Value, widths: list[int]) -> Value:
     return x
 
 
-@ROWS.row("aten::pixel_shuffle")
-def pixel_shuffle(t: Translator, input: Value, upscale_factor: int) -> Value:
-    """Channels as pixels."""
-    *batch, c, h, w = input.shape
-    r = upscale_factor
-    n = len(batch)
-    x = with_shape(t, input, [*batch, c // (r * r), r, r, h, w])
-    axes = [*range(n), n, n + 3, n + 1, n + 4, n + 2]
-    return with_shape(t, t.op("transpose", x, axes=axes), t.shape())
-
-
 @ROWS.row("aten::pixel_unshuffle")
 def pixel_unshuffle(t: Translator, input: Value, downscale_factor: int) -> Value:
     """Pixels as channels."""

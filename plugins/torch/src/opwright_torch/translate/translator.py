@@ -134,11 +134,11 @@ class Translator:
         filled: ow.Variable = self.op("fill", shape=list(shape), value=value, dtype=dtype)
         return filled
 
-    def cast(self, x: ow.Variable, dtype: str) -> ow.Variable:
+    def cast(self, x: ow.Variable, dtype: str) -> Any:
         """Return `x` in a dtype, itself if it has that."""
         return x if x.dtype == dtype else self.op("cast", x, dtype=dtype)
 
-    def promote(self, *values: Value, dtype: str | None = None) -> tuple[ow.Variable, ...]:
+    def promote(self, *values: Value, dtype: str | None = None) -> tuple[Any, ...]:
         """Return operands in one dtype, by default that of the node's result.
 
         Numbers become constants.
@@ -207,6 +207,7 @@ class Translator:
         if is_trained:
             variable: ow.Variable = self.block.create_parameter(node.name, shape, dtype)
             self._env[node] = variable
+            self._trained.add(variable.name)
             return variable.name
         variable = self.block.create_var(
             node.name,
@@ -217,8 +218,6 @@ class Translator:
             is_data=not is_kept,
         )
         self._env[node] = variable
-        if is_trained:
-            self._trained.add(variable.name)
         return variable.name
 
     def _constant(self, node: Node) -> Value:
@@ -251,17 +250,16 @@ class Translator:
         except (Decline, OpwrightError) as reason:
             self._declined.append(Declined(node, str(reason)))
             result = self._call(target, arguments, named)
-        if node.meta.get("requires_grad") is False:
-            result = self._stopped(result)
-        for op in self.block.ops[before:]:
-            self._nodes.update(dict.fromkeys(op.output_names(), node))
-            if node.meta.get("requires_grad") is False:
-                for name in op.output_names():
-                    self.block.var(name).stop_gradient = True
-        return result
+        names = [name for op in self.block.ops[before:] for name in op.output_names()]
+        self._nodes.update(dict.fromkeys(names, node))
+        if node.meta.get("requires_grad") is not False:
+            return result
+        for name in names:
+            self.stop(self.block.var(name))
+        return self._stopped(result)
 
     def _stopped(self, value: Value) -> Value:
-        """Return the result of a node where the gradient stops; it may be that of another node."""
+        """Return the result of a node where the gradient stops; copied if it is another node's."""
         if isinstance(value, (tuple, list)):
             return type(value)(self._stopped(item) for item in value)
         return self.stop(self.op("assign", value)) if self.trains(value) else value
