@@ -10,6 +10,7 @@ from composite import X, composite, differentiate, program_of, runs
 
 import opwright as ow
 from opwright.describe.composite import inner_stream
+from opwright.errors import KernelError
 
 
 def scaled_dropout(b):
@@ -166,3 +167,22 @@ def test_streams_of_a_body_lie_above_those_that_programs_number():
     assert inner_stream(9, 2) == 2**31 | zlib.crc32(b"9/2") == 0x8E306EE0
     assert len(streams) == 2000
     assert all(2**31 <= stream < 2**32 for stream in streams)
+
+
+def test_the_error_of_a_part_names_the_composite_and_the_part(add):
+    def checked(b):
+        x = b.input("x")
+        condition = b.emit("greater", {"x": x, "y": b.emit("fill_like", {"x": x})})
+        b.emit_multi("assert_true", {"condition": condition}, attrs={"message": "x must be > 0"})
+        b.emit("assign", {"x": x}, {"out": b.output("out")})
+
+    add(part=composite(checked))
+    program, outs = program_of("scale", "test.part")
+    with pytest.raises(KernelError, match=r"^test.part\[cpu\]: .* its part assert_true, .* > 0"):
+        ow.Network(program.global_block()).compile(["x"], outs[1:])(x=-X)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, np.nan])
+def test_a_scale_that_quantizes_is_greater_than_zero(scale):
+    with pytest.raises(KernelError, match=r"^quantize\[cpu\]: .* scale must be greater than 0"):
+        ow.ops.quantize(np.ones(3, np.float32), np.float32(scale), dtype="int8")

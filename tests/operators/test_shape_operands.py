@@ -342,3 +342,13 @@ def test_a_number_that_is_a_mark_is_refused_beside_a_variable(x: Variable) -> No
     f = Network(x.block).compile(feed=[x], fetch=[out])
     with pytest.raises(ProgramError, match="slice: starts was made for 2 number"):
         f(x=numbers((2, 3, 8)))
+
+
+@pytest.mark.parametrize("divide", [lambda n: 6 // (n - n), lambda n: n % (n - n)])
+def test_a_size_that_is_divided_by_zero_is_refused(
+    x: Variable, divide: Callable[[Variable], Variable]
+) -> None:
+    out = ops.reshape(x, shape=[divide(sizes(x)[0]), -1])
+    f = Network(x.block).compile(feed=[x], fetch=[out])
+    with pytest.raises(ShapeError, match=r"a size must not be divided by 0, got 0 for .*; divide"):
+        f(x=numbers((2, 3, 8)))

@@ -15,6 +15,13 @@ INT, FLOAT, STRING, BOOL = AttrType.INT, AttrType.FLOAT, AttrType.STRING, AttrTy
 INTS, FLOATS, STRINGS, BOOLS = AttrType.INTS, AttrType.FLOATS, AttrType.STRINGS, AttrType.BOOLS
 
 
+class Tensor:
+    """An array of another library, as far as attributes look at one."""
+
+    def __init__(self, elements):
+        self.tolist = lambda: elements
+
+
 def attr(type, **how):
     return AttrProto("value", "a value", type, **how)
 
@@ -38,6 +45,10 @@ def attr(type, **how):
         (INTS, (1, np.int32(2)), (1, 2)),
         (INTS, range(3), (0, 1, 2)),
         (INTS, np.array([1, 2]), (1, 2)),
+        (INTS, Tensor([1, 2]), (1, 2)),
+        (INTS, [Tensor(1), 2], (1, 2)),
+        (INT, Tensor(1), 1),
+        (BOOL, Tensor(True), True),
         (INTS, [], ()),
         (FLOATS, [1, 0.5], (1.0, 0.5)),
         (FLOATS, np.array([1, 2]), (1.0, 2.0)),

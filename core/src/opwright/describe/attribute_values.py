@@ -6,8 +6,6 @@ import enum
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
-import numpy as np
-
 AttrValue: TypeAlias = (
     int | float | str | bool
     | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | tuple[bool, ...]
@@ -81,19 +79,27 @@ def describe_type(type: AttrType) -> str:
 def convert_element(type: AttrType, value: object) -> Any:
     """Return `value` as exactly the Python type of an element, or None where the types differ.
 
-    A bool is not an int, and an int is not a bool. NumPy scalars are accepted. An int becomes a
+    A bool is not an int, and an int is not a bool. Arrays of one element without axes are accepted,
+    NumPy scalars among them. An int becomes a
     float, and stays an int of 64 bits where no float is equal: of FLOAT attributes whole dtypes get
     the exact number.
     """
+    value = _as_plain(value)
     if type is AttrType.BOOL:
-        return bool(value) if isinstance(value, (bool, np.bool_)) else None
+        return value if isinstance(value, bool) else None
     if isinstance(value, bool) or type is AttrType.STRING:
         return str(value) if isinstance(value, str) else None
-    if isinstance(value, (int, np.integer)):
+    if isinstance(value, int):
         return _as_float(int(value)) if type is AttrType.FLOAT else int(value)
-    if type is AttrType.FLOAT and isinstance(value, (float, np.floating)):
+    if type is AttrType.FLOAT and isinstance(value, float):
         return float(value)
     return None
+
+
+def _as_plain(value: object) -> object:
+    """Return the elements of an array of any library as Python has them, others unchanged."""
+    tolist = getattr(value, "tolist", None)
+    return value if tolist is None else tolist()
 
 
 def _as_float(value: int) -> float | int | None:
@@ -119,9 +125,8 @@ def convert_value(type: AttrType, value: object, length: int | None = None) -> A
     """
     if not type.is_list:
         return convert_element(type, value)
-    if isinstance(value, np.ndarray):
-        value = value.tolist() if value.ndim == 1 else None
-    if length is not None and isinstance(value, (int, float, np.number, np.bool_)):
+    value = _as_plain(value)
+    if length is not None and isinstance(value, (int, float)):
         value = [value] * length
     if not isinstance(value, (list, tuple, range)):
         return None

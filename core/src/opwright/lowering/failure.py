@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
 from opwright.foreign import describe_error
 from opwright.lowering.graph.values import LoweredOp, Value
 
+_NONE: Mapping[int, str] = MappingProxyType({})
+
 
 class StepErrors:
     """Makes the exception for a failed step; the runtime calls it, so it must not hold the plan."""
 
-    def __init__(self, ops: Sequence[LoweredOp], device: str) -> None:
+    def __init__(
+        self, ops: Sequence[LoweredOp], device: str, composites: Mapping[int, str] = _NONE
+    ) -> None:
         self.ops = ops  # of the plan; a step's ``op_index`` is a position in it
         self.device = device
+        self.composites = composites  # types by the place in the network
 
     def fail(self, position: int, message: str, cause: BaseException | None) -> BaseException:
         """Return the exception for the step at this position of the plan."""
@@ -35,9 +41,11 @@ class StepErrors:
     ) -> OpwrightError:
         kernel = "" if op.entry is None else f" {op.entry.library!r} of {op.entry.package.label}"
         reason = message if cause is None else describe_error(cause)
+        whole = self.composites.get(op.index, op.type)
+        part = "" if whole == op.type else f"its part {op.type}, in "
         text = (
-            f"{op.type}[{op.device or self.device}]: operator {op.index} failed in "
-            f"{place}{kernel}, got {reason}; {_values(op)}{done}"
+            f"{whole}[{op.device or self.device}]: operator {op.index} failed in "
+            f"{part}{place}{kernel}, got {reason}; {_values(op)}{done}"
         )
         error = (OutOfMemoryError if isinstance(cause, MemoryError) else KernelError)(text)
         error.__cause__ = cause

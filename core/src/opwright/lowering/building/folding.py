@@ -11,6 +11,7 @@ from opwright import _runtime
 from opwright.describe.dtypes import dtype_to_numpy
 from opwright.describe.meta import Meta, numel
 from opwright.device.opening import open_device
+from opwright.errors import ShapeError
 from opwright.lowering.graph.values import LoweredOp, Value
 from opwright.lowering.request import Fetches, Given, LowerRequest, OpRange, Target
 from opwright.program import Operator, Program
@@ -27,6 +28,7 @@ Numbers = Mapping[str, "Array"]
 """Elements of values by name."""
 
 _MAX_ELEMENTS: Final = 4096
+_DIVISIONS: Final = ("floor_divide", "mod")
 _MAX_DEPTH: Final = 200
 """Sizes are computed by few operators from small values; all others are left to the run."""
 
@@ -124,6 +126,12 @@ class Folding:
             "sizes",
         )
         self._known.update(zip(written, run(**feeds), strict=True))
+        for op in ops:
+            if op.type in _DIVISIONS and not np.all(self._known[_original(op.inputs[1][0])]):
+                raise ShapeError(
+                    f"{op.type}: a size must not be divided by 0, got 0 for "
+                    f"{op.inputs[1][0].name!r}; divide by its maximum with 1"
+                )
 
 
 def _original(value: Value) -> Value:

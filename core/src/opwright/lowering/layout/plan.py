@@ -187,7 +187,13 @@ class PlanAssembler:
         builder.writes((*self._lasting, *(self._request.given.written if is_feed else ())))
         n_kept = len(graph.keeps) if self._request.fetches.role is None else 0
         externals = [value.buffer.root().external for value in graph.fetches[n_kept:]]
-        errors = StepErrors(graph.ops, self._device_name)
+        code = self._request.code
+        composites = {
+            index: op.type
+            for index, op in enumerate(code.ops, code.first_index)
+            if op.definition.body is not None
+        }
+        errors = StepErrors(graph.ops, self._device_name, composites)
         return LoweredPlan(
             builder.build(errors, self._kernel_bytes()),
             errors,

@@ -90,6 +90,10 @@ def _cast(b: BodyContext, name: str, dtype: str) -> str:
 
 def _quantize_body(b: BodyContext) -> None:
     x, scale, dtype = b.input("x") or "", b.input("scale") or "", b.attr("dtype")
+    zero = b.emit("fill_like", {"x": scale})
+    is_positive = b.emit("greater", {"x": scale, "y": zero})
+    attrs = {"message": "scale must be greater than 0"}
+    b.emit_multi("assert_true", {"condition": is_positive}, attrs=attrs)
     compute = known_meta(b).dtype
     if compute in HALVES:  # which hold no sum of a code of 16 bits and its zero point
         compute = "float32"
@@ -144,7 +148,7 @@ QUANTIZE = _add_attrs(
         "quantize",
         "Floats as codes, out = round(x / scale) + zero_point, limited to the range of dtype. "
         "Halves go to the even number; for the 8-bit floats, which have no zero point, x / "
-        "scale is rounded to the nearest of them.",
+        "scale is rounded to the nearest of them. Every scale must be greater than 0.",
         "float, any shape",
     )
     .dtypes(*FLOATS)
