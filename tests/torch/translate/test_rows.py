@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import CASES, Case
+from row_cases import CASES, Case
 from plans import translated, with_plan, with_torch
 
 
