@@ -1,25 +1,77 @@
-"""The tests of opwright-torch: none is collected where PyTorch is not installed."""
+"""What tests of opwright inside PyTorch share; where PyTorch is not installed they are skipped."""
 
 from __future__ import annotations
 
-import sys
-from importlib.util import find_spec
+import importlib.util
+import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-if find_spec("torch") is not None:
-    sys.path.insert(0, str(Path(__file__).parent / "translate"))
+SPEC = importlib.util.find_spec("torch")
+HAS_TORCH = SPEC is not None and SPEC.origin is not None
+"""This folder alone, which has the same name, has no origin."""
+
+SCHEMAS: list[Any] = []
+"""Of operators, which are gone when this is."""
+
+USERS_PREFIXES = ("TORCH", "PYTORCH", "HF_", "HUGGING", "TRANSFORMERS_", "TRITON_", "TIMM_")
 
 
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect one skipped test of a file where PyTorch is not installed."""
-    if find_spec("torch") is None and file_path.match("test_*.py"):
-        return _Skipped.from_parent(parent, path=file_path)
-    return None
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the environment of PyTorch and of the models' packages, behind that of all tests."""
+    config.addinivalue_line("filterwarnings", r"ignore::DeprecationWarning:torch\..*")
+    config.addinivalue_line("filterwarnings", r"ignore::FutureWarning:torch\..*")
+    for name in [name for name in os.environ if name.startswith(USERS_PREFIXES)]:
+        del os.environ[name]
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path.home() / "inductor")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    if HAS_TORCH:
+        import torch
+
+        torch.set_num_threads(1)
 
 
-class _Skipped(pytest.File):
-    def collect(self) -> list[pytest.Item]:
-        pytest.skip("PyTorch is not installed: make test-torch", allow_module_level=True)
-        return []
+class Absent(pytest.Module):
+    """A file of tests that needs PyTorch."""
+
+    def collect(self) -> Any:
+        """Skip the file."""
+        pytest.skip(
+            "PyTorch is not installed; make test-torch installs it", allow_module_level=True
+        )
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> pytest.Module | None:
+    """Return what skips a file where PyTorch is not installed."""
+    return None if HAS_TORCH else Absent.from_parent(parent, path=module_path)
+
+
+@pytest.fixture(autouse=True)
+def _forget_compiled_graphs() -> Iterator[None]:
+    import torch._dynamo
+
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture(scope="session")
+def torchvision() -> Any:
+    """Return the module; its own operators do not load where they were built for CUDA alone."""
+    import torch
+
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or spec.origin is None:
+        pytest.skip("torchvision is not installed; make test-torch installs it")
+    try:
+        torch.ops.load_library(Path(spec.origin).with_name("_C.so"))
+    except OSError:
+        schemas = torch.library.Library("torchvision", "FRAGMENT")
+        schemas.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        schemas.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        SCHEMAS.append(schemas)
+    return importlib.import_module("torchvision")

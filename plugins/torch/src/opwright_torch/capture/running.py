@@ -34,7 +34,7 @@ _AUTOCAST = {
 }
 
 
-class FunctionalMode(FunctionalTensorMode):  # type: ignore[misc]  # mypy sees no PyTorch
+class FunctionalMode(FunctionalTensorMode):
     """Makes functional operators of in-place ones, and casts of autocast.
 
     PyTorch's own mode is above autocast, which would cast out of the recorder's sight.
@@ -77,7 +77,7 @@ def _is_cast_inside(func: Any, args: Any, kwargs: Any) -> bool:
     return bool(casts.count)
 
 
-class _Casts(TorchDispatchMode):  # type: ignore[misc]
+class _Casts(TorchDispatchMode):
     count = 0
 
     def __torch_dispatch__(
@@ -105,7 +105,7 @@ def functional_mode() -> Callable[[], AbstractContextManager[Any]]:
     return enter
 
 
-class FunctionalRun(torch.fx.Interpreter):  # type: ignore[misc]  # mypy sees no PyTorch
+class FunctionalRun(torch.fx.Interpreter):
     """Runs the nodes, values of all of which stay in ``env``."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
