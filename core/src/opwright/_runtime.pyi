@@ -17,6 +17,7 @@ from opwright._runtime_calls import CompiledNetwork as CompiledNetwork
 from opwright._runtime_calls import EagerFunction as EagerFunction
 from opwright._runtime_calls import EagerOperator as EagerOperator
 from opwright._runtime_calls import Namespace as Namespace
+from opwright._runtime_calls import Watch as Watch
 from opwright._runtime_kernels import ARG_DYNAMIC as ARG_DYNAMIC
 from opwright._runtime_kernels import ARG_PACKABLE as ARG_PACKABLE
 from opwright._runtime_kernels import ARG_SHAPE_ONLY as ARG_SHAPE_ONLY

@@ -80,6 +80,24 @@ class CompiledNetwork:
     def feed_names(self) -> tuple[str, ...]: ...
 
 @final
+class Watch:
+    """Whether arguments of a call are the objects of an earlier one, unchanged since.
+
+    Parameters
+    ----------
+    arguments : tuple
+        Of that call. The objects are not held: drop the watch with the first of them.
+    positions : sequence of int
+        The arguments that are watched.
+    attribute : str
+        An int of each object that rises with every change, as ``_version`` of tensors of PyTorch.
+    """
+
+    def __init__(self, arguments: tuple[Any, ...], positions: Sequence[int], attribute: str) -> None: ...
+    def is_same(self, arguments: tuple[Any, ...]) -> bool:
+        """Whether each watched argument is the same object with the same number."""
+
+@final
 class Namespace(ModuleType):
     """A module that looks a name up in its ``__table__`` first: (variable, key, dict).
 

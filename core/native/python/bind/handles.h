@@ -62,6 +62,7 @@ void BindTiming(py::class_<PlanHandle>* plan);
 void BindCompiledNetwork(py::module_& module);
 void BindEagerOperator(py::module_& module);
 void BindEagerFunction(py::module_& module);
+void BindWatch(py::module_& module);
 // Called after all of them: turns a lack of memory for an instance into an error.
 void GuardInstances(const py::module_& module);
 

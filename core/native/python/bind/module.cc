@@ -72,6 +72,7 @@ void Register(py::module_& module) {
   opwright::BindHostArrays(module);
   opwright::BindEagerOperator(module);
   opwright::BindEagerFunction(module);
+  opwright::BindWatch(module);
   opwright::BindEagerNamespace(module);
   opwright::BindReadMessage(module);
   opwright::GuardInstances(module);
