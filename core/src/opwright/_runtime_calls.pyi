@@ -93,7 +93,9 @@ class Watch:
         An int of each object that rises with every change, as ``_version`` of tensors of PyTorch.
     """
 
-    def __init__(self, arguments: tuple[Any, ...], positions: Sequence[int], attribute: str) -> None: ...
+    def __init__(
+        self, arguments: tuple[Any, ...], positions: Sequence[int], attribute: str
+    ) -> None: ...
     def is_same(self, arguments: tuple[Any, ...]) -> bool:
         """Whether each watched argument is the same object with the same number."""
 

@@ -20,6 +20,7 @@ class Job(NamedTuple):
     captured: Captured
     inputs: list[Node]
     kept: tuple[int, ...]  # inputs that live in the scope
+    written: tuple[int, ...]  # those of them that the graph mutates
     fed: tuple[int, ...]  # the other tensors
     trained: tuple[int, ...]  # inputs whose gradient is wanted
     differentiable: tuple[int, ...]  # results that a gradient flows from, by position
@@ -37,7 +38,12 @@ def make_job(captured: Captured, given: Sequence[Any]) -> Job:
     metas = [node.meta["val"] for node in inputs]
     tensors = [i for i, meta in enumerate(metas) if isinstance(meta, torch.Tensor)]
     on_host = all(metas[i].device.type == "cpu" for i in tensors)
-    kept = [i for i in tensors if on_host and is_kept(given[i])]
+    mutated = {mutation.input for mutation in captured.mutations}
+    kept = [
+        i
+        for i in tensors
+        if on_host and is_kept(given[i]) and (i not in mutated or given[i].is_contiguous())
+    ]
     fed = [i for i in tensors if i not in kept]
     trained = [i for i in tensors if inputs[i].meta["requires_grad"] and torch.is_grad_enabled()]
     results = results_of(captured)
@@ -49,6 +55,7 @@ def make_job(captured: Captured, given: Sequence[Any]) -> Job:
         captured,
         inputs,
         tuple(kept),
+        tuple(i for i in kept if i in mutated),
         tuple(fed),
         tuple(trained),
         tuple(flows),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -11,12 +11,14 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import opwright as ow
+from opwright.runtime import Watch
 
-_version_of: Final = attrgetter("_version")
+VERSION: Final = "_version"
+_version_of: Final = attrgetter(VERSION)
 
 
-class Updates:
-    """Counts steps of all optimizers: PyTorch's fused ones raise no tensor's version."""
+class OptimizerSteps:
+    """Counts the steps of all optimizers: PyTorch's fused ones raise no tensor's version."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -26,36 +28,51 @@ class Updates:
         self.count += 1
 
 
-_UPDATES: Final = Updates()
+STEPS: Final = OptimizerSteps()
 _ALL: Final[weakref.WeakSet[Kept]] = weakref.WeakSet()
 
 
 class Kept:
     """Tensors by variable, in a scope that borrows their memory and notices when they change.
 
-    The tensors themselves are not held: when the first of them is gone, `forget` is called.
-    Those that are not contiguous are copied whenever they have changed.
+    The tensors are not held: `forget` is called when one of them is gone. Those that are not
+    contiguous are copied whenever they have changed.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Variables.
+    tensors : sequence of torch.Tensor
+        One for each variable.
+    written : collection of int
+        Those that plans write. What happens to them otherwise needs no notice, since nothing that
+        a plan keeps depends on them.
+    forget : callable
+        Drops the plans.
     """
 
     def __init__(
-        self, names: Sequence[str], tensors: Sequence[torch.Tensor], forget: Callable[[], object]
+        self,
+        names: Sequence[str],
+        tensors: Sequence[torch.Tensor],
+        written: Collection[int],
+        forget: Callable[[], object],
     ) -> None:
         self.scope = ow.Scope()
-        self._ids = list(map(id, tensors))
+        self.ids = list(map(id, tensors))
+        self.steps = STEPS.count
         self._variables = [self.scope.var(name) for name in names]
         self._copied: list[tuple[Any, torch.Tensor]] = []
+        self._watched = [i for i in range(len(tensors)) if i not in written]
         for variable, tensor in zip(self._variables, tensors, strict=True):
             alias = tensor.detach()
-            if alias.is_contiguous() and alias.device.type == "cpu":
+            if alias.is_contiguous():
                 variable.borrow(alias)
             else:
                 variable.set(alias.contiguous())
                 self._copied.append((variable, alias))
-        self._versions = _versions(tensors)
-        self._updates = _UPDATES.count
-        self._finalizers = [weakref.finalize(tensor, forget) for tensor in tensors[:1]]
-        for finalizer in self._finalizers:
-            finalizer.atexit = False
+        self.versions = self._read(tensors)
+        self._weak = [weakref.ref(tensor, lambda _: forget()) for tensor in tensors]
         _ALL.add(self)
 
     def add(self, constants: Mapping[str, torch.Tensor]) -> None:
@@ -63,28 +80,33 @@ class Kept:
         for name, tensor in constants.items():
             self.scope.var(name).borrow(tensor.detach().contiguous())
 
-    def holds(self, tensors: Iterable[torch.Tensor]) -> bool:
-        """Whether these are the very tensors."""
-        return list(map(id, tensors)) == self._ids
+    def watch(self, args: tuple[Any, ...], positions: Sequence[int]) -> Watch:
+        """Return what tells whether these tensors, at `positions` of `args`, stay as they are."""
+        return Watch(args, [positions[i] for i in self._watched], VERSION)
 
-    def notice(self, tensors: Sequence[torch.Tensor]) -> list[int]:
-        """Tell the plans which tensors have changed; return the versions of all."""
-        versions = _versions(tensors)
-        if versions != self._versions or _UPDATES.count != self._updates:
-            self._update(versions)
-        return versions
+    def notice(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Tell the plans which tensors have changed since the last time."""
+        versions = self._read(tensors)
+        if self.steps != STEPS.count:
+            self.refresh()
+        elif versions != self.versions:
+            pairs = zip(self._watched, self.versions, versions)
+            self._touch([i for i, old, new in pairs if old != new])
+        self.versions = versions
 
-    def wrote(self, indices: Sequence[int], tensors: Sequence[torch.Tensor]) -> None:
-        """Say that a plan has written these tensors, of which the plan itself knows."""
-        torch.autograd.graph.increment_version([tensors[i] for i in indices])
-        for i in indices:
-            self._versions[i] += 1
+    def refresh(self) -> None:
+        """Tell the plans that every tensor may have changed."""
+        self.steps = STEPS.count
+        self._touch(range(len(self._variables)))
 
-    @staticmethod
-    def check(tensors: Sequence[torch.Tensor], expected: Sequence[int]) -> None:
-        """Raise PyTorch's error for a tensor that was changed since a forward read it."""
-        for tensor, old in zip(tensors, expected, strict=True):
-            if tensor._version != old:
+    def check(self, tensors: Sequence[torch.Tensor], versions: Sequence[int]) -> None:
+        """Raise PyTorch's error for a tensor that was changed since a forward read it.
+
+        `versions` are those of then; only the tensors that are not None are compared.
+        """
+        for i, old in zip(self._watched, versions, strict=True):
+            tensor = tensors[i]
+            if tensor is not None and tensor._version != old:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an "
                     f"inplace operation: [{tensor.type()} {list(tensor.shape)}] is at version "
@@ -92,25 +114,18 @@ class Kept:
                     "before the change"
                 )
 
-    def refresh(self) -> None:
-        """Tell the plans that every tensor may have changed."""
-        self._update([-1] * len(self._versions))
+    def _touch(self, indices: Sequence[int]) -> None:
+        for i in indices:
+            self._variables[i].touch()
+        for variable, alias in self._copied:
+            variable.set(alias.contiguous())
 
-    def _update(self, versions: list[int]) -> None:
-        everything = _UPDATES.count != self._updates
-        for variable, old, new in zip(self._variables, self._versions, versions):
-            if everything or old != new:
-                variable.touch()
-        for variable, tensor in self._copied:
-            variable.set(tensor.contiguous())
-        self._versions, self._updates = versions, _UPDATES.count
-
-
-def _versions(tensors: Iterable[torch.Tensor]) -> list[int]:
-    try:
-        return list(map(_version_of, tensors))
-    except RuntimeError:  # made under inference_mode, such tensors have none
-        return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
+    def _read(self, tensors: Sequence[torch.Tensor]) -> list[int]:
+        watched = [tensors[i] for i in self._watched]
+        try:
+            return list(map(_version_of, watched))
+        except RuntimeError:  # those made under inference_mode have none
+            return [-1 if tensor.is_inference() else tensor._version for tensor in watched]
 
 
 def refresh(model: torch.nn.Module) -> None:
@@ -127,5 +142,5 @@ def refresh(model: torch.nn.Module) -> None:
     """
     ids = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
     for kept in list(_ALL):
-        if not ids.isdisjoint(kept._ids):
+        if not ids.isdisjoint(kept.ids):
             kept.refresh()

@@ -42,7 +42,6 @@ class Region:
         self._owners: OrderedDict[tuple[int, ...], Kept] = OrderedDict()
         self._plans: OrderedDict[Any, Forward] = OrderedDict()
         self._last: Forward | None = None
-        self._last_sizes: Sequence[int] = ()
         self._fed_mutations = [m for m in captured.mutations if m.input not in job.kept]
         self._is_plain = not self._fed_mutations and all(
             output.source == "computed" and output.position == i and output.view is None
@@ -52,11 +51,7 @@ class Region:
     def __call__(self, *args: Any) -> Sequence[Any]:
         """Return the outputs of the graph."""
         plan = self._last
-        if (
-            plan is None
-            or not plan.kept.holds(self._pick_kept(args))
-            or self._pick_sizes(args) != self._last_sizes
-        ):
+        if plan is None or not plan.fits(args):
             plan = self._find(args)
         try:
             results = plan(args)
@@ -78,19 +73,19 @@ class Region:
         sizes = dict(zip(self._symbols, self._pick_sizes(args)))
         return [output.make(results, args, sizes) for output in self.captured.outputs]
 
-    def _find(self, args: Sequence[Any]) -> Forward:
+    def _find(self, args: tuple[Any, ...]) -> Forward:
         kept, sizes = self._owner(args), self._pick_sizes(args)
         key = (id(kept), *sizes)
         plan = self._plans.pop(key, None)
         if plan is None:
-            plan = self._make(kept, dict(zip(self._symbols, sizes)))
+            plan = self._make(kept, sizes)
         self._plans[key] = self._last = plan
-        self._last_sizes = sizes
+        plan.adopt(args)
         while len(self._plans) > 1 and sum(p.bytes for p in self._plans.values()) > MAX_BYTES:
             self._plans.popitem(last=False)
         return plan
 
-    def _make(self, kept: Kept, sizes: Mapping[Any, int]) -> Forward:
+    def _make(self, kept: Kept, sizes: Sequence[int]) -> Forward:
         job = self.job
         if not job.trained or not job.differentiable:
             return Forward(job, sizes, kept, self._options)
@@ -104,7 +99,8 @@ class Region:
         kept = self._owners.pop(key, None)
         if kept is None:
             names = [self.job.inputs[index].name for index in self.job.kept]
-            kept = Kept(names, tensors, lambda: self._forget(key))
+            written = [i for i, index in enumerate(self.job.kept) if index in self.job.written]
+            kept = Kept(names, tensors, written, lambda: self._forget(key))
         self._owners[key] = kept
         if len(self._owners) > MAX_OWNERS:
             self._forget(next(iter(self._owners)))

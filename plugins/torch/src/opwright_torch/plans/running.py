@@ -11,9 +11,10 @@ from torch.autograd.function import once_differentiable
 from torch.fx import Node
 
 import opwright as ow
+from opwright.runtime import Watch
 from opwright_torch.dtypes import torch_dtype
 from opwright_torch.plans.building import Draft, Job, draft, strides_of, write_state
-from opwright_torch.plans.kept import Kept
+from opwright_torch.plans.kept import STEPS, Kept
 
 Results = Sequence[torch.Tensor]
 Options = Mapping[str, Any]
@@ -38,19 +39,25 @@ def pick(indices: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
 class Forward:
     """Computes the results of a graph, and writes what it mutates of the tensors that are kept.
 
-    ``forward(args)`` takes the inputs of the graph and returns its results.
+    ``forward(args)`` takes the inputs of the graph and returns its results. Before that ``fits``
+    says whether inputs are those that it was made for, and ``adopt`` makes it fit those of other
+    versions.
     """
 
-    def __init__(self, job: Job, sizes: Mapping[Any, int], kept: Kept, options: Options) -> None:
+    def __init__(self, job: Job, sizes: Sequence[int], kept: Kept, options: Options) -> None:
         self.job, self.kept, self._options = job, kept, options
-        self.draft: Draft = draft(job, sizes)
+        symbols = dict(zip((symbol for _, symbol in job.symbols), sizes, strict=True))
+        self.draft: Draft = draft(job, symbols)
         self.n_results = len(self.draft.results)
+        self.sizes = sizes
+        self._pick_sizes = pick([i for i, _ in job.symbols])
         self._pick_fed, self._pick_kept = pick(job.fed), pick(job.kept)
-        places = {index: place for place, index in enumerate(job.kept)}
-        state = [m for m in job.captured.mutations if m.input in places]
-        self._written = [places[m.input] for m in state]
+        state = [m for m in job.captured.mutations if m.input in job.written]
+        self._pick_written = pick([m.input for m in state])
         self._pairs = [(self.draft.name(m.input), self.draft.results[m.position]) for m in state]
-        self._strides = strides_of(job, sizes)
+        self._strides = strides_of(job, symbols)
+        self._watch: Watch | None = None
+        self._written_ids: tuple[int, ...] = ()
         kept.add(self.draft.translated.constants)
         self._prepare()
 
@@ -69,30 +76,44 @@ class Forward:
             **self._options,
         )
 
-    def __call__(self, args: Sequence[Any]) -> Results:
+    def fits(self, args: tuple[Any, ...]) -> bool:
+        """Whether the tensors that are kept are the same, unchanged, and the sizes too."""
+        return (
+            self._watch is not None
+            and self._watch.is_same(args)
+            and self.kept.steps == STEPS.count
+            and (not self._pairs or tuple(map(id, self._pick_written(args))) == self._written_ids)
+            and self._pick_sizes(args) == self.sizes
+        )
+
+    def adopt(self, args: tuple[Any, ...]) -> None:
+        """Take over new versions of the tensors that are kept."""
+        self.kept.notice(self._pick_kept(args))
+        self._watch = self.kept.watch(args, self.job.kept)
+        self._written_ids = tuple(map(id, self._pick_written(args)))
+
+    def __call__(self, args: tuple[Any, ...]) -> Results:
         """Return the results."""
         return self.run(self.compiled, args)[0]
 
     def run(
-        self, compiled: Any, args: Sequence[Any], step: torch.Tensor | None = None
-    ) -> tuple[list[Any], list[int], Any]:
-        """Return what `compiled` returns, the versions of what is kept, and the step.
+        self, compiled: Any, args: tuple[Any, ...], step: torch.Tensor | None = None
+    ) -> tuple[list[Any], torch.Tensor | None]:
+        """Return what `compiled` returns, and the step.
 
         The step of random operators is drawn from PyTorch's generator, unless it is given.
         """
-        kept = self._pick_kept(args)
-        versions = self.kept.notice(kept)
         if self.draft.is_random:
             if step is None:
                 step = torch.empty(1, dtype=torch.int64).random_(1 << 31)
             values = compiled(*self._pick_fed(args), step)
         else:
             values = compiled(*self._pick_fed(args))
-        if self._written:
-            self.kept.wrote(self._written, kept)
+        if self._pairs:
+            torch.autograd.graph.increment_version(self._pick_written(args))
         for i, shape, stride in self._strides:
             values[i] = torch.empty_strided(shape, stride, dtype=values[i].dtype).copy_(values[i])
-        return values, versions, step
+        return values, step
 
     @property
     def bytes(self) -> int:
@@ -120,35 +141,32 @@ def _bytes_of(compiled: Any) -> int:
 class OnePlan(Forward):
     """Computes the gradients of a scalar result together with it; backward only scales them."""
 
-    def __init__(self, job: Job, sizes: Mapping[Any, int], kept: Kept, options: Options) -> None:
-        self._recipe = sizes, options
-        self._two: TwoPlans | None = None
-        super().__init__(job, sizes, kept, options)
-        self._pick_trained = pick(job.trained)
+    _two: TwoPlans | None = None
 
     def _prepare(self) -> None:
         loss = self.draft.program.global_block().var(self.draft.results[self.job.loss])
         wanted, self.grad_places = _wanted(self.job, self.draft, loss)
         self.compiled = self._compile([*self.draft.results, *wanted])
+        self._pick_trained = pick(self.job.trained)
 
-    def __call__(self, args: Sequence[Any]) -> Results:
+    def __call__(self, args: tuple[Any, ...]) -> Results:
         """Return the results, which record."""
-        results: Results = _OneStep.apply(self, args, *self._pick_trained(args))
+        results: Results = _apply_one(self, args, *self._pick_trained(args))
         return results
 
-    def run_two(self, args: Sequence[Any], step: Any, tangents: Sequence[Any]) -> list[Any]:
+    def run_two(self, args: tuple[Any, ...], step: Any, tangents: Sequence[Any]) -> list[Any]:
         """Return the gradients of other results as well, by running the forward anew."""
         if self._two is None:
             captured = self.job.captured._replace(mutations=())
-            sizes, options = self._recipe
-            self._two = TwoPlans(self.job._replace(captured=captured), sizes, self.kept, options)
+            job = self.job._replace(captured=captured, written=())
+            self._two = TwoPlans(job, self.sizes, self.kept, self._options)
         return self._two.differentiate(args, step, tangents)
 
 
 class _OneStep(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, plan: OnePlan, args: Sequence[Any], *_: Any) -> Results:
-        values, _, step = plan.run(plan.compiled, args)
+    def forward(ctx: Any, plan: OnePlan, args: tuple[Any, ...], *_: Any) -> Results:
+        values, step = plan.run(plan.compiled, args)
         n = plan.n_results
         ctx.plan, ctx.grads = plan, values[n:]
         job = plan.job
@@ -203,7 +221,7 @@ class TwoPlans(Forward):
         tangents = {target: _create_tangent(block, target) for target in targets}
         wanted, self.grad_places = _wanted(job, draft, targets, tangents)
         read = {name for op in block.ops[n_forward:] for name in op.input_names()}
-        self._pick_read = pick([i for i, k in enumerate(job.kept) if draft.name(k) in read])
+        self._is_read = [draft.name(index) in read for index in job.kept]
         write_state(block, self._pairs)
         self.cut = ow.cut(
             draft.program,
@@ -220,9 +238,9 @@ class TwoPlans(Forward):
         self._like = [(t.shape, torch_dtype(t.dtype)) for t in targets]
         self._handings: dict[int, Handing] = {}
 
-    def __call__(self, args: Sequence[Any]) -> Results:
+    def __call__(self, args: tuple[Any, ...]) -> Results:
         """Return the results, which record."""
-        results: Results = _TwoSteps.apply(self, args, *self._pick_trained(args))
+        results: Results = _apply_two(self, args, *self._pick_trained(args))
         return results
 
     def handing(self, second: Any, sources: tuple[Any, ...]) -> Handing:
@@ -238,9 +256,9 @@ class TwoPlans(Forward):
             found = self._handings[id(sources)] = Handing(second, sources, feeds, results, order)
         return found
 
-    def differentiate(self, args: Sequence[Any], step: Any, tangents: Sequence[Any]) -> list[Any]:
+    def differentiate(self, args: tuple[Any, ...], step: Any, tangents: Sequence[Any]) -> list[Any]:
         """Return the gradients of the trained inputs, by running both plans."""
-        values, _, _ = self.run(self.cut.first, args, step)
+        values, step = self.run(self.cut.first, args, step)
         second, sources = values.pop()
         names = dict(zip(self.draft.feeds, (*self._pick_fed(args), step)))
         handed = [names[s] if isinstance(s, str) else values[s] for s in sources]
@@ -254,6 +272,11 @@ class TwoPlans(Forward):
             for tangent, (shape, dtype) in pairs
         ]
 
+    def pick_read(self, args: Sequence[Any]) -> list[torch.Tensor | None]:
+        """Return the tensors that are kept; None for those that the backward does not read."""
+        pairs = zip(self._pick_kept(args), self._is_read)
+        return [tensor if is_read else None for tensor, is_read in pairs]
+
     def spread(self, grads: Sequence[Any]) -> list[Any]:
         """Return a gradient for each trained input, None where the results do not depend on it."""
         return [None if place is None else grads[place] for place in self.grad_places]
@@ -262,15 +285,11 @@ class TwoPlans(Forward):
         """Return the compiled networks that have run."""
         return [self.cut.first, *(handing.second for handing in self._handings.values())]
 
-    def note_read(self, args: Sequence[Any], versions: Sequence[int]) -> Any:
-        """Return the tensors that are kept and that the backward reads, and their versions."""
-        return self._pick_read(self._pick_kept(args)), self._pick_read(versions)
-
 
 class _TwoSteps(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, plan: TwoPlans, args: Sequence[Any], *_: Any) -> Results:
-        values, versions, step = plan.run(plan.cut.first, args)
+    def forward(ctx: Any, plan: TwoPlans, args: tuple[Any, ...], *_: Any) -> Results:
+        values, step = plan.run(plan.cut.first, args)
         handing = plan.handing(*values.pop())
         n = plan.n_results
         results = values[:n]
@@ -281,7 +300,7 @@ class _TwoSteps(torch.autograd.Function):
         if step is not None:
             rest.append(step)
         ctx.rest, ctx.plan, ctx.handing = rest, plan, handing
-        ctx.read = plan.note_read(args, versions)
+        ctx.read = plan.pick_read(args), plan.kept.versions
         ctx.set_materialize_grads(False)
         _mark(ctx, results, plan.job)
         return tuple(results)
@@ -293,7 +312,7 @@ class _TwoSteps(torch.autograd.Function):
         if rest is None:
             raise RuntimeError(_FREED)
         given = (*ctx.saved_tensors, *rest)
-        Kept.check(*ctx.read)
+        plan.kept.check(*ctx.read)
         if not _keeps_graph():
             ctx.rest = None
         handed = [given[i] for i in ctx.handing.order]
@@ -333,3 +352,9 @@ def _wanted(
     wanted = [name for name in names if name is not None]
     places = iter(range(len(wanted)))
     return wanted, [None if name is None else next(places) for name in names]
+
+
+# Without the search of the arguments for wrappers of functorch, whose transforms trace the model
+# itself and never call what is compiled.
+_apply_one: Final = super(torch.autograd.Function, _OneStep).apply
+_apply_two: Final = super(torch.autograd.Function, _TwoSteps).apply
