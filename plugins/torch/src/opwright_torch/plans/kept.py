@@ -99,14 +99,18 @@ class Kept:
         self.steps = STEPS.count
         self._touch(range(len(self._variables)))
 
-    def check(self, tensors: Sequence[torch.Tensor], versions: Sequence[int]) -> None:
-        """Raise PyTorch's error for a tensor that was changed since a forward read it.
+    def check(
+        self, tensors: Sequence[torch.Tensor], versions: Sequence[int], is_read: Sequence[bool]
+    ) -> None:
+        """Raise PyTorch's error for a tensor that was changed and is read.
 
-        `versions` are those of then; only the tensors that are not None are compared.
+        `versions` are those of the time when a forward read the tensors.
         """
+        if versions is self.versions and self._read(tensors) == versions:
+            return
         for i, old in zip(self._watched, versions, strict=True):
             tensor = tensors[i]
-            if tensor is not None and tensor._version != old:
+            if is_read[i] and not tensor.is_inference() and tensor._version != old:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an "
                     f"inplace operation: [{tensor.type()} {list(tensor.shape)}] is at version "

@@ -16,6 +16,7 @@ from opwright_torch.dtypes import torch_dtype
 from opwright_torch.plans.building import Draft, Job, draft, strides_of, write_state
 from opwright_torch.plans.kept import STEPS, Kept
 
+Pick = Callable[[Sequence[Any]], Sequence[Any]]
 Results = Sequence[torch.Tensor]
 Options = Mapping[str, Any]
 
@@ -28,7 +29,7 @@ _FREED: Final = (
 _keeps_graph: Final = torch._C._autograd._get_current_graph_task_keep_graph
 
 
-def pick(indices: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+def pick(indices: Sequence[int]) -> Pick:
     """Return what picks these items of a sequence."""
     if len(indices) > 1:
         return itemgetter(*indices)
@@ -51,7 +52,7 @@ class Forward:
         self.n_results = len(self.draft.results)
         self.sizes = sizes
         self._pick_sizes = pick([i for i, _ in job.symbols])
-        self._pick_fed, self._pick_kept = pick(job.fed), pick(job.kept)
+        self._pick_fed, self.pick_kept = pick(job.fed), pick(job.kept)
         state = [m for m in job.captured.mutations if m.input in job.written]
         self._pick_written = pick([m.input for m in state])
         self._pairs = [(self.draft.name(m.input), self.draft.results[m.position]) for m in state]
@@ -88,7 +89,7 @@ class Forward:
 
     def adopt(self, args: tuple[Any, ...]) -> None:
         """Take over new versions of the tensors that are kept."""
-        self.kept.notice(self._pick_kept(args))
+        self.kept.notice(self.pick_kept(args))
         self._watch = self.kept.watch(args, self.job.kept)
         self._written_ids = tuple(map(id, self._pick_written(args)))
 
@@ -205,9 +206,9 @@ class Handing(NamedTuple):
 
     second: Any
     sources: tuple[Any, ...]  # a feed's name, or the position of a result
-    feeds: tuple[int, ...]  # inputs of the graph that are saved
-    results: tuple[int, ...]  # results that are saved
-    order: tuple[int, ...]  # of the arguments among saved inputs, saved results and the rest
+    pick_feeds: Pick  # inputs of the graph that are saved
+    pick_results: Pick  # results that are saved
+    pick_arguments: Pick  # of saved inputs, saved results and the rest, in the order of `second`
 
 
 class TwoPlans(Forward):
@@ -253,7 +254,8 @@ class TwoPlans(Forward):
             rest = [s for s in sources if s not in names and s not in results]
             saved = [*(s for s in sources if s in names), *results, *rest]
             order = tuple(map(saved.index, sources))
-            found = self._handings[id(sources)] = Handing(second, sources, feeds, results, order)
+            picks = pick(feeds), pick(results), pick(order)
+            found = self._handings[id(sources)] = Handing(second, sources, *picks)
         return found
 
     def differentiate(self, args: tuple[Any, ...], step: Any, tangents: Sequence[Any]) -> list[Any]:
@@ -272,10 +274,9 @@ class TwoPlans(Forward):
             for tangent, (shape, dtype) in pairs
         ]
 
-    def pick_read(self, args: Sequence[Any]) -> list[torch.Tensor | None]:
-        """Return the tensors that are kept; None for those that the backward does not read."""
-        pairs = zip(self._pick_kept(args), self._is_read)
-        return [tensor if is_read else None for tensor, is_read in pairs]
+    def check(self, tensors: Sequence[torch.Tensor], versions: Sequence[int]) -> None:
+        """Raise PyTorch's error if what the backward reads was changed since the forward."""
+        self.kept.check(tensors, versions, self._is_read)
 
     def spread(self, grads: Sequence[Any]) -> list[Any]:
         """Return a gradient for each trained input, None where the results do not depend on it."""
@@ -293,14 +294,12 @@ class _TwoSteps(torch.autograd.Function):
         handing = plan.handing(*values.pop())
         n = plan.n_results
         results = values[:n]
-        ctx.save_for_backward(
-            *(args[i] for i in handing.feeds), *(results[i] for i in handing.results)
-        )
+        ctx.save_for_backward(*handing.pick_feeds(args), *handing.pick_results(results))
         rest = values[n:]
         if step is not None:
             rest.append(step)
         ctx.rest, ctx.plan, ctx.handing = rest, plan, handing
-        ctx.read = plan.pick_read(args), plan.kept.versions
+        ctx.read = plan.pick_kept(args), plan.kept.versions
         ctx.set_materialize_grads(False)
         _mark(ctx, results, plan.job)
         return tuple(results)
@@ -312,10 +311,10 @@ class _TwoSteps(torch.autograd.Function):
         if rest is None:
             raise RuntimeError(_FREED)
         given = (*ctx.saved_tensors, *rest)
-        plan.kept.check(*ctx.read)
+        plan.check(*ctx.read)
         if not _keeps_graph():
             ctx.rest = None
-        handed = [given[i] for i in ctx.handing.order]
+        handed = ctx.handing.pick_arguments(given)
         del rest, given
         grads = ctx.handing.second(*handed, *plan.fill(tangents))
         return (None, None, *plan.spread(grads))
@@ -324,7 +323,7 @@ class _TwoSteps(torch.autograd.Function):
 def _mark(ctx: Any, results: Results, job: Job) -> None:
     """Say which results of a Function have no gradient."""
     if len(job.differentiable) < len(results):
-        fixed = (value for i, value in enumerate(results) if i not in job.differentiable)
+        fixed = [value for i, value in enumerate(results) if i not in job.differentiable]
         ctx.mark_non_differentiable(*fixed)
 
 
