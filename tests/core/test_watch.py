@@ -1,0 +1,67 @@
+"""Watch says whether arguments of a call are those of an earlier one, unchanged."""
+
+from __future__ import annotations
+
+import pytest
+
+from opwright.errors import FeedError
+from opwright.runtime import Watch
+
+
+class Counted:
+    """Has a number, as a plain attribute."""
+
+    def __init__(self) -> None:
+        self.version = 0
+
+
+class Computed:
+    """Has a number that its class computes."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @property
+    def version(self) -> int:
+        return self.count
+
+
+@pytest.fixture(params=[Counted, Computed])
+def args(request: pytest.FixtureRequest) -> tuple[object, ...]:
+    return tuple(request.param() for _ in range(4))
+
+
+def test_the_same_objects_are_the_same(args: tuple[object, ...]) -> None:
+    assert Watch(args, [0, 2], "version").is_same(args)
+
+
+def test_another_object_at_a_watched_position_differs(args: tuple[object, ...]) -> None:
+    watch = Watch(args, [0, 2], "version")
+    assert not watch.is_same((args[1], *args[1:]))
+    assert watch.is_same((args[0], args[3], args[2], args[1]))
+
+
+def test_a_number_that_has_risen_differs() -> None:
+    args = tuple(Counted() for _ in range(3))
+    watch = Watch(args, [0, 1], "version")
+    args[2].version = 1
+    assert watch.is_same(args)
+    args[1].version = 1
+    assert not watch.is_same(args)
+
+
+def test_numbers_of_mixed_classes_are_read() -> None:
+    args = (Counted(), Computed(), 1.5, Counted())
+    watch = Watch(args, range(4), "version")
+    assert watch.is_same(args)
+    args[1].count = 3
+    assert not watch.is_same(args)
+
+
+def test_fewer_arguments_differ(args: tuple[object, ...]) -> None:
+    assert not Watch(args, [3], "version").is_same(args[:2])
+
+
+def test_a_position_behind_the_arguments_is_an_error(args: tuple[object, ...]) -> None:
+    with pytest.raises(FeedError, match="Watch: positions must be below 4, got 4"):
+        Watch(args, [4], "version")
