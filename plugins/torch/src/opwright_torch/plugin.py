@@ -21,6 +21,20 @@ SUBJECTS = (
     "shapes",
     "slices",
 )
+CALLS = {
+    "call": "CALL",
+    "random_call": "RANDOM_CALL",
+    "dynamic_call": "DYNAMIC_CALL",
+    "call_grad": "CALL_GRAD",
+}
+"""Operators of ``torch.`` by type: the names of their definitions."""
+
+KERNELS = {
+    "call": "CallKernel",
+    "random_call": "RandomCallKernel",
+    "dynamic_call": "DynamicCallKernel",
+    "call_grad": "CallGradKernel",
+}
 
 
 @plugin.hookimpl
@@ -28,3 +42,18 @@ def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
     """Name the tables from ATen operators to what writes ours."""
     for subject in SUBJECTS:
         registry.add("torch", f"aten.{subject}", f"opwright_torch.aten.{subject}:ROWS")
+
+
+@plugin.hookimpl
+def opwright_ops(registry: plugin.OpRegistrar) -> None:
+    """Name the operators that call PyTorch inside a plan."""
+    for op_type, name in CALLS.items():
+        registry.add(f"torch.{op_type}", f"opwright_torch.calls.operators:{name}")
+
+
+@plugin.hookimpl
+def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
+    """Name their kernels, which import PyTorch when a plan is made."""
+    for op_type, name in KERNELS.items():
+        kernel = f"opwright_torch.calls.operators:{name}"
+        registry.add(f"torch.{op_type}", device="cpu", dtypes=["*"], kernel=kernel, library="torch")

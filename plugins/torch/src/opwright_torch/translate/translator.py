@@ -11,6 +11,7 @@ from torch.fx import Graph, Node
 
 import opwright as ow
 from opwright.errors import OpwrightError, ShapeError
+from opwright_torch.calls.emitting import Deferred, has_deferred, refuse, settle
 from opwright_torch.dtypes import dtype_name, torch_dtype
 from opwright_torch.translate.table import Row, find_row
 
@@ -192,6 +193,9 @@ class Translator:
                 self._env[node] = self._constant(node)
             elif node.op == "output":
                 outputs = list(self._read(node.args[0]))
+                for value in outputs:
+                    if isinstance(value, Deferred):
+                        raise refuse(value)
             else:
                 self._env[node] = self._compute(node)
         return Translated(
@@ -236,20 +240,32 @@ class Translator:
         self.node = node
         target: Any = node.target
         arguments, named = self._read(node.args), self._read(node.kwargs)
-        if not isinstance(target, torch._ops.OpOverload):
-            return target(*arguments, **named)  # arithmetic of sizes, getitem
-        if not target._schema.returns:  # a check, which the trace has made
+        before = len(self.block.ops)
+        if not isinstance(target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+            value = target(*arguments, **named)  # arithmetic of sizes, getitem
+            if isinstance(value, Deferred):
+                return self._entered(settle(self, value), before)
+            return value
+        is_overload = isinstance(target, torch._ops.OpOverload)
+        if is_overload and not target._schema.returns:  # a check, which the trace has made
             return None
         if isinstance(self.meta(), (int, float, torch.SymInt)):
             return self.size(self.meta())
-        row, before = find_row(target), len(self.block.ops)
+        row = find_row(target) if is_overload else None
         try:
+            if has_deferred((arguments, named)):
+                raise Decline("it reads what PyTorch alone holds, such as complex numbers")
             with ow.transaction():
                 result = _apply(row, self, _bind(target, arguments, named))
                 self._check(result)
         except (Decline, OpwrightError) as reason:
             self._declined.append(Declined(node, str(reason)))
-            result = self._call(target, arguments, named)
+            result = settle(self, Deferred(target, arguments, named, self.meta()))
+        return self._entered(result, before)
+
+    def _entered(self, result: Value, before: int) -> Value:
+        """Note which node has written the operators since then, and return its result."""
+        node = self.node
         names = [name for op in self.block.ops[before:] for name in op.output_names()]
         self._nodes.update(dict.fromkeys(names, node))
         if node.meta.get("requires_grad") is not False:
@@ -263,10 +279,6 @@ class Translator:
         if isinstance(value, (tuple, list)):
             return type(value)(self._stopped(item) for item in value)
         return self.stop(self.op("assign", value)) if self.trains(value) else value
-
-    def _call(self, target: Any, arguments: tuple[Value, ...], named: Mapping[str, Value]) -> Value:
-        """Append the operator that calls PyTorch."""
-        raise NotImplementedError
 
     def _check(self, result: Value) -> None:
         """Decline a result that has not the shapes and dtypes which PyTorch's has."""

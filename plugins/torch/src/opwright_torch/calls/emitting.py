@@ -1,0 +1,123 @@
+"""Appends the operator that calls PyTorch for a node of a graph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+import opwright as ow
+from opwright.errors import DtypeError
+from opwright_torch.calls.text import encode, encode_target
+from opwright_torch.dtypes import NAMES, dtype_name
+
+if TYPE_CHECKING:
+    from opwright_torch.translate import Translator
+
+
+class Deferred:
+    """A result of PyTorch that no variable holds, such as complex numbers, or a part of it.
+
+    Whatever reads it becomes one call with what computes it.
+    """
+
+    def __init__(self, target: Any, arguments: Any, named: Any, meta: Any) -> None:
+        self.target, self.arguments, self.named, self.meta = target, arguments, named, meta
+        self.whole = self
+        self.path: tuple[int, ...] = ()
+
+    def __getitem__(self, place: int) -> Deferred:
+        part = Deferred(self.target, self.arguments, self.named, self.meta[place])
+        part.whole, part.path = self.whole, (*self.path, place)
+        return part
+
+
+def has_deferred(value: Any) -> bool:
+    """Tell whether an argument, or a part of it, is deferred."""
+    if isinstance(value, (tuple, list)):
+        return any(map(has_deferred, value))
+    if isinstance(value, Mapping):
+        return any(map(has_deferred, value.values()))
+    return isinstance(value, Deferred)
+
+
+def settle(t: Translator, value: Deferred) -> Any:
+    """Return the Variables of a result, or itself where one of them would be of a foreign dtype."""
+    leaves, spec = tree_flatten(value.meta)
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if not tensors or any(leaf.dtype not in NAMES for leaf in tensors):
+        return value
+    variables = iter(_append(t, value, _places(value.meta, value.path), tensors))
+    held = [next(variables) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+    return tree_unflatten(held, spec)
+
+
+def refuse(value: Deferred) -> DtypeError:
+    """Return the error for a deferred value that a plan should return."""
+    leaves = [leaf for leaf in tree_flatten(value.meta)[0] if isinstance(leaf, torch.Tensor)]
+    shown = ", ".join(f"{leaf.dtype} {list(leaf.shape)}" for leaf in leaves)
+    return DtypeError(
+        f"torch.call: a plan returns dtypes that opwright has, got {shown or 'no tensor'} of "
+        f"{value.target}; return real numbers, such as torch.view_as_real gives"
+    )
+
+
+def _places(meta: Any, path: tuple[int, ...]) -> Iterator[list[int]]:
+    """Yield the path of each tensor in what a call returns."""
+    if isinstance(meta, (tuple, list)):
+        for i, part in enumerate(meta):
+            yield from _places(part, (*path, i))
+    elif isinstance(meta, torch.Tensor):
+        yield list(path)
+
+
+def _append(
+    t: Translator, value: Deferred, places: Iterator[list[int]], tensors: list[torch.Tensor]
+) -> tuple[ow.Variable, ...]:
+    writer = _Writer()
+    number = writer.write(value.whole)
+    text = {
+        "inputs": [[v.dtype, list(v.shape or ())] for v in writer.inputs],
+        "calls": writer.calls,
+        "taken": [[number, *place] for place in places],
+        "results": [[dtype_name(x.dtype), [t.size(dim) for dim in x.shape]] for x in tensors],
+    }
+    op_type = "torch.random_call" if writer.is_random else "torch.call"
+    written = t.op(op_type, writer.inputs or None, call=json.dumps(text))
+    results: tuple[ow.Variable, ...] = written
+    return results
+
+
+class _Writer:
+    """Writes a deferred value, and those that it reads, as calls."""
+
+    def __init__(self) -> None:
+        self.inputs: list[ow.Variable] = []
+        self.calls: list[Any] = []
+        self.is_random = False
+        self._places: dict[str, int] = {}
+        self._numbers: dict[int, int] = {}  # of calls, by the identity of what they compute
+
+    def write(self, value: Deferred) -> int:
+        """Return the number of the call that computes a value, written once."""
+        if id(value) not in self._numbers:
+            arguments = encode(list(value.arguments), self._refer)
+            named = {name: encode(item, self._refer) for name, item in value.named.items()}
+            self._numbers[id(value)] = len(self.calls)
+            self.calls.append([encode_target(value.target), arguments, named])
+            tags = getattr(value.target, "tags", ())
+            self.is_random = self.is_random or torch.Tag.nondeterministic_seeded in tags
+        return self._numbers[id(value)]
+
+    def _refer(self, value: Any) -> dict[str, Any] | None:
+        if isinstance(value, Deferred):
+            return {"call": [self.write(value.whole), *value.path]}
+        if not isinstance(value, ow.Variable):
+            return None
+        if value.name not in self._places:
+            self._places[value.name] = len(self.inputs)
+            self.inputs.append(value)
+        return {"input": self._places[value.name]}

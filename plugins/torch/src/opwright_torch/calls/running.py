@@ -1,0 +1,182 @@
+"""Runs calls of PyTorch on the memory of a plan: tensors are views of its arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from ctypes import c_char
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from opwright.kernel import PrepareContext
+from opwright.op import dtype_from_numpy
+from opwright_torch.calls.text import Calls, read
+from opwright_torch.dtypes import torch_dtype
+
+Array = np.ndarray[Any, Any]
+Arrays = Sequence[Array] | None
+Run = Callable[[], None]
+
+_PRIME: Final = 0x9E3779B97F4A7C15
+
+
+def ready(ctx: PrepareContext) -> Any:
+    """Return what binds to the arrays of a plan, for one of the operators."""
+    calls = read(ctx.attrs["call"])
+    if ctx.op_type == "torch.call":
+        return _Call(calls)
+    if ctx.op_type == "torch.random_call":
+        return _RandomCall(calls, ctx.attrs["seed"], ctx.attrs["stream"] or 0)
+    if ctx.op_type == "torch.dynamic_call":
+        return _dynamic(calls)
+    return _CallGrad(calls, ctx)
+
+
+class _Call:
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def bind(self, x: Arrays, out: Sequence[Array]) -> Run:
+        tensors, results = as_tensors(x), as_tensors(out)
+        calls = self._calls
+
+        def run() -> None:
+            with _named(calls):
+                for result, value in zip(results, calls.run(tensors), strict=True):
+                    _write(result, value)
+
+        return run
+
+
+class _RandomCall:
+    def __init__(self, calls: Calls, seed: int, stream: int) -> None:
+        self._calls, self._seed, self._stream = calls, seed, stream
+
+    def bind(self, x: Arrays, step: Array | None, out: Sequence[Array]) -> Run:
+        run, seed, stream = _Call(self._calls).bind(x, out), self._seed, self._stream
+
+        def run_seeded() -> None:
+            with _seeded(seed, stream, step):
+                run()
+
+        return run_seeded
+
+
+class _CallGrad:
+    def __init__(self, calls: Calls, ctx: PrepareContext) -> None:
+        self._calls = calls
+        self._wanted, self._given = ctx.attrs["wanted"], ctx.attrs["given"]
+        self._stream = ctx.attrs["stream"]
+        self._seed = ctx.attrs["seed"]
+
+    def bind(
+        self, x: Arrays, step: Array | None, out_grad: Sequence[Array], x_grad: Sequence[Array]
+    ) -> Run:
+        tensors, grads, results = as_tensors(x), as_tensors(out_grad), as_tensors(x_grad)
+
+        def run() -> None:
+            is_random = self._stream is not None
+            seeds = _seeded(self._seed, self._stream, step) if is_random else nullcontext()
+            with seeds, _named(self._calls, "the gradient of "):
+                for result, grad in zip(results, self._differentiate(tensors, grads), strict=True):
+                    result.zero_() if grad is None else _write(result, grad)
+
+        return run
+
+    def _differentiate(
+        self, tensors: list[torch.Tensor], grads: list[torch.Tensor]
+    ) -> Sequence[torch.Tensor | None]:
+        with torch.inference_mode(False), torch.enable_grad():
+            leaves = list(tensors)
+            for i in self._wanted:
+                leaves[i] = tensors[i].detach().requires_grad_()
+            values = self._calls.run(leaves)
+            pairs = [(values[i], g) for i, g in zip(self._given, grads) if values[i].requires_grad]
+            inputs = [leaves[i] for i in self._wanted]
+            if not pairs:
+                return [None] * len(inputs)
+            ends, seeds = zip(*pairs)
+            found: Sequence[torch.Tensor | None] = torch.autograd.grad(
+                ends, inputs, seeds, allow_unused=True
+            )
+            return found
+
+
+def _dynamic(calls: Calls) -> Callable[..., None]:
+    def run(x: Arrays, out: Sequence[Any]) -> None:
+        with _named(calls):
+            for result, value in zip(out, calls.run(as_tensors(x)), strict=True):
+                (target,) = as_tensors([result.resize(tuple(value.shape))])
+                _write(target, value)
+
+    return run
+
+
+def _write(result: torch.Tensor, value: torch.Tensor) -> None:
+    if result.shape != value.shape or result.dtype != value.dtype:
+        raise ValueError(
+            f"it must return {result.dtype} {list(result.shape)}, as its text says, got "
+            f"{value.dtype} {list(value.shape)}"
+        )
+    result.copy_(value.detach())
+
+
+class _named:  # noqa: N801
+    """Says which operators of PyTorch fail, and keeps autocast away: the graph has its casts."""
+
+    __slots__ = ("_autocast", "_calls", "_what")
+
+    def __init__(self, calls: Calls, what: str = "") -> None:
+        self._calls, self._what, self._autocast = calls, what, False
+
+    def __enter__(self) -> None:
+        self._autocast = torch.is_autocast_enabled("cpu")
+        if self._autocast:
+            torch.set_autocast_enabled("cpu", False)
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if self._autocast:
+            torch.set_autocast_enabled("cpu", True)
+        if isinstance(error, Exception):
+            names = ", ".join(self._calls.names)
+            text = " ".join(str(error).split())
+            raise RuntimeError(f"{self._what}{names}: {type(error).__name__}: {text}") from error
+
+
+@contextmanager
+def _seeded(seed: int, stream: int, step: Array | None) -> Iterator[None]:
+    """Draw PyTorch's random numbers of one step; its generator is left as it was."""
+    turn = 0 if step is None else int(step.reshape(-1)[0])
+    state = torch.get_rng_state()
+    torch.manual_seed((seed + (stream + 1) * _PRIME + turn * 0xBF58476D1CE4E5B9) % 2**63)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+
+
+def as_tensors(arrays: Iterable[Array] | None) -> list[torch.Tensor]:
+    """Return tensors on the memory of arrays, which they hold."""
+    return [as_tensor(array) for array in arrays or ()]
+
+
+def as_tensor(array: Array) -> torch.Tensor:
+    """Return a tensor on the memory of an array, which it holds.
+
+    ``from_numpy`` would warn of arrays that are only read, and lacks some dtypes.
+    """
+    dtype, size = torch_dtype(dtype_from_numpy(array.dtype)), array.dtype.itemsize
+    if array.size == 0:
+        return torch.empty(array.shape, dtype=dtype)
+    if any(step < 0 or step % size for step in array.strides) or not array.dtype.isnative:
+        raise ValueError(
+            f"PyTorch has no tensors with the strides {array.strides} of {array.dtype}; "
+            "feed a contiguous array"
+        )
+    reach = sum((n - 1) * step for n, step in zip(array.shape, array.strides)) + size
+    memory = (c_char * reach).from_address(array.ctypes.data)
+    memory.__dict__["array"] = array
+    flat = torch.frombuffer(memory, dtype=dtype)
+    return flat.as_strided(array.shape, [step // size for step in array.strides])

@@ -1,0 +1,168 @@
+"""Calls of PyTorch as text, so that a program that has some can be saved and loaded.
+
+The text is JSON: ``{"inputs": [[dtype, shape], …], "calls": [[name, arguments, named], …],
+"taken": [[call, place, …], …], "results": [[dtype, shape], …]}``. An argument that JSON has no form
+for is an object with one key: ``{"input": 0}``, ``{"call": [0, 1]}`` for a part of what an earlier
+call returned, ``{"dtype": "float32"}``, ``{"dict": {…}}``, ``{"complex": [0.0, 1.0]}``, ``{"object": "3"}``
+for what only the process that wrote the text holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import count
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+import torch
+
+from opwright.errors import AttributeValueError
+
+_OBJECTS: Final[dict[str, object]] = {}
+_NUMBERS: Final = count()
+_PROCESS: Final = uuid4().hex
+"""Begins the keys of objects, so that those of another process are recognized."""
+
+_NAMED: Final[dict[str, type]] = {
+    "dtype": torch.dtype,
+    "layout": torch.layout,
+    "memory_format": torch.memory_format,
+}
+
+Tensors = Sequence[torch.Tensor]
+
+
+class Calls(NamedTuple):
+    """A text that was read."""
+
+    names: list[str]
+    run: Callable[[Tensors], list[torch.Tensor]]
+    single: Any = None  # the overload, of a text that is one call with one result
+
+
+def encode(value: Any, refer: Callable[[Any], dict[str, Any] | None]) -> Any:
+    """Return an argument as what JSON has; `refer` answers for tensors, None for all else."""
+    reference = refer(value)
+    if reference is not None:
+        return reference
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [encode(item, refer) for item in value]
+    if isinstance(value, dict):
+        return {"dict": {name: encode(item, refer) for name, item in value.items()}}
+    return _encode_constant(value)
+
+
+def _encode_constant(value: Any) -> dict[str, Any]:
+    if isinstance(value, complex):
+        return {"complex": [value.real, value.imag]}
+    if isinstance(value, torch.device):
+        return {"device": str(value)}
+    for kind, type in _NAMED.items():
+        if isinstance(value, type):
+            return {kind: str(value).removeprefix("torch.")}
+    return {"object": _keep(value)}
+
+
+def encode_target(target: Any) -> Any:
+    """Return the name of an overload, or a reference to another callable."""
+    return str(target) if isinstance(target, torch._ops.OpOverload) else {"object": _keep(target)}
+
+
+def _keep(value: object) -> str:
+    key = f"{_PROCESS}:{next(_NUMBERS)}"
+    _OBJECTS[key] = value
+    return key
+
+
+@lru_cache(maxsize=1024)
+def read(text: str) -> Calls:
+    """Return what computes a text; AttributeValueError for one that is none."""
+    try:
+        content = json.loads(text)
+        steps = [
+            (_target(name), _reader(arguments), _reader({"dict": named}))
+            for name, arguments, named in content["calls"]
+        ]
+        taken = [_reader({"call": path}) for path in content["taken"]]
+        names = [str(name) for name, _, _ in content["calls"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise AttributeValueError(f"torch.call: its text cannot be read, got {error!r}") from error
+
+    def run(tensors: Tensors) -> list[torch.Tensor]:
+        values: list[Any] = []
+        for target, arguments, named in steps:
+            values.append(target(*arguments(tensors, values), **named(tensors, values)))
+        return [take(tensors, values) for take in taken]
+
+    is_single = len(steps) == 1 and content["taken"] == [[0]]
+    return Calls(names, run, steps[0] if is_single else None)
+
+
+def _target(name: Any) -> Any:
+    if isinstance(name, dict):
+        return _object(name["object"])
+    parts = name.split(".")
+    target: Any = torch.ops
+    for part in parts if len(parts) == 3 else ():
+        target = getattr(target, part, None)
+    if not isinstance(target, torch._ops.OpOverload):
+        raise AttributeValueError(
+            f"torch.call: PyTorch must have the operator, got {name!r}; import what registers it"
+        )
+    if target._schema.is_mutable:
+        raise AttributeValueError(
+            f"torch.call: it calls what leaves its arguments unchanged, got {name!r}"
+        )
+    return target
+
+
+def _object(key: str) -> Any:
+    if key not in _OBJECTS:
+        raise AttributeValueError(
+            "torch.call: the text refers to an object of the process that wrote it, such as a "
+            f"Python function, got the key {key!r}; compile the model again in this process"
+        )
+    return _OBJECTS[key]
+
+
+def _reader(value: Any) -> Callable[[Tensors, list[Any]], Any]:
+    """Return a function that makes an argument of the inputs and of what calls have returned."""
+    if isinstance(value, list):
+        items = [_reader(item) for item in value]
+        return lambda tensors, values: [item(tensors, values) for item in items]
+    if not isinstance(value, dict):
+        return lambda tensors, values: value
+    ((kind, content),) = value.items()
+    if kind == "input":
+        return lambda tensors, values: tensors[content]
+    if kind == "call":
+        first, *path = content
+        return lambda tensors, values: _part(values[first], path)
+    if kind == "dict":
+        named = {name: _reader(item) for name, item in content.items()}
+        return lambda tensors, values: {n: item(tensors, values) for n, item in named.items()}
+    constant = _constant(kind, content)
+    return lambda tensors, values: constant
+
+
+def _part(value: Any, path: list[int]) -> Any:
+    for place in path:
+        value = value[place]
+    return value
+
+
+def _constant(kind: str, value: Any) -> Any:
+    if kind == "complex":
+        return complex(*value)
+    if kind == "device":
+        return torch.device(value)
+    if kind == "object":
+        return _object(value)
+    constant = getattr(torch, str(value), None)
+    if kind not in _NAMED or not isinstance(constant, _NAMED[kind]):
+        raise AttributeValueError(f"torch.call: PyTorch must have the {kind}, got {value!r}")
+    return constant
