@@ -3,8 +3,8 @@
 The text is JSON: ``{"inputs": [[dtype, shape], …], "calls": [[name, arguments, named], …],
 "taken": [[call, place, …], …], "results": [[dtype, shape], …]}``. An argument that JSON has no form
 for is an object with one key: ``{"input": 0}``, ``{"call": [0, 1]}`` for a part of what an earlier
-call returned, ``{"dtype": "float32"}``, ``{"dict": {…}}``, ``{"complex": [0.0, 1.0]}``, ``{"object": "3"}``
-for what only the process that wrote the text holds.
+call returned, ``{"dtype": "float32"}``, ``{"dict": {…}}``, ``{"complex": [0.0, 1.0]}``, and
+``{"object": "3"}`` for what only the process that wrote the text holds.
 """
 
 from __future__ import annotations
