@@ -6,12 +6,22 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import guard_or_false, sym_eq
 
+from opwright_torch.capture.folding import fold
 from opwright_torch.capture.scalars import specialize_floats
 
 aten = torch.ops.aten
 
-_COPIES = {aten.lift_fresh_copy.default, aten.lift_fresh.default, aten.alias.default}
+_NOTHING = {
+    *(aten.lift_fresh_copy.default, aten.lift_fresh.default),
+    *(aten.alias.default, aten.detach.default),
+}
+
+_SAME_IF_SHAPED = {
+    *(aten.slice.Tensor, aten.view.default, aten.reshape.default, aten.expand.default),
+}
+"""They return their argument where the result has its shape."""
 
 
 def clean(module: GraphModule) -> None:
@@ -23,9 +33,13 @@ def clean(module: GraphModule) -> None:
         if target is torch._C._set_grad_enabled:
             records = node.args[0]
             module.graph.erase_node(node)
+        elif node.op == "output":
+            node.meta["requires_grad"] = records
         elif node.op != "placeholder":
             node.meta["requires_grad"] = records and _takes_gradient(node)
             _shorten(node)
+    fold(module)
+    _own_results(module)
     module.graph.eliminate_dead_code(_has_effect)
     module.recompile()
 
@@ -42,13 +56,54 @@ def _takes_gradient(node: Node) -> bool:
 
 
 def _shorten(node: Node) -> None:
-    """Put the argument of an operator that does nothing in the place of its result."""
-    source = node.args[0] if node.args else None
-    if not isinstance(source, Node):
+    """Put the argument of an operator that does nothing to it in the place of the result."""
+    target: Any = node.target
+    if target is aten.copy.default:
+        source = _copied(node)
+    elif target in _NOTHING or (target in _SAME_IF_SHAPED and _is_shaped_alike(node)):
+        source = node.args[0]
+    else:
         return
-    stops = source.meta.get("requires_grad") and not node.meta["requires_grad"]
-    if node.target in _COPIES or (node.target is aten.detach.default and not stops):
+    if source.meta["requires_grad"] and not node.meta["requires_grad"]:
+        node.target, node.args, node.kwargs = aten.detach.default, (source,), {}
+    elif source is not node:
         node.replace_all_uses_with(source)
+
+
+def _is_shaped_alike(node: Node) -> bool:
+    return bool(guard_or_false(sym_eq(node.args[0].meta["val"].shape, node.meta["val"].shape)))
+
+
+def _copied(node: Node) -> Node:
+    """Return what is copied, in the dtype and shape of what is overwritten."""
+    source, expected = node.args[1], node.meta["val"]
+    if source.meta["val"].dtype != expected.dtype:
+        source = _append(node, aten._to_copy.default, source, dtype=expected.dtype)
+    if guard_or_false(sym_eq(source.meta["val"].shape, expected.shape)):
+        return source
+    if all(isinstance(size, int) for size in expected.shape):
+        return _append(node, aten.expand.default, source, list(expected.shape))
+    return node
+
+
+def _append(node: Node, target: Any, source: Node, *args: Any, **kwargs: Any) -> Node:
+    """Return a new node before another one, on what may take gradients as that does."""
+    with node.graph.inserting_before(node):
+        added = node.graph.call_function(target, (source, *args), kwargs)
+    added.meta.update(node.meta)
+    added.meta["val"] = target(source.meta["val"], *args, **kwargs)
+    added.meta["requires_grad"] = node.meta["requires_grad"] and source.meta["requires_grad"]
+    return added
+
+
+def _own_results(module: GraphModule) -> None:
+    """Copy results that are inputs or constants, which callers may change."""
+    (output,) = (node for node in module.graph.nodes if node.op == "output")
+    flat = [
+        _append(output, aten.clone.default, node) if node.op != "call_function" else node
+        for node in output.args[0]
+    ]
+    output.args = (flat,)
 
 
 def _has_effect(node: Node) -> bool:
