@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from row_cases import CASES, Case
 from plans import translated, with_plan, with_torch
+from row_cases import CASES, Case
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -13,6 +13,7 @@ import opwright as ow
 from opwright.errors import OpwrightError, ShapeError
 from opwright_torch.calls.emitting import Deferred, has_deferred, refuse, settle
 from opwright_torch.dtypes import dtype_name, torch_dtype
+from opwright_torch.translate.opening import open_composite
 from opwright_torch.translate.table import Row, find_row
 
 Value = Any
@@ -132,7 +133,8 @@ class Translator:
 
     def full(self, value: float, shape: Iterable[int], dtype: str) -> ow.Variable:
         """Return a constant."""
-        filled: ow.Variable = self.op("fill", shape=list(shape), value=value, dtype=dtype)
+        number = int(value) if isinstance(value, bool) else value
+        filled: ow.Variable = self.op("fill", shape=list(shape), value=number, dtype=dtype)
         return filled
 
     def cast(self, x: ow.Variable, dtype: str) -> Any:
@@ -237,35 +239,17 @@ class Translator:
         )
 
     def _compute(self, node: Node) -> Value:
-        self.node = node
-        target: Any = node.target
-        arguments, named = self._read(node.args), self._read(node.kwargs)
         before = len(self.block.ops)
-        if not isinstance(target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
-            value = target(*arguments, **named)  # arithmetic of sizes, getitem
-            if isinstance(value, Deferred):
-                return self._entered(settle(self, value), before)
-            return value
-        is_overload = isinstance(target, torch._ops.OpOverload)
-        if is_overload and not target._schema.returns:  # a check, which the trace has made
-            return None
-        if isinstance(self.meta(), (int, float, torch.SymInt)):
-            return self.size(self.meta())
-        row = find_row(target) if is_overload else None
         try:
-            if has_deferred((arguments, named)):
-                raise Decline("it reads what PyTorch alone holds, such as complex numbers")
             with ow.transaction():
-                result = _apply(row, self, _bind(target, arguments, named))
-                self._check(result)
+                result = self._evaluate(node)
         except (Decline, OpwrightError) as reason:
+            self.node = node
             self._declined.append(Declined(node, str(reason)))
-            result = settle(self, Deferred(target, arguments, named, self.meta()))
-        return self._entered(result, before)
-
-    def _entered(self, result: Value, before: int) -> Value:
-        """Note which node has written the operators since then, and return its result."""
-        node = self.node
+            arguments, named = self._read(node.args), self._read(node.kwargs)
+            result = Deferred(node.target, arguments, named, self.meta())
+        if isinstance(result, Deferred):
+            result = settle(self, result)
         names = [name for op in self.block.ops[before:] for name in op.output_names()]
         self._nodes.update(dict.fromkeys(names, node))
         if node.meta.get("requires_grad") is not False:
@@ -273,6 +257,53 @@ class Translator:
         for name in names:
             self.stop(self.block.var(name))
         return self._stopped(result)
+
+    def _evaluate(self, node: Node) -> Value:
+        self.node = node
+        target: Any = node.target
+        arguments, named = self._read(node.args), self._read(node.kwargs)
+        if isinstance(target, torch._ops.HigherOrderOperator):
+            raise Decline("no row of a table names it")
+        if not isinstance(target, torch._ops.OpOverload):
+            return target(*arguments, **named)  # arithmetic of sizes, getitem
+        if not target._schema.returns:  # a check, which the trace has made
+            return None
+        if isinstance(self.meta(), (int, float, torch.SymInt)):
+            return self.size(self.meta())
+        if has_deferred((arguments, named)):
+            raise Decline("it reads what PyTorch alone holds, such as complex numbers")
+        try:
+            with ow.transaction():
+                result = _apply(find_row(target), self, _bind(target, arguments, named))
+                self._check(result)
+                return result
+        except (Decline, OpwrightError) as reason:
+            return self._write_pieces(node, reason)
+
+    def _write_pieces(self, node: Node, reason: Exception) -> Value:
+        """Write the operators that a composite is made of; raise `reason` where it is none."""
+        try:
+            opened = open_composite(node)
+        except Exception as error:  # a kernel of PyTorch's may raise anything
+            raise Decline(f"{reason}; its pieces: {error}") from error
+        if opened is None:
+            raise reason
+        owner, self._owner = self._owner, opened.module
+        try:
+            inputs = iter(opened.inputs)
+            for piece in opened.module.graph.nodes:
+                if piece.op == "output":
+                    return self._read(piece.args[0])
+                elif piece.op == "placeholder":
+                    self._env[piece] = self._env[next(inputs)]
+                elif piece.op == "get_attr":
+                    self._env[piece] = self._constant(piece)
+                else:
+                    self._env[piece] = self._evaluate(piece)
+        except (Decline, OpwrightError) as error:
+            raise Decline(f"{reason}; its piece {self.node.target}: {error}") from None
+        finally:
+            self._owner, self.node = owner, node
 
     def _stopped(self, value: Value) -> Value:
         """Return the result of a node where the gradient stops; copied if it is another node's."""

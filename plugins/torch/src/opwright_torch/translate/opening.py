@@ -1,0 +1,49 @@
+"""Opens composites of PyTorch: operators whose kernel, and gradient, are those of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.functional_tensor import FunctionalTensorMode, dispatch_functionalize
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+
+class Opened(NamedTuple):
+    """The operators that a node is made of; `module` has a placeholder for each of `inputs`."""
+
+    module: GraphModule
+    inputs: list[Node]
+
+
+def open_composite(node: Node) -> Opened | None:
+    """Return what a node of ATen is made of, or None where it is an operator of its own."""
+    target: Any = node.target
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(
+        target.name(), "CompositeImplicitAutograd"
+    ):
+        return None
+    leaves, spec = tree_flatten((node.args, node.kwargs))
+    given = [leaf.meta["val"] if isinstance(leaf, Node) else leaf for leaf in leaves]
+    places = [i for i, value in enumerate(given) if isinstance(value, torch.Tensor)]
+    fakes = [given[i] for i in places]
+
+    def call(*tensors: torch.Tensor) -> Any:
+        values = list(given)
+        for i, tensor in zip(places, tensors):
+            values[i] = tensor
+        args, kwargs = tree_unflatten(values, spec)
+        return target(*args, **kwargs)
+
+    return Opened(_traced(call, fakes), [leaves[i] for i in places])
+
+
+def _traced(call: Callable[..., Any], fakes: list[Any]) -> GraphModule:
+    mode = fakes[0].fake_mode if fakes else FakeTensorMode()
+    functional = dispatch_functionalize(call, FunctionalTensorMode(pre_dispatch=True))
+    with mode:
+        return make_fx(functional, pre_dispatch=True)(*fakes)

@@ -1,0 +1,137 @@
+"""Laws of the translator, whatever the rows are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from plans import translated, with_plan, with_torch
+
+import opwright as ow
+from opwright_torch.translate import Decline, Rows, Translator, table
+
+X = torch.tensor([[1.0, -2.0], [3.0, 0.5]], requires_grad=True)
+
+
+@pytest.fixture
+def rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rows]:
+    """Yield a table whose rows count more than all others."""
+    mine = Rows()
+    theirs = table._all_rows
+    monkeypatch.setattr(table, "_all_rows", lambda context: {**theirs(context), **mine})
+    return mine
+
+
+def test_a_row_that_declines_leaves_nothing(rows: Rows) -> None:
+    @rows.row("aten::relu")
+    def relu(t: Translator, input: ow.Variable) -> ow.Variable:
+        t.op("exp", input)
+        raise Decline("not today: 7")
+
+    found = translated(torch.relu, [X])
+    assert [op.type for op in found.program.global_block().ops] == ["torch.call"]
+    assert [(str(d.node.target), d.reason) for d in found.declined] == [
+        ("aten.relu.default", "not today: 7")
+    ]
+
+
+def test_a_row_whose_operator_refuses_is_declined(rows: Rows) -> None:
+    rows["aten::relu"] = lambda t, input: t.op("clip", input, min=1.0, max=0.0)
+    assert "min must not be above max" in translated(torch.relu, [X]).declined[0].reason
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (lambda t, x: t.op("sum", x), r"float32 \[\], PyTorch float32 \[2, 2\]"),
+        (lambda t, x: t.op("cast", x, dtype="int32"), r"int32 \[2, 2\], PyTorch float32 \[2, 2\]"),
+    ],
+)
+def test_a_result_of_another_shape_or_dtype_is_declined(
+    rows: Rows, result: Any, reason: str
+) -> None:
+    rows["aten::relu"] = lambda t, **named: result(t, named["input"])
+    assert re.search(reason, translated(torch.relu, [X]).declined[0].reason)
+
+
+def test_a_row_without_an_argument_of_the_overload_is_declined(rows: Rows) -> None:
+    rows["aten::relu"] = lambda t, x: x
+    assert "its row takes other arguments" in translated(torch.relu, [X]).declined[0].reason
+
+
+def test_an_operator_without_a_row_is_declined(rows: Rows) -> None:
+    assert translated(torch.lgamma, [X]).declined[0].reason == "no row of a table names it"
+
+
+def test_the_row_of_an_overload_counts_before_that_of_its_name(rows: Rows) -> None:
+    rows["aten::add"] = lambda t, input, other, alpha: t.op("exp", input)
+    rows["aten::add.Scalar"] = rows["aten::add.Tensor"] = rows["aten::relu"] = (
+        lambda t, input, **_: t.op("tanh", input)
+    )
+    found = translated(lambda x: x + x, [X])
+    assert [op.type for op in found.program.global_block().ops] == ["tanh"]
+
+
+def test_rows_of_other_packages_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Entry:
+        @staticmethod
+        def load() -> Rows:
+            return Rows({"aten::lgamma": lambda t, input: t.op("square", input)})
+
+    class Context:
+        class annexes:  # noqa: N801
+            @staticmethod
+            def entries(topic: str) -> list[Any]:
+                assert topic == "torch"
+                return [Entry]
+
+    monkeypatch.setattr(table, "current_context", Context)
+    found = translated(torch.lgamma, [X])
+    assert [op.type for op in found.program.global_block().ops] == ["square"]
+
+
+def test_composites_are_opened() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aten.diff(x * 2)
+
+    found = translated(function, [X])
+    assert not found.declined
+    truth = with_torch(function, [X])
+    results = with_plan(found, [X], truth)
+    torch.testing.assert_close(results.outputs, truth.outputs)
+    torch.testing.assert_close(results.gradients, truth.gradients)
+
+
+def test_a_composite_with_a_piece_that_declines_is_called_whole() -> None:
+    found = translated(lambda x: torch.ops.aten.mvlgamma(x, 2), [X.detach() + 5])
+    assert [op.type for op in found.program.global_block().ops] == ["torch.call"]
+
+
+def test_no_gradient_flows_where_the_graph_says_so() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.exp() * x.detach()
+
+    truth = with_torch(function, [X])
+    results = with_plan(translated(function, [X]), [X], truth)
+    torch.testing.assert_close(results.gradients, truth.gradients)
+
+
+DTYPES = ["bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("left", DTYPES)
+@pytest.mark.parametrize("shape", [(2,), ()])
+def test_promotion_is_that_of_pytorch(left: str, shape: tuple[int, ...]) -> None:
+    x = torch.ones(2, dtype=getattr(torch, left))
+    others = [torch.ones(shape, dtype=getattr(torch, right)) for right in DTYPES]
+
+    def function(x: torch.Tensor, *others: torch.Tensor) -> list[torch.Tensor]:
+        results = [x * other for other in others] + [x == other for other in others]
+        return [*results, x * True, x * 2, x * 2.5, x / 2, x == 2.5]
+
+    truth = with_torch(function, [x, *others])
+    results = with_plan(translated(function, [x, *others]), [x, *others], truth)
+    torch.testing.assert_close(results.outputs, truth.outputs)
