@@ -5,9 +5,10 @@ It is captured before autograd: operators such as ``linear``, ``layer_norm`` and
 `GraphModule` cannot say, which inputs change and what the caller gets, is beside it.
 """
 
-from opwright_torch.capture.capturing import Captured, CaptureError, capture
+from opwright_torch.capture.capturing import Captured, capture
 from opwright_torch.capture.inputs import is_kept, size_values
 from opwright_torch.capture.results import Mutation, Output, View, evaluate
+from opwright_torch.capture.running import CaptureError
 
 __all__ = [
     "CaptureError",

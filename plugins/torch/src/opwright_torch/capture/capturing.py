@@ -13,17 +13,12 @@ from torch.fx import GraphModule, Node
 from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from opwright.errors import OpwrightError
 from opwright_torch.capture.cleaning import clean
 from opwright_torch.capture.results import Mutation, Output, View
-from opwright_torch.capture.running import FunctionalRun, functional_mode
+from opwright_torch.capture.running import CaptureError, FunctionalRun, functional_mode
 
 Storage = int | None
 """Equal for two tensors with the same memory; None for what has none."""
-
-
-class CaptureError(OpwrightError, RuntimeError):
-    """A graph that cannot be captured: PyTorch must run it as it is."""
 
 
 class Captured(NamedTuple):
@@ -60,21 +55,17 @@ def capture(module: GraphModule, example_inputs: Sequence[Any]) -> Captured:
     Raises
     ------
     CaptureError
-        The graph changes shape or storage of an input, or changes an input whose memory another
-        input shares.
+        The graph gives an input another storage, changes an input whose memory another one
+        shares, or changes under ``no_grad`` a view of a tensor that requires gradients.
     """
-    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    fakes = [node.meta.get("example_value") for node in placeholders]
-    fakes = [given if fake is None else fake for fake, given in zip(fakes, example_inputs)]
-    _check_sizes(placeholders, fakes, example_inputs)
-    (finals,) = (node.args[0] for node in module.graph.nodes if node.op == "output")
-    plan = _Results(placeholders, fakes, list(finals), module)
+    placeholders = _placeholders(module)
+    pairs = zip(placeholders, example_inputs, strict=True)
+    fakes = [node.meta.get("example_value", given) for node, given in pairs]
+    plan = _Results(module, fakes, example_inputs)
     traced = _trace(module, fakes, plan)
-    for node, name in zip(_placeholders(traced), placeholders):
-        node.meta["requires_grad"] = bool(
-            getattr(example_inputs[placeholders.index(name)], "requires_grad", False)
-        )
-        node._rename(name.name)
+    for node, source, given in zip(_placeholders(traced), placeholders, example_inputs):
+        node.meta["requires_grad"] = _requires_grad(given)
+        node._rename(source.name)
     clean(traced)
     return Captured(traced, tuple(plan.mutations), tuple(plan.outputs))
 
@@ -83,26 +74,20 @@ def _placeholders(module: GraphModule) -> list[Node]:
     return [node for node in module.graph.nodes if node.op == "placeholder"]
 
 
-def _check_sizes(placeholders: list[Node], fakes: list[Any], given: Sequence[Any]) -> None:
-    """Refuse inputs whose shape the graph changes: Dynamo's FakeTensors have the new one."""
-    for node, fake, real in zip(placeholders, fakes, given, strict=True):
-        if isinstance(fake, torch.Tensor) and fake.dim() != real.dim():
-            raise CaptureError(f"capture: the graph changes the shape of its input {node.target}")
-
-
 class _Results:
     """Decides which values a captured graph must return."""
 
-    def __init__(
-        self, placeholders: list[Node], fakes: list[Any], finals: list[Any], module: GraphModule
-    ) -> None:
+    def __init__(self, module: GraphModule, fakes: list[Any], given: Sequence[Any]) -> None:
         self.mutations: list[Mutation] = []
         self.outputs: list[Output] = []
         self._nodes: list[Node] = []
-        self._placeholders, self._fakes = placeholders, fakes
-        owners = {
-            _storage(fake): i for i, fake in reversed(list(enumerate(fakes))) if _storage(fake)
-        }
+        self._placeholders, self._fakes = _placeholders(module), fakes
+        self._leaves = [_requires_grad(value) and value.is_leaf for value in given]
+        (finals,) = (node.args[0] for node in module.graph.nodes if node.op == "output")
+        owners: dict[Storage, int] = {}
+        for i, fake in enumerate(fakes):
+            if isinstance(fake, torch.Tensor):
+                owners.setdefault(_storage(fake), i)
         bases = self._shared_bases(finals, owners, module)
         for final in finals:
             self.outputs.append(self._output(final, owners, bases))
@@ -120,7 +105,8 @@ class _Results:
                 )
             if torch._functionalize_has_data_mutation(argument.elem):
                 self._check_sole(i)
-                self.mutations.append(Mutation(i, len(flat), self._fakes[i].requires_grad))
+                records = self._fakes[i].requires_grad and not self._leaves[i]
+                self.mutations.append(Mutation(i, len(flat), records))
                 flat.append(argument)
         return flat
 

@@ -22,6 +22,8 @@ from torch.fx.experimental.proxy_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from opwright.errors import OpwrightError
+from opwright_torch.capture.straight import straight_through
 from opwright_torch.capture.transforms import Region, starts_transform
 
 _INLINED = {tag_activation_checkpoint, wrap}
@@ -32,6 +34,10 @@ _AUTOCAST = {
     "cpu": torch._C.DispatchKey.AutocastCPU,
     "cuda": torch._C.DispatchKey.AutocastCUDA,
 }
+
+
+class CaptureError(OpwrightError, RuntimeError):
+    """A graph that cannot be captured: PyTorch must run it as it is."""
 
 
 class FunctionalMode(FunctionalTensorMode):
@@ -133,7 +139,31 @@ class FunctionalRun(torch.fx.Interpreter):
             for value in self.env.values():
                 if isinstance(value, FunctionalTensor):
                     torch._sync(value)
+        if not torch.is_grad_enabled() and _records(n):
+            return self._run_straight(n)
         return super().run_node(n)
+
+    def _run_straight(self, n: Node) -> Any:
+        """Run a node under ``no_grad`` on a tensor that records, whose gradient it must not stop.
+
+        PyTorch's own recorder is below, where the tensor before is another object than the one
+        after.
+        """
+        changed = self.env[n.args[0]]
+        before = _unwrapped(changed)
+        result = super().run_node(n)
+        after = _unwrapped(changed)
+        if after is before:
+            return result
+        if n.args[0].meta["example_value"]._base is not None:
+            raise CaptureError(
+                f"capture: {n} changes, under no_grad, a view of a tensor that records"
+            )
+        value, source = map(FunctionalTensor.to_functional, (after, before))
+        torch._C._set_grad_enabled(True)
+        changed.copy_(straight_through(value, source))
+        torch._C._set_grad_enabled(False)
+        return result
 
     def _run_transform(self, region: Region) -> None:
         values = [self.env[node] for node in region.inputs]
@@ -160,6 +190,14 @@ class FunctionalRun(torch.fx.Interpreter):
     def _exit_autocast(self) -> None:
         with torch._C.DisableTorchFunction():
             _exit_autocast(self._autocasts.pop())
+
+
+def _records(node: Node) -> bool:
+    """Return whether the first argument of a node requires gradients."""
+    source = node.args[0] if node.args else None
+    return isinstance(source, Node) and bool(
+        getattr(source.meta.get("example_value"), "requires_grad", False)
+    )
 
 
 def _record(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
