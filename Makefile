@@ -40,7 +40,7 @@ NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/nativ
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv pins demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers wheels clean
-.PHONY: test-ray test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
+.PHONY: test-ray test-torch test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -130,16 +130,28 @@ test-peers: export OPWRIGHT_EVERY_CASE := 1
 test-peers: $(STAMPS)/packages $(STAMPS)/tools $(PEERS_VENV)/.stamps/peers  ## compare operators with PyTorch
 	@OPWRIGHT_TEST_PEERS=$(PEERS_VENV)/bin/python $(BIN)/python -m pytest tests/peers $(ARGS)
 
-# An environment of its own, which finds behind its own packages those of $(VENV).
+# Makes an environment that finds behind its own packages those of $(VENV).
+BEHIND := import site, sys; open(site.getsitepackages()[0] + "/development.pth", "w").write( \
+	f"import site; site.addsitedir({sys.argv[1]!r})\n")
+make_venv = test -x $(1)/bin/python || $(BIN)/python -m venv $(1); mkdir -p $(1)/.stamps; \
+	$(1)/bin/python -c '$(BEHIND)' "$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')"
+
 $(RAY_VENV)/.stamps/ray: $(RAY)/pyproject.toml $(STAMPS)/dist $(STAMPS)/tools
-	@test -x $(RAY_VENV)/bin/python || $(BIN)/python -m venv $(RAY_VENV)
-	@mkdir -p $(@D)
-	@$(RAY_VENV)/bin/python -c 'import site, sys; open(site.getsitepackages()[0] + "/development.pth", "w").write( \
-		f"import site; site.addsitedir({sys.argv[1]!r})\n")' \
-		"$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')"
+	@$(call make_venv,$(RAY_VENV))
 	@echo "installing Ray into $(RAY_VENV): 700 MB"
 	@$(RAY_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --no-build-isolation -e "./$(RAY)[data]"
 	@touch $@
+
+# Without hashes: pip's settings decide whose build of PyTorch it is, for the CPU or for CUDA.
+$(TORCH_VENV)/.stamps/torch: requirements-torch.txt $(STAMPS)/dist $(STAMPS)/tools
+	@$(call make_venv,$(TORCH_VENV))
+	@echo "installing PyTorch into $(TORCH_VENV): a gigabyte, five where the build for CUDA is the only one"
+	@$(TORCH_VENV)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	@touch $@
+
+test-torch: $(TORCH_VENV)/.stamps/torch  ## test opwright inside PyTorch
+	@$(TORCH_VENV)/bin/python -c 'import torch, opwright_torch'
+	@$(TORCH_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/torch) $(ARGS)
 
 test-ray: $(RAY_VENV)/.stamps/ray  ## train on a cluster of Ray, with workers that are killed
 	@$(RAY_VENV)/bin/python -m pytest tests/ray $(ARGS)
