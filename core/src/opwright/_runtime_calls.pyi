@@ -149,8 +149,11 @@ class EagerOperator:
         as_given: Callable[[Any, Any], Any] = ...,
         epoch: Epoch | None = None,
         label: str = "operator",
+        detach: bool = False,
     ) -> None:
         """`n_outputs` 1: the first fetch is returned, otherwise a tuple of all fetches.
+
+        With `detach`, arrays that require a gradient are read as their ``detach()``.
 
         ``as_given(result, array)`` makes it the kind of array that the first one of another
         library is, where that has no exchange API; without it such arrays go the slow way.

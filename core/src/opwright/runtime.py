@@ -1,4 +1,8 @@
-"""The C++ runtime's types and functions that tools need: to build a plan by themselves, say."""
+"""The C++ runtime's types and functions that tools need: to build a plan by themselves, say.
+
+`EagerSource`, `Finder` and `make_function` make the functions of ``opwright.ops``, and those of other
+libraries with the same names and arguments.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from opwright._runtime import (
     PERSISTABLE,
     CompiledNetwork,
     Device,
+    Namespace,
     Plan,
     PlanBuilder,
     Prepared,
@@ -24,6 +29,10 @@ from opwright._runtime import (
     host_device,
     prepare_python,
 )
+from opwright.device.intake import hold
+from opwright.run.eager import EagerSource, Missing
+from opwright.run.ops.function import make_function
+from opwright.run.ops.namespace import Finder
 
 __all__ = [
     "ARENA",
@@ -33,10 +42,14 @@ __all__ = [
     "EXTERNAL",
     "FEED",
     "FETCH",
+    "Finder",
+    "Missing",
     "NONE",
+    "Namespace",
     "PERSISTABLE",
     "CompiledNetwork",
     "Device",
+    "EagerSource",
     "Plan",
     "PlanBuilder",
     "Prepared",
@@ -44,6 +57,8 @@ __all__ = [
     "Tensor",
     "Watch",
     "free_retired",
+    "hold",
     "host_device",
+    "make_function",
     "prepare_python",
 ]

@@ -321,12 +321,12 @@ void Detaching::Add(int n) { n_detaching += n; }
 bool Detaching::IsOn() { return n_detaching > 0; }
 
 bool RequiresGradient(const ArrayKind& kind, PyObject* array) {
-  if (!kind.has_gradients) return false;
+  if (!kind.has_gradients || Detaching::IsOn()) return false;
   static PyObject* name = PyUnicode_InternFromString("requires_grad");
   PyObject* answer = PyObject_GetAttr(array, name);
   Py_XDECREF(answer);
   if (answer == nullptr) PyErr_Clear();
-  return answer != Py_False && !Detaching::IsOn();
+  return answer != Py_False;
 }
 
 PyObject* Lend(const ArrayKind& kind, PyObject* array, bool is_read) {

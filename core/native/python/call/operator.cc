@@ -28,6 +28,7 @@ struct OperatorObject {
   std::shared_ptr<const Epoch>* epoch;
   Signature signature;
   ResultForm form;
+  bool detach;  // whether arrays that require a gradient are read as their detach()
 };
 
 OperatorObject* OperatorOf(PyObject* object) { return reinterpret_cast<OperatorObject*>(object); }
@@ -236,6 +237,7 @@ __attribute__((noinline)) PyObject* CallWith(OperatorObject* self, PyObject* con
                                              size_t n_args, PyObject* names) {
   if (names == nullptr) {
     Intake intake;
+    const Detaching detaching(self->detach);
     static const std::shared_ptr<Device> host;
     // A number beside an array is read in Python, and the array then as well: never twice.
     const auto may_read = [](PyObject* value) { return Intake::MayRead(value); };
@@ -282,8 +284,8 @@ PyObject* CallReady(PyObject* object, PyObject* const* args, Py_ssize_t n) {
 }
 
 PyObject* NewOperator(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static const char* keywords[] = {"n_inputs", "duplicable", "slow",  "lower", "n_outputs",
-                                   "as_given", "epoch",      "label", nullptr};
+  static const char* keywords[] = {"n_inputs", "duplicable", "slow",  "lower",  "n_outputs",
+                                   "as_given", "epoch",      "label", "detach", nullptr};
   Py_ssize_t n_inputs = 0;
   unsigned long long duplicable = 0;
   PyObject* slow = nullptr;
@@ -292,9 +294,10 @@ PyObject* NewOperator(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   PyObject* as_given = nullptr;
   PyObject* epoch = Py_None;
   const char* label = "operator";
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nKOO|nOOs", const_cast<char**>(keywords),
+  int detach = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nKOO|nOOsp", const_cast<char**>(keywords),
                                    &n_inputs, &duplicable, &slow, &lower, &n_outputs, &as_given,
-                                   &epoch, &label)) {
+                                   &epoch, &label, &detach)) {
     return nullptr;
   }
   if (n_inputs < 0 || n_inputs > 64) {
@@ -318,6 +321,7 @@ PyObject* NewOperator(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     self->epoch = held.release();
     self->signature = {static_cast<size_t>(n_inputs), duplicable};
     self->form = n_outputs == 1 ? ResultForm::kFirst : ResultForm::kTuple;
+    self->detach = detach != 0;
     return object;
   } catch (...) {
     return SetPythonError();

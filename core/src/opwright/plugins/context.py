@@ -74,7 +74,7 @@ class Context:
         self.settings = Settings.from_environment()
         self.prepared: dict[Any, ReferenceType[_runtime.Prepared]] = {}
         self.refusals: dict[Any, Any] = {}
-        self.functions: dict[str, dict[str, Any]] = {}
+        self.functions: dict[Any, dict[str, Any]] = {}
         registries = registries or make_registries()
         self.epoch = registries.report.epoch
         self._set(registries, records)

@@ -45,7 +45,8 @@ class EagerSource:
     """The slow path of one operator's function; ``eager`` is the quick one in the runtime.
 
     `returned` are the outputs to return, in order; by default those that are not intermediate,
-    without optional ones.
+    without optional ones. With `as_tuple` a single one is a tuple, too. With `detach`, arrays that
+    require a gradient are read as their ``detach()``.
     """
 
     def __init__(
@@ -53,12 +54,18 @@ class EagerSource:
         definition: OpDefinition,
         context: Context,
         returned: Sequence[VarProto] | None = None,
+        as_tuple: bool = False,
+        detach: bool = False,
     ) -> None:
         self._definition = definition
         self._context = context
         self._proto = definition.proto
         main = tuple(slot for slot in self._proto.outputs if not slot.intermediate)
         self._returned = main if returned is None else tuple(returned)
+        # Lists are flattened into a tuple.
+        self.returns_one = len(self._returned) == 1 and not (
+            as_tuple or self._returned[0].duplicable
+        )
         # Optional outputs exist only on request.
         self._requested = frozenset(
             slot.name
@@ -74,12 +81,8 @@ class EagerSource:
             as_given,
             context.epoch,
             self._proto.type,
+            detach,
         )
-
-    @property
-    def returns_one(self) -> bool:
-        """Whether the result is one array and not a tuple: lists are flattened into a tuple."""
-        return len(self._returned) == 1 and not self._returned[0].duplicable
 
     @property
     def call(self) -> Callable[..., Any]:

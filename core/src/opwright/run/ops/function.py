@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NoReturn
 
 from opwright import _runtime
@@ -27,18 +28,21 @@ def {name}({parameters}**unknown):
 """
 
 
-def make_function(definition: OpDefinition, context: Context) -> Callable[..., Any]:
+def make_function(
+    definition: OpDefinition, context: Context, make_source: Callable[..., Any] = EagerSource
+) -> Callable[..., Any]:
     """Return ``opwright.ops.NAME`` for an operator.
 
     Inputs are parameters by position or name, attributes by name only, with the defaults of the
     OpProto. The function is compiled from text: the interpreter itself then binds the arguments,
-    ten times as fast as Python code could. Calls by position skip even that.
+    ten times as fast as Python code could. Calls by position skip even that. It calls the ``call``
+    of what `make_source` returns for the arguments of `EagerSource`, with all arguments in order.
     """
     proto = definition.proto
-    call = EagerSource(definition, context).call
+    call = make_source(definition, context).call
     namespace: dict[str, Any] = {
         "call": call,
-        "extend": _Extension(definition, context),
+        "extend": _Extension(partial(make_source, definition, context), proto),
         "MISSING": Missing.VALUE,
         "inf": math.inf,
         "nan": math.nan,
@@ -94,10 +98,10 @@ def _signature(function: Callable[..., Any], proto: OpProto) -> Any:
 class _Extension:
     """Handles keyword arguments that the operator does not have: ``returns``, and mistakes."""
 
-    def __init__(self, definition: OpDefinition, context: Context) -> None:
-        self._definition = definition
-        self._context = context
-        self._sources: dict[object, EagerSource] = {}
+    def __init__(self, make_source: Callable[..., Any], proto: OpProto) -> None:
+        self._make_source = make_source
+        self._proto = proto
+        self._calls: dict[object, Callable[..., Any]] = {}
 
     def __call__(self, unknown: dict[str, Any]) -> Callable[..., Any]:
         """Return what to call with all arguments in order; raise for an unknown name."""
@@ -105,17 +109,16 @@ class _Extension:
             if name != RETURNS:
                 self._reject(name)
         returns = unknown[RETURNS]
-        is_one = isinstance(returns, str)
-        key = returns if is_one or returns is None else tuple(returns)
-        source = self._sources.get(key)
-        if source is None:
-            slots = None if key is None else self._slots((key,) if is_one else key)
-            source = EagerSource(self._definition, self._context, slots)
-            self._sources[key] = source
-        return source.call if is_one or returns is None else _as_tuple(source)
+        is_list = not (isinstance(returns, str) or returns is None)
+        key = tuple(returns) if is_list else returns
+        call = self._calls.get(key)
+        if call is None:
+            slots = None if key is None else self._slots(key if is_list else (key,))
+            call = self._calls[key] = self._make_source(slots, is_list).call
+        return call
 
     def _slots(self, names: tuple[Any, ...]) -> list[VarProto]:
-        proto = self._definition.proto
+        proto = self._proto
         outputs = ", ".join(map(repr, proto.output_slots))
         for name in names:
             if name not in proto.output_slots:
@@ -130,7 +133,7 @@ class _Extension:
         return [proto.output_slots[name] for name in names]
 
     def _reject(self, name: str) -> NoReturn:
-        proto = self._definition.proto
+        proto = self._proto
         if name in proto.output_slots:
             outputs = ", ".join(proto.output_slots)
             raise SlotError(
@@ -140,9 +143,3 @@ class _Extension:
         near = hint_argument(name, [*proto.input_slots, *proto.attr_protos])
         raise AttributeValueError(f"{proto.type}: unknown slot or attribute, got {name!r}{near}")
 
-
-def _as_tuple(source: EagerSource) -> Callable[..., Any]:
-    """Return what returns a tuple, even for a list of one output."""
-    if not source.returns_one:
-        return source.call
-    return lambda *args: (source.call(*args),)

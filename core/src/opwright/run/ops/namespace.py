@@ -16,17 +16,20 @@ from opwright import _runtime
 from opwright.errors import OperatorNotFoundError
 from opwright.plugins.context import Context, current_context, guarded_context
 
-
 class MissingOperatorError(OperatorNotFoundError, AttributeError):
     """No operator of this name; an AttributeError too, so that ``hasattr`` and editors work."""
 
 
 class Finder:
-    """Finds the attributes of one namespace: operators whose types begin with ``prefix``."""
+    """Finds the attributes of one namespace: operators whose types begin with ``prefix``.
 
-    def __init__(self, prefix: str, names: dict[str, Any]) -> None:
+    `make` makes the function of one, from its definition and the Context.
+    """
+
+    def __init__(self, prefix: str, names: dict[str, Any], make: Callable[..., Any] | None = None) -> None:
         self._prefix = prefix
         self._names = names
+        self._make = make
         names["__getattr__"] = self.find
         names["__dir__"] = self.list
 
@@ -38,7 +41,7 @@ class Finder:
         functions = self._select(context)
         value = functions.get(name)
         if value is None:
-            value = functions[name] = self._make(name, context)
+            value = functions[name] = self._make_value(name, context)
         return value
 
     def list(self) -> list[str]:
@@ -49,11 +52,11 @@ class Finder:
 
     def _select(self, context: Context) -> dict[str, Any]:
         """Set the table of the runtime to that of the current Context; return its functions."""
-        functions = context.functions.setdefault(self._prefix, {})
+        functions = context.functions.setdefault((self._prefix, self._make), {})
         self._names["__table__"] = (guarded_context, guarded_context.get(), functions)
         return functions
 
-    def _make(self, name: str, context: Context) -> Callable[..., Any] | ModuleType:
+    def _make_value(self, name: str, context: Context) -> Callable[..., Any] | ModuleType:
         from opwright.run.ops.function import make_function
 
         op_type = self._prefix + name
@@ -64,14 +67,10 @@ class Finder:
                 "passes put into plans; call the operators that it stands for"
             )
         if definition is not None:
-            return make_function(definition, context)
+            return (self._make or make_function)(definition, context)
         if any(t.startswith(op_type + ".") for t in context.ops.types()):
-            return make_namespace(op_type + ".")
+            module = _runtime.Namespace(f"{self._names['__name__']}.{name}")
+            Finder(op_type + ".", module.__dict__, self._make)
+            return module
         raise MissingOperatorError(str(context.ops.not_found(op_type)))
 
-
-def make_namespace(prefix: str) -> ModuleType:
-    """Return the module with the operators whose types begin with ``prefix``."""
-    module = _runtime.Namespace("opwright.ops." + prefix.rstrip("."))
-    Finder(prefix, module.__dict__)
-    return module

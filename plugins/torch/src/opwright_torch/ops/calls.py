@@ -1,0 +1,145 @@
+"""Calls of operators without their tensors: what gradients are derived from and looked up by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import torch
+
+from opwright.op import GradOp, OpDefinition, OpProto, can_be_float
+
+
+class Call(NamedTuple):
+    """A call of an operator; its arguments are the tensors of all input slots, in order."""
+
+    type: str
+    counts: tuple[int, ...]  # tensors in each input slot, -1 where it is absent
+    attrs: tuple[Any, ...]  # in the order of the OpProto, None where absent
+    returned: tuple[str, ...]  # output slots
+
+
+class Vjp(NamedTuple):
+    """The gradients of a call, or of gradients.
+
+    Its arguments are those of `of`, then the outputs `kept` of a `Call`, then the gradients of the
+    results `given`. Its results are the gradients of the arguments `wanted`.
+    """
+
+    of: Call | Vjp
+    n_args: int  # of `of`
+    kept: tuple[str, ...]
+    given: tuple[int, ...]
+    wanted: tuple[int, ...]
+
+
+What = Call | Vjp
+_PLACE: Final = "\0"
+
+
+def flatten(values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
+    """Return the tensors of all slots, and their number in each."""
+    flat: list[Any] = []
+    counts = []
+    for value in values:
+        if value is None:
+            counts.append(-1)
+        elif isinstance(value, (list, tuple)):
+            counts.append(len(value))
+            flat += value
+        else:
+            counts.append(1)
+            flat.append(value)
+    return flat, tuple(counts)
+
+
+def unflatten(proto: OpProto, counts: Sequence[int], flat: Sequence[Any]) -> list[Any]:
+    """Return what each slot is given: a tensor, a list of them, or None."""
+    values: list[Any] = []
+    begin = 0
+    for slot, count in zip(proto.inputs, counts, strict=True):
+        items = list(flat[begin : begin + max(count, 0)])
+        begin += len(items)
+        values.append(None if count < 0 else items if slot.duplicable else items[0])
+    return values
+
+
+def freeze(value: Any) -> Any:
+    """Return an attribute as it is compared: lists as tuples."""
+    return tuple(map(freeze, value)) if isinstance(value, (list, tuple)) else value
+
+
+def with_places(value: Any, sizes: list[Any]) -> Any:
+    """Return an attribute with texts in place of symbolic sizes, which are added to a list."""
+    if isinstance(value, tuple):
+        return tuple([with_places(item, sizes) for item in value])
+    if isinstance(value, (torch.SymInt, torch.SymFloat)):
+        sizes.append(value)
+        return f"{_PLACE}{len(sizes) - 1}"
+    return value
+
+
+def with_sizes(value: Any, sizes: Sequence[Any]) -> Any:
+    """Return what `with_places` was given; of a call, its attributes."""
+    if isinstance(value, Vjp):
+        return value._replace(of=with_sizes(value.of, sizes))
+    if isinstance(value, Call):
+        return value._replace(attrs=with_sizes(value.attrs, sizes))
+    if isinstance(value, tuple):
+        return tuple([with_sizes(item, sizes) for item in value])
+    is_place = isinstance(value, str) and value.startswith(_PLACE)
+    return sizes[int(value[len(_PLACE) :])] if is_place else value
+
+
+class Recipe(NamedTuple):
+    """What a recorded call keeps for its gradient, by slot names."""
+
+    reads: frozenset[str]  # inputs whose elements it reads; of the others the shape is enough
+    outputs: tuple[str, ...]  # outputs that it reads
+    inner: tuple[str, ...]  # those of them that are float and not returned: no graph leads there
+    stops: frozenset[str]  # outputs through which no gradient flows
+
+
+def recipe_of(definition: OpDefinition) -> Recipe:
+    """Return the recipe of an operator; one whose gradient is no `GradOp` reads all inputs."""
+    proto, rule = definition.proto, definition.gradient
+    floats = {slot.name for slot in proto.outputs if can_be_float(proto, slot)}
+    stops = {slot.name for slot in proto.outputs} - floats
+    every = frozenset(proto.input_slots)
+    if not isinstance(rule, GradOp):
+        return Recipe(every, (), (), frozenset(stops))
+    stops |= {slot.name for slot in proto.outputs if slot.aliases in rule.no_grad}
+    if any(slot.duplicable for slot in proto.outputs):
+        return Recipe(every, (), (), frozenset(stops))
+    read = (*rule.needs, *rule.also)
+    outputs = tuple(name for name in read if name in proto.output_slots)
+    inner = tuple(n for n in outputs if proto.output_slots[n].intermediate and n in floats)
+    reads = every if inner else every.intersection(rule.needs)
+    return Recipe(reads, outputs, inner, frozenset(stops))
+
+
+def slot_names(proto: OpProto, counts: Iterable[int]) -> list[str]:
+    """Return the slot of each tensor."""
+    pairs = zip(proto.inputs, counts, strict=True)
+    return [slot.name for slot, count in pairs for _ in range(max(count, 0))]
+
+
+def write(what: What) -> str:
+    """Return a call as text, which `read` understands."""
+    return json.dumps(what)
+
+
+@lru_cache(maxsize=1024)
+def read(text: str) -> What:
+    """Return the call that `write` wrote."""
+    return _restore(json.loads(text))
+
+
+def _restore(fields: list[Any]) -> What:
+    if isinstance(fields[0], str):
+        return Call(*map(freeze, fields))
+    return Vjp(_restore(fields[0]), fields[1], *map(freeze, fields[2:]))
+
+

@@ -1,0 +1,117 @@
+"""Calls through PyTorch's dispatcher, written so that Dynamo can follow them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from opwright.errors import SlotError
+from opwright.op import OpDefinition, VarProto
+from opwright.runtime import Missing, hold, make_function
+from opwright_torch.dtypes import dtype_name
+from opwright_torch.ops.library import find_overloads
+
+STEP = "step"
+
+
+class _Arguments:
+    """In the place of a source: the function returns its arguments, and what it is to return."""
+
+    def __init__(
+        self,
+        definition: OpDefinition,
+        context: Any,
+        returned: Sequence[VarProto] | None = None,
+        as_tuple: bool = False,
+    ) -> None:
+        names = None if returned is None else [slot.name for slot in returned]
+        is_one = names is not None and len(names) == 1 and not returned[0].duplicable
+        self.call = lambda *args: (names, is_one and not as_tuple, args)
+
+
+def make_dispatched(definition: OpDefinition, context: Any) -> Callable[..., Any]:
+    """Return an operator's function that calls ``torch.ops.opwright.NAME``."""
+    proto = definition.proto
+    overloads = find_overloads(definition)
+    bind = make_function(definition, context, _Arguments).__wrapped__  # type: ignore[attr-defined]
+    n_inputs = len(proto.inputs)
+    slots = [(slot.name, slot.optional, slot.duplicable) for slot in proto.inputs]
+    ties = [[proto.inputs.index(other) for other in _tied(proto, slot)] for slot in proto.inputs]
+    attr_names = [attr.name for attr in proto.attrs]
+    op_type = proto.type
+
+    def dispatched(*args: Any, **named: Any) -> Any:
+        names, is_one, given = bind(*args, **named)
+        inputs = []
+        for i in range(n_inputs):
+            name, optional, duplicable = slots[i]
+            value = given[i]
+            if value is Missing.VALUE or (value is None and not optional):
+                raise SlotError(f"{op_type}: input {name!r} is required, got none; pass {name}=")
+            if value is not None and not duplicable and not isinstance(value, torch.Tensor):
+                value = _as_tensor(f"{op_type}: {name}", value, [given[j] for j in ties[i]])
+            inputs.append(value)
+        attrs = {
+            name: value
+            for name, value in zip(attr_names, given[n_inputs:])
+            if value is not None and value is not Missing.VALUE
+        }
+        if names is None:
+            results = overloads.main(*inputs, **attrs)
+            return tuple(results) if isinstance(results, (list, tuple)) else results
+        results = overloads.returns(*inputs, returns=names, **attrs)
+        return results[0] if is_one else tuple(results)
+
+    return dispatched
+
+
+def make_drawing(definition: OpDefinition, context: Any, run: Callable[..., Any]) -> Any:
+    """Return a random operator's function that draws its step from PyTorch's generator.
+
+    So ``torch.manual_seed`` repeats what it draws. A step that is given counts.
+    """
+    proto = definition.proto
+    bind = make_function(definition, context, _Arguments).__wrapped__  # type: ignore[attr-defined]
+    place = list(proto.input_slots).index(STEP)
+    attr_names = [attr.name for attr in proto.attrs]
+    training = attr_names.index("training") if "training" in attr_names else None
+    n_inputs = len(proto.inputs)
+
+    def drawing(*args: Any, **named: Any) -> Any:
+        _, _, given = bind(*args, **named)
+        draws = training is None or given[n_inputs + training]
+        if given[place] is not None or not draws:
+            return run(*args, **named)
+        tensors = [value for value in given[:n_inputs] if isinstance(value, torch.Tensor)]
+        device = tensors[0].device if tensors else None
+        step = torch.randint(2**62, (1,), device=device)
+        if len(args) > place:
+            return run(*args[:place], step, *args[place + 1 :], **named)
+        named[STEP] = step
+        return run(*args, **named)
+
+    return drawing
+
+
+def _tied(proto: Any, slot: VarProto) -> list[VarProto]:
+    """Return the inputs whose dtype a number in a slot gets."""
+    root = slot.same_as or slot.name
+    return [other for other in proto.inputs if (other.same_as or other.name) == root]
+
+
+def _as_tensor(who: str, value: Any, beside: Sequence[Any]) -> torch.Tensor:
+    """Return a number or list as a tensor of the dtype of the tensors beside it."""
+    like = [other for other in beside if isinstance(other, torch.Tensor)]
+    if not like:
+        return torch.as_tensor(value)
+    _check_held(who, value, like[0].dtype)
+    return torch.tensor(value, dtype=like[0].dtype, device=like[0].device)
+
+
+@torch.compiler.assume_constant_result
+def _check_held(who: str, value: Any, dtype: torch.dtype) -> bool:
+    """Raise DtypeError where a dtype does not hold a number."""
+    hold(value, dtype_name(dtype), who, "the tensor beside it")
+    return True

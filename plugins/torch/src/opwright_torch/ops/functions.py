@@ -1,0 +1,166 @@
+"""`opwright_torch.ops.NAME`: chooses how one call runs.
+
+Where nothing records, the runtime computes it at once. Where autograd records, `Recorded` does. While
+PyTorch traces or transforms, the call goes through ``torch.ops.opwright.NAME``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch.autograd import forward_ad
+
+import opwright as ow
+from opwright.op import OpDefinition, VarProto, can_be_float, dtype_to_numpy
+from opwright.runtime import EagerSource, make_function
+from opwright_torch.dtypes import dtype_name
+from opwright_torch.ops.calls import Call, recipe_of, slot_names, unflatten
+from opwright_torch.ops.dispatched import make_dispatched, make_drawing
+from opwright_torch.ops.library import execute
+from opwright_torch.ops.recording import Layout, record
+from opwright_torch.ops.transforms import apply_call, run_call
+
+_is_dynamo = torch.compiler.is_dynamo_compiling
+_is_autocast = torch._C._is_any_autocast_enabled
+_is_transforming = torch._C._are_functorch_transforms_active
+_count_modes = torch._C._len_torch_dispatch_stack
+_records = torch.is_grad_enabled
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+class TorchSource(EagerSource):
+    """What the function of one operator calls, for one choice of outputs."""
+
+    def __init__(
+        self,
+        definition: OpDefinition,
+        context: Any,
+        returned: Sequence[VarProto] | None = None,
+        as_tuple: bool = False,
+    ) -> None:
+        super().__init__(definition, context, returned, as_tuple)
+        self.definition, self.proto = definition, definition.proto
+        self.returned = tuple(slot.name for slot in self._returned)
+        self._n_inputs = len(self.proto.inputs)
+        self._detached = EagerSource(definition, context, self._returned, as_tuple, True).call
+        self._layouts: dict[tuple[int, ...], Layout] = {}
+        self._simple = None
+        if not any(slot.duplicable or slot.optional for slot in self.proto.inputs):
+            self._simple = self.layout((1,) * self._n_inputs)
+
+    def slow(self, *args: Any) -> Any:
+        """Run what the runtime does not run itself: what is recorded, or has numbers.
+
+        Recorded calls of plain tensors come first, for speed.
+        """
+        n = self._n_inputs
+        if _records() and not _is_transforming() and self._simple is not None:
+            is_recorded = False
+            for value in args[:n]:
+                if value.__class__ not in _PLAIN:
+                    break
+                is_recorded = is_recorded or value.requires_grad
+            else:
+                if is_recorded:
+                    return record(self._simple, args[n:], *args[:n])
+        return self._run_any(args)
+
+    def _run_any(self, args: tuple[Any, ...]) -> Any:
+        n = self._n_inputs
+        given = [self._as_list(s, v) for s, v in zip(self.proto.inputs, args[:n], strict=True)]
+        tensors = [i for items in given for i in items if isinstance(i, torch.Tensor)]
+        if not _records() and tensors and len(tensors) == sum(map(len, given)):
+            return self._detached(*args)
+        is_special = _is_transforming() or any(t.__class__ not in _PLAIN for t in tensors)
+        if is_special or (_records() and any(t.requires_grad for t in tensors)):
+            flat = self.as_tensors(given)
+            pairs = zip(args, given, strict=False)
+            counts = tuple([-1 if v is None else len(items) for v, items in pairs])
+            if not is_special:
+                return record(self.layout(counts), args[n:], *flat)
+            call = Call(self.proto.type, counts, args[n:], self.returned)
+            apply = apply_call if _is_transforming() else run_call
+            results = apply(execute, call, flat)
+            return results[0] if self.returns_one else results
+        with ow.detach_guard():
+            return super().slow(*args)
+
+    def layout(self, counts: tuple[int, ...]) -> Layout:
+        """Return the layout of calls with so many tensors in each input slot."""
+        layout = self._layouts.get(counts)
+        if layout is None:
+            layout = self._layouts[counts] = self._make_layout(counts)
+        return layout
+
+    def _make_layout(self, counts: tuple[int, ...]) -> Layout:
+        proto, recipe = self.proto, recipe_of(self.definition)
+        names = (*self.returned, *[n for n in recipe.outputs if n not in self.returned])
+        is_one = self.returns_one and len(names) == 1
+        slots = [proto.output_slots[name] for name in names]
+        source = EagerSource(self.definition, self._context, slots, not is_one, True)
+        places = list(enumerate(slot_names(proto, counts)))
+        is_plain = not any(slot.duplicable for slot in proto.inputs) and -1 not in counts
+        floats = [can_be_float(proto, proto.output_slots[name]) for name in self.returned]
+        return Layout(
+            source.eager,
+            proto.type,
+            counts,
+            self.returned,
+            is_one,
+            len(self.returned) if len(names) > len(self.returned) else None,
+            tuple(i for i, name in places if name in recipe.reads),
+            tuple(i for i, name in places if name not in recipe.reads),
+            recipe.outputs,
+            tuple(map(names.index, recipe.outputs)),
+            any(name not in self.returned for name in recipe.inner),
+            tuple(i for i, n in enumerate(self.returned) if n in recipe.stops and floats[i]),
+            None if is_plain else partial(unflatten, proto, counts),
+        )
+
+    def as_tensors(self, given: Sequence[Sequence[Any]]) -> list[torch.Tensor]:
+        """Return all inputs as tensors: numbers get the dtypes of the others, as in `slow`."""
+        if all(isinstance(item, torch.Tensor) for items in given for item in items):
+            return [item for items in given for item in items]
+        stubs = [
+            [_stub(item) if isinstance(item, torch.Tensor) else item for item in items]
+            for items in given
+        ]
+        return [
+            item if isinstance(item, torch.Tensor) else torch.from_numpy(number)
+            for items, held in zip(given, self._hold_numbers(stubs), strict=True)
+            for item, number in zip(items, held, strict=True)
+        ]
+
+
+def _stub(tensor: torch.Tensor) -> Any:
+    """Return an array of the dtype of a tensor."""
+    return np.empty(0, dtype_to_numpy(dtype_name(tensor.dtype)))
+
+
+def make_torch_function(definition: OpDefinition, context: Any) -> Callable[..., Any]:
+    """Return ``opwright_torch.ops.NAME``."""
+    run = make_function(definition, context, TorchSource)
+    run_dispatched = make_dispatched(definition, context)
+    if definition.random:
+        run = make_drawing(definition, context, run)
+        run_dispatched = make_drawing(definition, context, run_dispatched)
+
+    def function(*args: Any, **named: Any) -> Any:
+        if _is_dynamo() or _count_modes() or _is_autocast() or forward_ad._current_level >= 0:
+            return choose()(*args, **named)
+        return run(*args, **named)
+
+    def choose() -> Callable[..., Any]:
+        """The runtime reads no tensor that `torch.func` wraps, and calls `TorchSource.slow`."""
+        if _is_transforming() and not (_is_dynamo() or _is_autocast()):
+            return run
+        return run_dispatched
+
+    functools.update_wrapper(function, run)
+    function.__module__ = "opwright_torch.ops"
+    return function

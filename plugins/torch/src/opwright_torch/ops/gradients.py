@@ -1,0 +1,203 @@
+"""Gradients of single calls as networks: one for each call, dtypes and shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import torch
+
+import opwright as ow
+from opwright.errors import GradientError
+from opwright.op import Meta
+from opwright_torch.dtypes import dtype_name
+from opwright_torch.ops.calls import Call, Vjp, What, unflatten
+
+MAX_NETWORKS: Final = 512
+"""Gradients that are kept; the one that was used longest ago goes first."""
+
+Metas = tuple[Meta, ...]
+
+
+class Piece(NamedTuple):
+    """Operators between arguments and results, by names of variables."""
+
+    ops: tuple[ow.Operator, ...]
+    block: ow.Block
+    arguments: tuple[str, ...]
+    results: tuple[str | None, ...]  # None: it depends on nothing
+
+
+class Compiled(NamedTuple):
+    """A network, and how its feeds and fetches belong to arguments and results."""
+
+    call: Any
+    feeds: tuple[int, ...]  # arguments
+    sources: tuple[tuple[str, int] | None, ...]  # of results: ("fetch" or "argument", its place)
+
+
+def run(what: What, values: Sequence[Any]) -> list[Any]:
+    """Compute a call for tensors; a `Meta` stands for one of which the shape is enough.
+
+    A result that depends on nothing is None. Results may be arguments.
+    """
+    metas = tuple(map(meta_of, values))
+    device = next(v.device for v in values if isinstance(v, torch.Tensor))
+    unread = tuple(i for i, v in enumerate(values) if not isinstance(v, torch.Tensor))
+    compiled = find_network(ow.current_context(), what, metas, str(device), unread)
+    fetched = compiled.call(*[values[i] for i in compiled.feeds]) if compiled.call else []
+    return [
+        None if source is None else (fetched if source[0] == "fetch" else values)[source[1]]
+        for source in compiled.sources
+    ]
+
+
+def separate(results: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    """Return results with copies of those that are arguments."""
+    arguments = {id(value) for value in values}
+    return [r.clone() if r is not None and id(r) in arguments else r for r in results]
+
+
+def meta_of(value: Any) -> Meta:
+    """Return the meta of a tensor; a Meta is its own."""
+    return Meta(value.shape, dtype_name(value.dtype)) if isinstance(value, torch.Tensor) else value
+
+
+@lru_cache(maxsize=MAX_NETWORKS)
+def find_network(
+    context: Any, what: What, metas: Metas, device: str, unread: tuple[int, ...]
+) -> Compiled:
+    """Return the network of a call for tensors of these metas on a device."""
+    with ow.context_guard(context):
+        piece = make_piece(what, metas)
+    places = {name: i for i, name in enumerate(piece.arguments)}
+    read = [name for name in places if name in set(ow.names_read_first(piece.ops))]
+    fetch = [n for n in dict.fromkeys(piece.results) if n is not None and n not in places]
+    sources = tuple(
+        None
+        if name is None
+        else ("argument", places[name])
+        if name in places
+        else ("fetch", fetch.index(name))
+        for name in piece.results
+    )
+    call = None
+    if fetch:
+        on_host = device == "cpu"
+        call = ow.Network(piece.ops).compile(
+            feed=read,
+            fetch=fetch,
+            device=device,
+            scope=ow.Scope(),
+            fetch_device=not on_host,
+            shape_only=[name for name in read if places[name] in unread],
+            fetch_as=torch.Tensor if on_host else torch.from_dlpack,
+            detach=True,
+        )
+    return Compiled(call, tuple(places[name] for name in read), sources)
+
+
+def make_piece(what: What, metas: Metas) -> Piece:
+    """Return the operators of a call for arguments of these metas."""
+    block = ow.Program().global_block()
+    if isinstance(what, Call):
+        return _make_forward(what, block, metas)
+    base = make_piece(what.of, metas[: what.n_args])
+    arguments = [_create(block, f"a{i}", meta) for i, meta in enumerate(metas[: what.n_args])]
+    names = _replay(base, block, arguments)
+    results = [name if name is None else block.var(names[name]) for name in base.results]
+    kept = [names[name] for slot in what.kept for name in base.ops[0].output(slot)]
+    begin = what.n_args + len(what.kept)
+    grads = [_create(block, f"g{i}", meta) for i, meta in enumerate(metas[begin:])]
+    found = _append_gradients(block, what, results, arguments, grads)
+    ops = _slice(block.ops, [name for name in found if name], {*kept})
+    written = {name for op in ops for name in op.output_names()}
+    kept = [f"{name} is computed again" if name in written else name for name in kept]
+    given = [v.name for v in arguments], kept, [v.name for v in grads]
+    return Piece(ops, block, tuple(sum(given, [])), tuple(found))
+
+
+def _make_forward(call: Call, block: ow.Block, metas: Metas) -> Piece:
+    definition = ow.current_context().ops.get(call.type)
+    proto = definition.proto
+    arguments = [_create(block, f"a{i}", meta) for i, meta in enumerate(metas)]
+    inputs = zip(proto.inputs, unflatten(proto, call.counts, arguments), strict=True)
+    attrs = zip(proto.attrs, call.attrs, strict=True)
+    wanted = [proto.output_slots[name] for name in call.returned]
+    op = block.append_op(
+        call.type,
+        {slot.name: value for slot, value in inputs if value is not None},
+        {slot.name: f"o_{slot.name}" for slot in wanted if slot.optional and not slot.aliases},
+        {attr.name: value for attr, value in attrs if value is not None},
+    )
+    results = tuple(name for slot in wanted for name in op.output(slot.name))
+    return Piece(tuple(block.ops), block, tuple(v.name for v in arguments), results)
+
+
+def _create(block: ow.Block, name: str, meta: Meta) -> ow.Variable:
+    return block.create_var(name, list(meta.shape), meta.dtype, is_data=True)
+
+
+def _replay(piece: Piece, block: ow.Block, arguments: Sequence[ow.Variable]) -> dict[str, str]:
+    """Append the operators of a piece to another block; return the new names of all variables."""
+    names = dict(zip(piece.arguments, (v.name for v in arguments), strict=True))
+    free = block.program.unique_name
+    for op in piece.ops:
+        inputs = {slot: [names[name] for name in listed] for slot, listed in op.inputs.items()}
+        for name in op.output_names():
+            names.setdefault(name, free(name))
+        outputs = {slot: [names[name] for name in listed] for slot, listed in op.outputs.items()}
+        block.append_op(op.type, inputs, outputs, dict(op.attrs))
+    return names
+
+
+def _append_gradients(
+    block: ow.Block,
+    what: Vjp,
+    results: Sequence[ow.Variable | None],
+    arguments: Sequence[ow.Variable],
+    grads: Sequence[ow.Variable],
+) -> list[str | None]:
+    """Append the gradients; return their names, None for what no result depends on."""
+    seeds = {results[i]: grad for i, grad in zip(what.given, grads, strict=True)}
+    targets = [target for target in seeds if target is not None]
+    reached = _reach_back(block.ops, [target.name for target in targets])
+    wanted = [arguments[i] for i in what.wanted if arguments[i].name in reached]
+    if not wanted:
+        return [None] * len(what.wanted)
+    seeds = {target: seeds[target] for target in targets}
+    try:
+        pairs = ow.append_backward(targets, parameters=wanted, grads=seeds)
+    except GradientError as error:
+        raise GradientError(f"{_type_of(what)}: {error}") from None
+    found = {variable.name: gradient.name for variable, gradient in pairs}
+    return [found.get(arguments[i].name) for i in what.wanted]
+
+
+def _type_of(what: What) -> str:
+    return what.type if isinstance(what, Call) else f"gradient of {_type_of(what.of)}"
+
+
+def _reach_back(ops: Sequence[ow.Operator], names: Sequence[str]) -> set[str]:
+    """Return the variables whose elements some others depend on."""
+    reached = set(names)
+    for op in reversed(ops):
+        if reached.isdisjoint(op.output_names()):
+            continue
+        for slot, listed in op.inputs.items():
+            if not op.definition.proto.read_slots[slot].shape_only:
+                reached.update(listed)
+    return reached
+
+
+def _slice(
+    ops: Sequence[ow.Operator], results: Sequence[str], leaves: set[str]
+) -> tuple[ow.Operator, ...]:
+    """Return the operators that compute some variables from others."""
+    needed, chosen = set(results) - leaves, []
+    for op in reversed(ops):
+        if not needed.isdisjoint(op.output_names()):
+            chosen.append(op)
+            needed |= set(op.input_names()) - leaves
+    return tuple(reversed(chosen))

@@ -1,0 +1,133 @@
+"""Calls that autograd records: Functions whose backward runs our gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.autograd import Function
+
+from opwright.op import Meta
+from opwright_torch.dtypes import dtype_name
+from opwright_torch.ops.calls import Call, Vjp, What, freeze
+from opwright_torch.ops.gradients import run, separate
+
+
+class Layout(NamedTuple):
+    """How the tensors of a call lie, and what its gradient keeps of them."""
+
+    run: Callable[..., Any]  # of all inputs and attributes: the results, then other outputs kept
+    type: str
+    counts: tuple[int, ...]
+    returned: tuple[str, ...]
+    is_one: bool  # whether `run` returns a single result by itself
+    end: int | None  # where other outputs begin that it returns
+    reads: tuple[int, ...]  # arguments whose elements the gradient reads
+    shapes: tuple[int, ...]  # those whose shape is enough
+    kept: tuple[str, ...]  # outputs that it reads
+    kept_places: tuple[int, ...]
+    inner: bool  # whether one of these is float and not returned: no graph leads to it
+    stops: tuple[int, ...]  # float results through which no gradient flows
+    unflatten: Callable[..., Any] | None  # None: each input is one tensor
+
+
+class Recorded(Function):
+    """A call of an operator: ``record(layout, attributes, *tensors)``."""
+
+    @staticmethod
+    def forward(ctx: Any, layout: Layout, attrs: tuple[Any, ...], *values: Any) -> Any:
+        """Run the operator; keep what its gradient reads."""
+        given = values if layout.unflatten is None else layout.unflatten(values)
+        results = layout.run(*given, *attrs)
+        ctx.layout, ctx.attrs = layout, attrs
+        if layout.reads or layout.kept:
+            kept = [values[i] for i in layout.reads]
+            listed = (results,) if layout.is_one else results
+            kept += [listed[i] for i in layout.kept_places]
+            ctx.save_for_backward(*kept)
+        if layout.shapes:  # a tensor that is kept for its shape alone would hold its memory
+            unread = [values[i] for i in layout.shapes]
+            ctx.metas = [(v.shape, v.dtype, v.device) for v in unread]
+        if layout.is_one:
+            return results
+        ctx.set_materialize_grads(False)
+        if layout.stops:
+            ctx.mark_non_differentiable(*[results[i] for i in layout.stops])
+        return results[: layout.end]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
+        """Run the gradient; record it, where gradients of gradients are wanted."""
+        layout: Layout = ctx.layout
+        is_recorded = torch.is_grad_enabled()
+        n_args = len(layout.reads) + len(layout.shapes)
+        values: list[Any] = [None] * n_args
+        saved = ctx.saved_tensors
+        for i, value in zip(layout.reads, saved, strict=False):
+            values[i] = value
+        stand_in = _stand_in if is_recorded else _meta
+        for i, meta in zip(layout.shapes, getattr(ctx, "metas", ()), strict=True):
+            values[i] = stand_in(*meta)
+        kept = layout.kept
+        if is_recorded and layout.inner:  # is computed again, from all arguments
+            kept = ()
+        else:
+            values += saved[len(layout.reads) :]
+        call = Call(layout.type, layout.counts, freeze(ctx.attrs), layout.returned)
+        needed = ctx.needs_input_grad[2:]
+        return (None, None, *_gradients(call, kept, values, needed, grads))
+
+
+record = super(Function, Recorded).apply
+"""As ``Recorded.apply``, without its look for tensors of ``torch.func``, which `slow` has made."""
+
+
+def _meta(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Meta:
+    return Meta(shape, dtype_name(dtype))
+
+
+def _stand_in(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    return torch.empty((), dtype=dtype, device=device).expand(shape)
+
+
+class RecordedGradients(Function):
+    """Gradients that are differentiated again: ``apply(vjp, *tensors)``."""
+
+    @staticmethod
+    def forward(ctx: Any, what: Vjp, *values: torch.Tensor) -> Any:
+        """Run the gradients; keep all arguments."""
+        ctx.what = what
+        ctx.save_for_backward(*values)
+        ctx.set_materialize_grads(False)
+        return tuple(separate(run(what, values), values))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
+        """Run the gradient of the gradients."""
+        needed = ctx.needs_input_grad[1:]
+        return (None, *_gradients(ctx.what, (), ctx.saved_tensors, needed, grads))
+
+
+def _gradients(
+    what: What,
+    kept: tuple[str, ...],
+    values: Sequence[Any],
+    needed: Sequence[bool],
+    grads: Sequence[torch.Tensor | None],
+) -> list[torch.Tensor | None]:
+    """Return the gradient of each argument that needs one, by the gradients of the results."""
+    by_argument: list[torch.Tensor | None] = [None] * len(needed)
+    wanted = tuple(i for i, is_needed in enumerate(needed) if is_needed)
+    given = tuple(i for i, grad in enumerate(grads) if grad is not None)
+    if not given or not wanted:
+        return by_argument
+    vjp = Vjp(what, len(needed), kept, given, wanted)
+    arguments = [*values, *[grads[i] for i in given]]
+    if torch.is_grad_enabled():
+        results: Sequence[Any] = RecordedGradients.apply(vjp, *arguments)
+    else:
+        results = run(vjp, arguments)
+    for i, result in zip(wanted, results, strict=True):
+        by_argument[i] = result
+    return by_argument

@@ -1,0 +1,198 @@
+"""Calls that PyTorch traces or transforms: ``torch.compile``, ``torch.export``, ``torch.func``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import torch
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd import Function, forward_ad
+
+import opwright as ow
+from opwright.op import elementwise_shape
+from opwright_torch.ops.calls import (
+    Call,
+    Vjp,
+    What,
+    freeze,
+    recipe_of,
+    with_places,
+)
+
+POINTWISE: Final = frozenset(
+    "abs acos asin assign atan cast ceil celu clip cos cosh elu erf exp expm1 floor gelu hard_shrink "
+    "hard_sigmoid hard_swish hinge huber isfinite isinf isnan kl_div l1 leaky_relu log log1p log2 "
+    "log_loss log_sigmoid logical_not mish mse nan_to_num negative pow_scalar reciprocal relu relu6 "
+    "round rsqrt scale selu sigmoid sigmoid_cross_entropy_with_logits sign silu sin sinh smooth_l1 "
+    "soft_relu soft_shrink softplus softsign sqrt square stanh swish tan tanh tanh_shrink "
+    "thresholded_relu".split()
+)
+"""Operators of opwright-std that `vmap` calls once, beside those that broadcast."""
+
+Execute = Callable[[What, Sequence[Any], Sequence[torch.Tensor]], tuple[torch.Tensor, ...]]
+
+
+def is_followed(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether derivatives of what is computed of tensors are wanted."""
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        return True
+    if forward_ad._current_level < 0:
+        return False
+    return any(forward_ad.unpack_dual(t).tangent is not None for t in tensors)
+
+
+def apply_call(
+    execute: Execute, call: Call, tensors: Sequence[torch.Tensor]
+) -> tuple[torch.Tensor, ...]:
+    """Return the results of a call that `torch.func` transforms."""
+    what, sizes = take_sizes(call)
+    results: tuple[torch.Tensor, ...] = Traced.apply(execute, what, sizes, *tensors)
+    return results
+
+
+def take_sizes(call: Call) -> tuple[Call, tuple[Any, ...]]:
+    """Return a call with places for the symbolic sizes among its attributes, and these."""
+    sizes: list[Any] = []
+    call = call._replace(attrs=with_places(freeze(call.attrs), sizes))
+    return call, tuple(sizes)
+
+
+def run_call(
+    execute: Execute, call: Call, tensors: Sequence[torch.Tensor]
+) -> tuple[torch.Tensor, ...]:
+    """As `apply_call`, for the dispatcher to find out what follows."""
+    return execute(call._replace(attrs=freeze(call.attrs)), (), tensors)
+
+
+class Traced(Function):
+    """A call, or gradients: ``apply(execute, what, sizes, *tensors)`` returns a tuple.
+
+    `execute` has the dispatcher run it.
+    """
+
+    @staticmethod
+    def forward(execute: Execute, what: What, sizes: Sequence[Any], *values: Any) -> Any:
+        """Run the call."""
+        return execute(what, sizes, values)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keep all tensors, and the results that the gradient reads."""
+        ctx.execute, ctx.what, ctx.sizes, *values = inputs
+        kept, ctx.kept = _find_kept(ctx.what, output)
+        ctx.metas = [(t.shape, t.dtype, t.device) for t in output]
+        ctx.save_for_backward(*values, *kept)
+        ctx.save_for_forward(*values)
+        ctx.n_args = len(values)
+        ctx.set_materialize_grads(False)
+        stopped = _find_stopped(ctx.what, output)
+        if stopped:
+            ctx.mark_non_differentiable(*stopped)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
+        """Return the gradients, of which there are gradients again."""
+        needed = ctx.needs_input_grad[3:]
+        wanted = tuple(i for i, is_needed in enumerate(needed) if is_needed)
+        given = tuple(i for i, grad in enumerate(grads) if grad is not None)
+        if not wanted or not given:
+            return (None,) * (3 + len(needed))
+        vjp = Vjp(ctx.what, ctx.n_args, ctx.kept, given, wanted)
+        arguments = (*ctx.saved_tensors, *[grads[i] for i in given])
+        results = dict(zip(wanted, Traced.apply(ctx.execute, vjp, ctx.sizes, *arguments)))
+        return (None, None, None, *[results.get(i) for i in range(len(needed))])
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: torch.Tensor | None) -> Any:
+        """Return tangents of the results: vector-Jacobian products are linear in the vector."""
+        values = ctx.saved_tensors[: ctx.n_args]
+        moved = [(i, t) for i, t in enumerate(tangents[3:]) if t is not None]
+        floats = [i for i, (_, dtype, _) in enumerate(ctx.metas) if dtype.is_floating_point]
+        vectors = [_zeros(ctx.metas[i]) for i in floats]
+        wanted = tuple(i for i, _ in moved)
+        inner = Vjp(ctx.what, len(values), (), tuple(floats), wanted)
+        n = len(values) + len(vectors)
+        outer = Vjp(inner, n, (), tuple(range(len(moved))), tuple(range(len(values), n)))
+        arguments = (*values, *vectors, *[t for _, t in moved])
+        found = dict(zip(floats, Traced.apply(ctx.execute, outer, ctx.sizes, *arguments)))
+        return tuple(found.get(i) for i in range(len(ctx.metas)))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        """Run element-wise operators on the whole batch, and others on each example."""
+        execute, what, sizes, *values = args
+        run = partial(Traced.apply, execute, what, sizes)
+        return run_batch(run, what, values, in_dims[3:], info.batch_size)
+
+
+def record_traced(*args: Any) -> tuple[torch.Tensor, ...]:
+    """As ``Traced.apply``, within the dispatcher: it handles the transforms of `torch.func`."""
+    with enable_single_level_autograd_function():
+        results: tuple[torch.Tensor, ...] = super(Function, Traced).apply(*args)
+    return results
+
+
+def run_batch(
+    run: Callable[..., tuple[torch.Tensor, ...]],
+    what: What,
+    values: Sequence[torch.Tensor],
+    dims: Sequence[int | None],
+    n: int,
+) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
+    """Run a batch of `n` examples, in a dimension of each value; return results and their dims."""
+    if _is_pointwise(what):
+        results = run(*_align(values, dims))
+        return results, (0,) * len(results)
+    pairs = list(zip(values, dims, strict=True))
+    rows = [run(*[v if d is None else v.select(d, i) for v, d in pairs]) for i in range(n)]
+    results = tuple(torch.stack(column) for column in zip(*rows, strict=True))
+    return results, (0,) * len(results)
+
+
+def _zeros(meta: tuple[Any, ...]) -> torch.Tensor:
+    shape, dtype, device = meta
+    return torch.zeros(shape, dtype=dtype, device=device)
+
+
+def _find_kept(what: What, results: Sequence[Any]) -> tuple[list[Any], tuple[str, ...]]:
+    """Return the results that the gradient of a call reads, and their slots."""
+    if isinstance(what, Vjp):
+        return [], ()
+    recipe = recipe_of(ow.current_context().ops.get(what.type))
+    if not set(recipe.outputs) <= set(what.returned):
+        return [], ()  # they are computed again
+    return [results[what.returned.index(name)] for name in recipe.outputs], recipe.outputs
+
+
+def _find_stopped(what: What, results: Sequence[Any]) -> list[Any]:
+    """Return the results that have no gradient."""
+    ints = [r for r in results if not r.is_floating_point()]
+    if isinstance(what, Vjp) or len(results) != len(what.returned):
+        return ints
+    recipe = recipe_of(ow.current_context().ops.get(what.type))
+    floats = zip(what.returned, results, strict=True)
+    return ints + [r for n, r in floats if n in recipe.stops and r.is_floating_point()]
+
+
+def _is_pointwise(what: What) -> bool:
+    if isinstance(what, Vjp):
+        return False
+    ops = ow.current_context().ops
+    is_standard = ops.package_of(what.type).distribution == "opwright-std"
+    broadcasts = ops.get(what.type).infer_shape is elementwise_shape
+    return is_standard and (broadcasts or what.type in POINTWISE)
+
+
+def _align(values: Sequence[torch.Tensor], dims: Sequence[int | None]) -> list[torch.Tensor]:
+    """Return tensors with the batch in front, and of one rank, so that they broadcast."""
+    rank = max(v.ndim - (d is not None) for v, d in zip(values, dims, strict=True))
+    aligned = []
+    for value, dim in zip(values, dims, strict=True):
+        if dim is not None:
+            value = value.movedim(dim, 0)
+            ones = (1,) * (rank + 1 - value.ndim)
+            value = value.reshape(value.shape[:1] + ones + value.shape[1:])
+        aligned.append(value)
+    return aligned
