@@ -1,7 +1,7 @@
 """The C++ runtime's types and functions that tools need: to build a plan by themselves, say.
 
-`EagerSource`, `Finder` and `make_function` make the functions of ``opwright.ops``, and those of other
-libraries with the same names and arguments.
+`EagerSource`, `Finder` and `make_function` make the functions of ``opwright.ops``, and those for
+other libraries with the same names and arguments.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from opwright._runtime import (
 from opwright.device.intake import hold
 from opwright.run.eager import EagerSource, Missing
 from opwright.run.ops.function import make_function
-from opwright.run.ops.namespace import Finder
+from opwright.run.ops.namespace import Finder, MissingOperatorError
 
 __all__ = [
     "ARENA",
@@ -44,6 +44,7 @@ __all__ = [
     "FETCH",
     "Finder",
     "Missing",
+    "MissingOperatorError",
     "NONE",
     "Namespace",
     "PERSISTABLE",

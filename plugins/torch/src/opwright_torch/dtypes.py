@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import torch
+from numpy import ndarray
 
 from opwright.errors import DtypeError
+from opwright.runtime import Tensor
 
 NAMES: Final[dict[torch.dtype, str]] = {
     torch.float16: "float16",
@@ -42,3 +44,10 @@ def torch_dtype(name: str) -> torch.dtype:
         return _DTYPES[name]
     except KeyError:
         raise DtypeError(f"{name}: PyTorch has no such dtype; cast it") from None
+
+
+def as_torch(result: Any) -> Any:
+    """Return an ndarray as a tensor over its memory, and all else unchanged."""
+    if isinstance(result, tuple):
+        return tuple(map(as_torch, result))
+    return torch.from_dlpack(Tensor.from_numpy(result)) if isinstance(result, ndarray) else result

@@ -142,4 +142,3 @@ class _Extension:
             )
         near = hint_argument(name, [*proto.input_slots, *proto.attr_protos])
         raise AttributeValueError(f"{proto.type}: unknown slot or attribute, got {name!r}{near}")
-

@@ -16,6 +16,7 @@ from opwright import _runtime
 from opwright.errors import OperatorNotFoundError
 from opwright.plugins.context import Context, current_context, guarded_context
 
+
 class MissingOperatorError(OperatorNotFoundError, AttributeError):
     """No operator of this name; an AttributeError too, so that ``hasattr`` and editors work."""
 
@@ -26,7 +27,9 @@ class Finder:
     `make` makes the function of one, from its definition and the Context.
     """
 
-    def __init__(self, prefix: str, names: dict[str, Any], make: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self, prefix: str, names: dict[str, Any], make: Callable[..., Any] | None = None
+    ) -> None:
         self._prefix = prefix
         self._names = names
         self._make = make
@@ -73,4 +76,3 @@ class Finder:
             Finder(op_type + ".", module.__dict__, self._make)
             return module
         raise MissingOperatorError(str(context.ops.not_found(op_type)))
-

@@ -1,4 +1,23 @@
-"""Every discovered operator on tensors of PyTorch, with the names and arguments of `opwright.ops`."""
+"""Every discovered operator on tensors of PyTorch, as `opwright.ops` has it for arrays.
+
+``opwright_torch.ops.softmax(x, axis=-1)`` has the arguments, dtype rules and errors of
+``opwright.ops.softmax``, and a third party's ``acme.swish`` is ``opwright_torch.ops.acme.swish``.
+Tensors come in and go out, on the CPU or, for operators with kernels there, on CUDA's current
+stream.
+
+- **autograd**: gradients are those of our rules, also second ones. An operator without a rule, or
+  with one that can be differentiated once, raises GradientError in the backward pass. Integers and
+  state, such as the running statistics of `batch_norm`, which are returned, have no gradient.
+- **random operators** draw their ``step`` from PyTorch's generator, so that ``torch.manual_seed``
+  repeats them; a step that is given counts.
+- **autocast**: products run in the dtype of the region; losses, norms, and functions that lose
+  digits or range in 16 bits in float32; all others promote inputs of one dtype to the widest.
+- **torch.compile, torch.export, torch.func** see ``torch.ops.opwright.softmax``, and
+  ``torch.ops.opwright_acme.swish``. `torch.func.vmap` calls element-wise operators of opwright-std
+  once, and others for each example. Forward-mode derivatives are two vector-Jacobian products.
+
+Operators with blocks (`cond`, `while_loop`, `scan`) are for programs, and are not here.
+"""
 
 from __future__ import annotations
 

@@ -93,6 +93,16 @@ def with_sizes(value: Any, sizes: Sequence[Any]) -> Any:
     return sizes[int(value[len(_PLACE) :])] if is_place else value
 
 
+_SHAPES: Final = frozenset(
+    (
+        *("add", "add_n", "assign", "cast", "cumsum", "expand", "fft", "flatten", "flip", "ifft"),
+        *("increment", "irfft", "negative", "reshape", "roll", "scale", "slice_scatter", "split"),
+        *("squeeze", "stack", "subtract", "transpose", "tril", "triu", "unsqueeze", "unstack"),
+    )
+)
+"""Operators of opwright-std whose gradients are compositions that read shapes alone."""
+
+
 class Recipe(NamedTuple):
     """What a recorded call keeps for its gradient, by slot names."""
 
@@ -103,12 +113,13 @@ class Recipe(NamedTuple):
 
 
 def recipe_of(definition: OpDefinition) -> Recipe:
-    """Return the recipe of an operator; one whose gradient is no `GradOp` reads all inputs."""
+    """Return the recipe of an operator; a gradient that is no `GradOp` reads all inputs or none."""
     proto, rule = definition.proto, definition.gradient
     floats = {slot.name for slot in proto.outputs if can_be_float(proto, slot)}
     stops = {slot.name for slot in proto.outputs} - floats
     every = frozenset(proto.input_slots)
     if not isinstance(rule, GradOp):
+        every = frozenset() if proto.type in _SHAPES else every
         return Recipe(every, (), (), frozenset(stops))
     stops |= {slot.name for slot in proto.outputs if slot.aliases in rule.no_grad}
     if any(slot.duplicable for slot in proto.outputs):
@@ -141,5 +152,3 @@ def _restore(fields: list[Any]) -> What:
     if isinstance(fields[0], str):
         return Call(*map(freeze, fields))
     return Vjp(_restore(fields[0]), fields[1], *map(freeze, fields[2:]))
-
-

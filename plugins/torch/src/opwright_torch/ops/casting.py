@@ -1,8 +1,8 @@
 """What autocast does to the inputs of our operators.
 
 Products run in the dtype of the autocast region. Losses, norms, and functions that lose digits or
-range in 16 bits run in float32. All others promote inputs of one dtype to the widest of them. Inputs
-in float64 stay, and so do those of an operator that does not have the dtype.
+range in 16 bits run in float32. All others promote inputs of one dtype to the widest of them.
+Inputs in float64 stay, and so do those of an operator that does not have the dtype.
 """
 
 from __future__ import annotations
@@ -16,17 +16,27 @@ from opwright.op import OpProto, VarProto
 from opwright_torch.dtypes import dtype_name
 
 PRODUCTS: Final = frozenset(
-    "bilinear conv1d conv2d conv2d_transpose conv3d conv3d_transpose dot dropout_attention einsum fc "
-    "gemm gru gru_cell kron lstm lstm_cell matmul outer rnn scaled_dot_product_attention "
-    "sequence_conv".split()
+    (
+        *("bilinear", "conv1d", "conv2d", "conv2d_transpose", "conv3d"),
+        *("conv3d_transpose", "dot", "dropout_attention", "einsum", "fc", "gemm", "gru"),
+        *("gru_cell", "kron", "lstm", "lstm_cell", "matmul", "outer", "rnn"),
+        *("scaled_dot_product_attention", "sequence_conv"),
+    )
 )
 WIDE: Final = frozenset(
-    "acos asin binary_cross_entropy cos_sim cosh cosine_embedding_loss cross cross_entropy ctc_loss "
-    "cumprod cumsum exp expm1 group_norm hinge huber instance_norm kl_div l1 layer_norm "
-    "linear_chain_crf log log1p log2 log_loss log_softmax logsumexp lrn margin_rank_loss mse nce nll "
-    "norm pow_scalar power prod rank_loss reciprocal rms_norm rsqrt sampled_softmax sigmoid_cross_"
-    "entropy_with_logits sinh smooth_l1 softmax softmax_with_cross_entropy softplus sum tan "
-    "weighted_cross_entropy weighted_nll weighted_sigmoid_cross_entropy".split()
+    (
+        *("acos", "asin", "binary_cross_entropy", "cos_sim", "cosh"),
+        *("cosine_embedding_loss", "cross", "cross_entropy", "ctc_loss", "cumprod"),
+        *("cumsum", "exp", "expm1", "group_norm", "hinge", "huber", "instance_norm"),
+        *("kl_div", "l1", "layer_norm", "linear_chain_crf", "log", "log1p", "log2"),
+        *("log_loss", "log_softmax", "logsumexp", "lrn", "margin_rank_loss", "mse"),
+        *("nce", "nll", "norm", "pow_scalar", "power", "prod", "rank_loss", "reciprocal"),
+        *("rms_norm", "rsqrt", "sampled_softmax"),
+        *("sigmoid_cross_entropy_with_logits", "sinh", "smooth_l1", "softmax"),
+        *("softmax_with_cross_entropy", "softplus", "sum", "tan"),
+        *("weighted_cross_entropy", "weighted_nll"),
+        *("weighted_sigmoid_cross_entropy",),
+    )
 )
 _ELIGIBLE: Final = (torch.float16, torch.bfloat16, torch.float32)
 

@@ -26,9 +26,10 @@ class _Arguments:
         returned: Sequence[VarProto] | None = None,
         as_tuple: bool = False,
     ) -> None:
-        names = None if returned is None else [slot.name for slot in returned]
-        is_one = names is not None and len(names) == 1 and not returned[0].duplicable
-        self.call = lambda *args: (names, is_one and not as_tuple, args)
+        slots = list(returned or ())
+        names = [slot.name for slot in slots]
+        is_one = len(slots) == 1 and not as_tuple and not slots[0].duplicable
+        self.call = lambda *args: (names, is_one, args)
 
 
 def make_dispatched(definition: OpDefinition, context: Any) -> Callable[..., Any]:
@@ -58,7 +59,7 @@ def make_dispatched(definition: OpDefinition, context: Any) -> Callable[..., Any
             for name, value in zip(attr_names, given[n_inputs:])
             if value is not None and value is not Missing.VALUE
         }
-        if names is None:
+        if not names or overloads.returns is None:
             results = overloads.main(*inputs, **attrs)
             return tuple(results) if isinstance(results, (list, tuple)) else results
         results = overloads.returns(*inputs, returns=names, **attrs)

@@ -1,7 +1,7 @@
 """`opwright_torch.ops.NAME`: chooses how one call runs.
 
-Where nothing records, the runtime computes it at once. Where autograd records, `Recorded` does. While
-PyTorch traces or transforms, the call goes through ``torch.ops.opwright.NAME``.
+Where nothing records, the runtime computes it at once. Where autograd records, `Recorded` does.
+While PyTorch traces or transforms, the call goes through ``torch.ops.opwright.NAME``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch.autograd import forward_ad
 
 import opwright as ow
 from opwright.op import OpDefinition, VarProto, can_be_float, dtype_to_numpy
-from opwright.runtime import EagerSource, make_function
-from opwright_torch.dtypes import dtype_name
+from opwright.runtime import EagerSource, MissingOperatorError, make_function
+from opwright_torch.dtypes import as_torch, dtype_name
 from opwright_torch.ops.calls import Call, recipe_of, slot_names, unflatten
 from opwright_torch.ops.dispatched import make_dispatched, make_drawing
 from opwright_torch.ops.library import execute
@@ -88,7 +88,7 @@ class TorchSource(EagerSource):
             results = apply(execute, call, flat)
             return results[0] if self.returns_one else results
         with ow.detach_guard():
-            return super().slow(*args)
+            return as_torch(super().slow(*args))
 
     def layout(self, counts: tuple[int, ...]) -> Layout:
         """Return the layout of calls with so many tensors in each input slot."""
@@ -142,10 +142,21 @@ def _stub(tensor: torch.Tensor) -> Any:
     return np.empty(0, dtype_to_numpy(dtype_name(tensor.dtype)))
 
 
+def _call_as_torch(run: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    return as_torch(run(*args, **named))
+
+
 def make_torch_function(definition: OpDefinition, context: Any) -> Callable[..., Any]:
     """Return ``opwright_torch.ops.NAME``."""
-    run = make_function(definition, context, TorchSource)
+    if definition.proto.has_blocks:
+        raise MissingOperatorError(
+            f"{definition.op_type}: an operator on tensors must have no blocks, got one that runs "
+            "blocks of a program; write an if or a loop in Python"
+        )
+    run = shown = make_function(definition, context, TorchSource)
     run_dispatched = make_dispatched(definition, context)
+    if all(slot.optional for slot in definition.proto.inputs):
+        run = partial(_call_as_torch, run)
     if definition.random:
         run = make_drawing(definition, context, run)
         run_dispatched = make_drawing(definition, context, run_dispatched)
@@ -161,6 +172,6 @@ def make_torch_function(definition: OpDefinition, context: Any) -> Callable[...,
             return run
         return run_dispatched
 
-    functools.update_wrapper(function, run)
+    functools.update_wrapper(function, shown)
     function.__module__ = "opwright_torch.ops"
     return function

@@ -9,7 +9,7 @@ operator, ``opwright::_vjp``, whose text names the call that is differentiated.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
@@ -18,10 +18,17 @@ from torch.library import Library, get_ctx, register_fake, register_vmap
 
 import opwright as ow
 from opwright.errors import RegistrationError
-from opwright.op import AttrProto, AttrType, Meta, OpDefinition, OpProto, VarProto
-from opwright.op import returns_on_request
+from opwright.op import (
+    AttrProto,
+    AttrType,
+    Meta,
+    OpDefinition,
+    OpProto,
+    VarProto,
+    returns_on_request,
+)
 from opwright.runtime import EagerSource
-from opwright_torch.dtypes import dtype_name, torch_dtype
+from opwright_torch.dtypes import as_torch, dtype_name, torch_dtype
 from opwright_torch.ops.calls import Call, Vjp, What, flatten, read, unflatten, with_sizes, write
 from opwright_torch.ops.casting import cast_inputs
 from opwright_torch.ops.gradients import run, separate
@@ -78,7 +85,7 @@ def _schemas(proto: OpProto) -> list[str]:
     attrs = [_attr_text(attr) for attr in proto.attrs]
     results = "Tensor[]"
     listed = [slot for slot in proto.outputs if not slot.intermediate]
-    if not any(slot.duplicable or slot.aliases and slot.optional for slot in listed):
+    if not any(slot.duplicable or (slot.aliases and slot.optional) for slot in listed):
         n = sum(not slot.optional for slot in listed)
         results = "Tensor" if n == 1 else f"({', '.join(['Tensor'] * n)})"
     main = f"{name}({', '.join([*inputs, *(['*'] if attrs else []), *attrs])}) -> {results}"
@@ -179,7 +186,7 @@ class _Kernels:
         bound = self._bind(args, named)
         context = ow.current_context()
         source = _find_source(context, self._type, bound.returned)
-        return self._result(source.call(*bound.inputs, *bound.attrs))
+        return self._result(as_torch(source.call(*bound.inputs, *bound.attrs)))
 
     def fake(self, *args: Any, **named: Any) -> Any:
         """Return empty tensors of the shapes that the shape rule gives, which may be symbols."""
@@ -321,7 +328,8 @@ class _VjpKernels:
     @staticmethod
     def fake(values: list[torch.Tensor], sizes: list[Any], call: str) -> list[torch.Tensor]:
         """Return empty tensors like the arguments."""
-        wanted = [values[i] for i in read(call).wanted]
+        what: Any = read(call)
+        wanted = [values[i] for i in what.wanted]
         return [torch.empty(v.shape, dtype=v.dtype, device=v.device) for v in wanted]
 
     @staticmethod

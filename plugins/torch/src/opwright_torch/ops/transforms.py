@@ -11,7 +11,6 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import Function, forward_ad
 
 import opwright as ow
-from opwright.op import elementwise_shape
 from opwright_torch.ops.calls import (
     Call,
     Vjp,
@@ -22,14 +21,22 @@ from opwright_torch.ops.calls import (
 )
 
 POINTWISE: Final = frozenset(
-    "abs acos asin assign atan cast ceil celu clip cos cosh elu erf exp expm1 floor gelu hard_shrink "
-    "hard_sigmoid hard_swish hinge huber isfinite isinf isnan kl_div l1 leaky_relu log log1p log2 "
-    "log_loss log_sigmoid logical_not mish mse nan_to_num negative pow_scalar reciprocal relu relu6 "
-    "round rsqrt scale selu sigmoid sigmoid_cross_entropy_with_logits sign silu sin sinh smooth_l1 "
-    "soft_relu soft_shrink softplus softsign sqrt square stanh swish tan tanh tanh_shrink "
-    "thresholded_relu".split()
+    (
+        *("abs", "acos", "add", "asin", "assign", "atan", "atan2", "cast", "ceil", "celu", "clip"),
+        *("cos", "cosh", "divide", "elu", "equal", "erf", "exp", "expm1", "floor", "floor_divide"),
+        *("gelu", "greater", "greater_equal", "hard_shrink", "hard_sigmoid"),
+        *("hard_swish", "hinge", "huber", "isfinite", "isinf", "isnan", "kl_div", "l1"),
+        *("leaky_relu", "lerp", "less", "less_equal", "log", "log1p", "log2", "log_loss"),
+        *("log_sigmoid", "logical_and", "logical_not", "logical_or", "logical_xor"),
+        *("maximum", "minimum", "mish", "mod", "mse", "multiply", "nan_to_num", "negative"),
+        *("not_equal", "pow_scalar", "power", "reciprocal", "relu", "relu6", "round"),
+        *("rsqrt", "scale", "selu", "sigmoid", "sigmoid_cross_entropy_with_logits"),
+        *("sign", "silu", "sin", "sinh", "smooth_l1", "soft_relu", "soft_shrink"),
+        *("softplus", "softsign", "sqrt", "square", "squared_difference", "stanh"),
+        *("subtract", "swish", "tan", "tanh", "tanh_shrink", "thresholded_relu", "where"),
+    )
 )
-"""Operators of opwright-std that `vmap` calls once, beside those that broadcast."""
+"""Element-wise operators of opwright-std, which `vmap` calls once for the whole batch."""
 
 Execute = Callable[[What, Sequence[Any], Sequence[torch.Tensor]], tuple[torch.Tensor, ...]]
 
@@ -181,8 +188,7 @@ def _is_pointwise(what: What) -> bool:
         return False
     ops = ow.current_context().ops
     is_standard = ops.package_of(what.type).distribution == "opwright-std"
-    broadcasts = ops.get(what.type).infer_shape is elementwise_shape
-    return is_standard and (broadcasts or what.type in POINTWISE)
+    return is_standard and what.type in POINTWISE
 
 
 def _align(values: Sequence[torch.Tensor], dims: Sequence[int | None]) -> list[torch.Tensor]:
@@ -190,9 +196,10 @@ def _align(values: Sequence[torch.Tensor], dims: Sequence[int | None]) -> list[t
     rank = max(v.ndim - (d is not None) for v, d in zip(values, dims, strict=True))
     aligned = []
     for value, dim in zip(values, dims, strict=True):
-        if dim is not None:
-            value = value.movedim(dim, 0)
-            ones = (1,) * (rank + 1 - value.ndim)
-            value = value.reshape(value.shape[:1] + ones + value.shape[1:])
-        aligned.append(value)
+        if dim is None:
+            aligned.append(value)
+        else:
+            moved = value.movedim(dim, 0)
+            ones = (1,) * (rank + 1 - moved.ndim)
+            aligned.append(moved.reshape(moved.shape[:1] + ones + moved.shape[1:]))
     return aligned

@@ -1,0 +1,9 @@
+"""Lets the tests of this folder use the cases of the standard operators."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "operators"))
+sys.path.insert(0, str(Path(__file__).parent))

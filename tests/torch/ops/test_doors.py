@@ -1,0 +1,193 @@
+"""How `opwright_torch.ops` runs a call: at once, recorded, or by the dispatcher; and its errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import opwright as ow
+from opwright.errors import (
+    AttributeValueError,
+    DtypeError,
+    GradientError,
+    KernelError,
+    OperatorNotFoundError,
+    ShapeError,
+    SlotError,
+)
+from opwright_torch import ops
+
+X = torch.linspace(-1, 1, 12).reshape(3, 4)
+
+
+def recorded(x: torch.Tensor = X) -> torch.Tensor:
+    return x.clone().requires_grad_()
+
+
+def test_a_call_records_where_an_input_requires_a_gradient():
+    assert ops.add(recorded(), X).requires_grad
+    assert not ops.add(X, X).requires_grad
+    with torch.no_grad():
+        assert not ops.add(recorded(), X).requires_grad
+    with torch.inference_mode():
+        assert not ops.add(recorded(), 1.0).requires_grad
+
+
+def test_parameters_are_read_as_tensors_are():
+    layer = torch.nn.Linear(4, 2)
+    out = ops.fc(X, ops.transpose(layer.weight), layer.bias)
+    torch.testing.assert_close(out, layer(X))
+    out.sum().backward()
+    assert layer.weight.grad is not None
+
+
+def test_strided_and_negative_inputs_have_their_values():
+    x = torch.randn(4, 3).T
+    torch.testing.assert_close(ops.exp(recorded(x)), torch.exp(x))
+    torch.testing.assert_close(ops.exp(x.T[:, 1:]), torch.exp(x.T[:, 1:]))
+
+
+def test_tangents_may_be_strided():
+    x = recorded()
+    ops.tanh(x).sum().backward()  # an expanded scalar
+    y = recorded()
+    torch.tanh(y).sum().backward()
+    torch.testing.assert_close(x.grad, y.grad)
+
+
+def test_numbers_get_the_dtype_of_the_tensor_beside_them():
+    x = recorded(X.double())
+    out = ops.multiply(x, 2.5)
+    assert out.dtype == torch.float64
+    out.sum().backward()
+    torch.testing.assert_close(x.grad, torch.full_like(X, 2.5).double())
+    with pytest.raises(DtypeError, match="must be a whole number to become int64"):
+        ops.add(torch.arange(3), 0.5)
+
+
+def test_operators_without_inputs_return_tensors():
+    assert torch.equal(ops.arange(start=0, stop=3, dtype="int64"), torch.arange(3))
+
+
+def test_outputs_are_chosen_by_name():
+    x = recorded()
+    out, mask = ops.dropout(x, probability=0.5, training=True, returns=["out", "mask"])
+    assert mask.dtype == torch.bool
+    assert torch.equal(out != 0, mask)
+    out.sum().backward()
+    assert torch.equal(x.grad != 0, mask)
+    assert ops.dropout(X, returns="mask").dtype == torch.bool
+
+
+def test_state_is_returned_and_not_written():
+    mean, variance = torch.zeros(4), torch.ones(4)
+    x = recorded()
+    out, new_mean, _ = ops.batch_norm(
+        x, torch.ones(4), torch.zeros(4), mean, variance, training=True
+    )
+    assert torch.equal(mean, torch.zeros(4))
+    assert not new_mean.requires_grad
+    truth = torch.nn.functional.batch_norm(X, None, None, training=True)
+    torch.testing.assert_close(out, truth, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("draw", ["dropout", "uniform"])
+def test_manual_seed_repeats_random_operators(draw: str):
+    def run() -> torch.Tensor:
+        if draw == "uniform":
+            return ops.uniform(shape=[8])
+        return ops.dropout(X, training=True)
+
+    torch.manual_seed(7)
+    first = [run(), run()]
+    torch.manual_seed(7)
+    again = [run(), run()]
+    assert all(map(torch.equal, first, again))
+    assert not torch.equal(*first)
+
+
+def test_dropout_draws_nothing_outside_of_training():
+    torch.manual_seed(7)
+    state = torch.get_rng_state()
+    assert torch.equal(ops.dropout(X), X)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_tensor_of_which_the_shape_is_enough_is_not_held():
+    x = recorded()
+    middle = x * 2
+    out = ops.add(middle, 1.0)
+    assert not any(t is middle for t in out.grad_fn.saved_tensors)
+    out.sum().backward()
+    torch.testing.assert_close(x.grad, torch.full_like(X, 2.0))
+
+
+def test_an_input_that_changed_before_the_backward_pass_is_noticed():
+    x = recorded()
+    middle = x + 1
+    out = ops.square(middle)
+    middle.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_a_second_backward_pass_wants_retain_graph():
+    x = recorded()
+    loss = ops.sum(ops.square(x))
+    loss.backward(retain_graph=True)
+    loss.backward()
+    torch.testing.assert_close(x.grad, 4 * X)
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        loss.backward()
+
+
+ERRORS: dict[str, tuple[Any, type[Exception], str]] = {
+    "dtype": (lambda x: ops.add(x, X.double()), DtypeError, "must have the dtype of x"),
+    "shape": (lambda x: ops.add(x, torch.ones(5)), ShapeError, "add: shapes must broadcast"),
+    "axis": (lambda x: ops.softmax(x, axis=2), ShapeError, r"axis must be in \[-2, 2\)"),
+    "attribute": (lambda x: ops.softmax(x, axes=1), AttributeValueError, "did you mean 'axis'"),
+    "missing": (ops.add, SlotError, "add: input 'y' is required, got none"),
+    "list": (ops.concat, SlotError, r"takes a list, got Tensor; pass \[x\]"),
+}
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_are_those_of_opwright_ops(name: str, is_recorded: bool):
+    call, error, text = ERRORS[name]
+    with pytest.raises(error, match=text):
+        call(recorded() if is_recorded else X)
+
+
+def test_an_operator_without_a_gradient_says_so_in_the_backward_pass():
+    out = ops.floor(recorded())
+    with pytest.raises(GradientError, match=r"floor.*no gradient"):
+        out.sum().backward()
+
+
+def test_operators_with_blocks_are_for_programs():
+    with pytest.raises(OperatorNotFoundError, match="write an if or a loop in Python"):
+        ops.cond  # noqa: B018
+    assert not hasattr(ops, "while_loop")
+
+
+def test_an_unknown_operator_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="did you mean 'softmax'"):
+        ops.sofmax  # noqa: B018
+
+
+def test_a_broken_kernel_leaves_pytorch_usable():
+    x = recorded(torch.ones(2, 2) * -1)
+    with pytest.raises(KernelError, match="cholesky"):
+        ops.cholesky(x)
+    out = ops.exp(x)
+    out.sum().backward()
+    torch.testing.assert_close(x.grad, torch.exp(x.detach()))
+
+
+def test_functions_have_the_names_and_texts_of_opwright_ops():
+    assert ops.softmax.__doc__ == ow.ops.softmax.__doc__
+    assert ops.softmax.__module__ == "opwright_torch.ops"
+    assert "softmax" in dir(ops)
