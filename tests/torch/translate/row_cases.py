@@ -57,8 +57,8 @@ REDUCTIONS: Final = ["sum", "mean", "prod", "amax", "amin", "logsumexp", "var", 
 def _pointwise() -> list[Case]:
     cases = [Case(name, getattr(torch, name), [INNER]) for name in UNARY.split()]
     cases += [
-        Case(name, getattr(torch, name), [A.detach()])
-        for name in ("sign", "floor", "ceil", "trunc", "round")
+        Case(name, getattr(torch, name), [A])
+        for name in ("floor", "ceil", "trunc", "round", "sign")
     ]
     cases += [Case(f"{name}-whole", getattr(torch, name), [SMALL]) for name in ("exp", "sqrt")]
     cases += [
@@ -81,7 +81,8 @@ def _pointwise() -> list[Case]:
         Case("div-whole", torch.div, [WHOLE, SMALL]),
         Case("div-trunc", lambda x, y: torch.div(x, y, rounding_mode="trunc"), [WHOLE, SMALL]),
         Case("div-floor", lambda x, y: torch.div(x, y, rounding_mode="floor"), [WHOLE, SMALL]),
-        Case("div-trunc-float", lambda x: torch.div(x, 0.3, rounding_mode="trunc"), [A.detach()]),
+        Case("div-trunc-float", lambda x: torch.div(x, 0.3, rounding_mode="trunc"), [A]),
+        Case("div-floor-float", lambda x, y: torch.div(x, y, rounding_mode="floor"), [A, POSITIVE]),
         Case("floor_divide", torch.floor_divide, [A.detach(), POSITIVE.detach()]),
         Case("remainder", torch.remainder, [A, POSITIVE]),
         Case("remainder-whole", lambda x: x % 3, [WHOLE]),
@@ -105,9 +106,18 @@ def _pointwise() -> list[Case]:
         Case("clamp-min", lambda x: x.clamp_min(0), [TIED]),
         Case("clamp-whole-to-float", lambda x: x.clamp(min=0.5), [WHOLE]),
         Case("abs-at-0", torch.abs, [KINKS]),
-        Case("round-decimals", lambda x: x.round(decimals=2), [A.detach()]),
+        Case("round-decimals", lambda x: x.round(decimals=2), [A]),
         Case("logaddexp", torch.logaddexp, [A, B]),
         Case("nan_to_num", torch.nan_to_num, [line(NAN, INF, -INF, 1)]),
+        Case("logaddexp2", torch.logaddexp2, [A, B]),
+        Case("xlogy", torch.xlogy, [line(0, 0, 2), line(-1, 2, 3)]),
+        Case("xlog1py", torch.special.xlog1py, [line(0, 0, 2), line(-2, 2, 3)]),
+        Case("hypot", torch.hypot, [A, B]),
+        Case("atanh", torch.atanh, [INNER]),
+        Case("heaviside", torch.heaviside, [line(-1, 0, 2).detach(), line(5, 6, 7).detach()]),
+        Case("degrees", lambda x: (x.deg2rad(), x.rad2deg()), [A]),
+        Case("isin", lambda x: torch.isin(x, torch.tensor([1, 3])), [WHOLE]),
+        Case("cross", lambda x, y: torch.linalg.cross(x[:, :3], y[:, :3]), [A, B]),
         Case("atan2", torch.atan2, [A, B]),
         Case("prelu", fn.prelu, [PICTURE, line(0.1, 0.2, 0.3, 0.4)]),
         Case("threshold", lambda x: fn.threshold(x, 0.5, -1), [KINKS]),
@@ -167,6 +177,9 @@ def _shapes() -> list[Case]:
         Case("pixel_unshuffle", lambda x: fn.pixel_unshuffle(x, 2), [PICTURE]),
         Case("channel_shuffle", lambda x: fn.channel_shuffle(x, 2), [PICTURE.detach()]),
         Case("diagonal", lambda x: (x.diagonal(), x.diagonal(-1), x.diagonal(1, 1, 2)), [CUBE]),
+        Case("diag_embed", lambda x: (x.diag_embed(), x.diag_embed(-1, 0, 2)), [A]),
+        Case("rot90", lambda x: [x.rot90(k, (1, 2)) for k in range(-1, 4)], [CUBE]),
+        Case("empty", lambda x: x[:, :0].reshape(2, 0, 6), [CUBE]),
         Case("triangle", lambda x: (x.tril(), x.triu(1)), [A]),
         Case("triangle-bool", lambda x: x.tril(), [MASK]),
         Case("unfold", lambda x: (x.unfold(1, 2, 1), x.unfold(0, 2, 2)), [A]),
@@ -219,6 +232,10 @@ def _reductions() -> list[Case]:
         Case("cumsum-whole", lambda x, y: (x.cumsum(1), y.cumsum(0)), [SMALL, MASK]),
         Case("topk", lambda x: x.topk(2, 1), [A]),
         Case("sort", lambda x: (*x.sort(1), *x.sort(0, descending=True)), [A]),
+        Case("median", lambda x: (*x.median(1), *x.median(0, keepdim=True)), [A]),
+        Case("median-all", torch.median, [A.detach()]),
+        Case("nansum", torch.nansum, [line(1, NAN, 3)]),
+        Case("trace", lambda x: x[:, :3].trace(), [A]),
         Case("kthvalue", lambda x: x.kthvalue(2, 1), [A]),
         Case("cdist", torch.cdist, [A, B]),
     ]
@@ -273,7 +290,24 @@ def _creation() -> list[Case]:
     ]
 
 
+MATRICES = (drawn(2, 3, 3) + 3 * torch.eye(3, dtype=torch.float64)).detach().requires_grad_()
+
+
+def _linear_algebra() -> list[Case]:
+    return [
+        Case("inv", torch.linalg.inv, [MATRICES]),
+        Case("cholesky", lambda x: torch.linalg.cholesky(x @ x.mT), [MATRICES]),
+        Case("solve", torch.linalg.solve, [MATRICES, drawn(2, 3, 2)]),
+        Case(
+            "solve_triangular",
+            lambda a, b: torch.linalg.solve_triangular(a.tril(), b, upper=False),
+            [MATRICES, drawn(2, 3, 2)],
+        ),
+    ]
+
+
 CASES: Final = [
+    *_linear_algebra(),
     *_pointwise(),
     *_comparisons(),
     *_shapes(),

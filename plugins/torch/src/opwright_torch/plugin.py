@@ -9,6 +9,7 @@ SUBJECTS = (
     "comparisons",
     "convolutions",
     "creation",
+    "functions",
     "indexing",
     "losses",
     "normalization",

@@ -66,6 +66,15 @@ def linspace(t: Translator, start: Value, end: Value, steps: int, **_: Value) ->
     return t.op("linspace", start=start, stop=end, num=steps, dtype=t.dtype())
 
 
+@ROWS.row("aten::logspace")
+def logspace(
+    t: Translator, start: Value, end: Value, steps: int, base: float = 10, **_: Value
+) -> Value:
+    """Powers at equal distances of the exponents."""
+    exponents = t.op("linspace", start=start, stop=end, num=steps, dtype="float64")
+    return t.cast(t.op("power", t.full(base, (), "float64"), exponents), t.dtype())
+
+
 @ROWS.row("aten::eye")
 def eye(t: Translator, n: int, m: Value = None, **_: Value) -> Value:
     """Ones on the diagonal."""

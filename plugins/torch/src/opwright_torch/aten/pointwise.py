@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import opwright as ow
+from opwright_torch.aten.shapes import broadcast
 from opwright_torch.translate import Decline, Row, Rows, Translator
 from opwright_torch.translate.translator import FLOATS, Value
 
@@ -18,12 +19,13 @@ def is_number(value: Value) -> bool:
     return isinstance(value, (bool, int, float))
 
 
-def broadcast(t: Translator, *values: ow.Variable) -> tuple[ow.Variable, ...]:
-    """Return Variables with the shape of the node's result."""
-    shape = t.shape()
-    return tuple(
-        v if list(v.shape or ()) == shape else t.op("expand", v, shape=shape) for v in values
-    )
+def without_slope(t: Translator, result: Value, *inputs: Value) -> Value:
+    """Return a result with the gradient 0 for inputs, as PyTorch has it where it has steps."""
+    trained = [x for x in inputs if t.trains(x)]
+    result = t.stop(result) if trained else result
+    for x in trained:
+        result = t.op("where", t.full(False, (), "bool"), x, result)
+    return result
 
 
 @ROWS.row("aten::add", "aten::add.Tensor", "aten::add.Scalar")
@@ -97,7 +99,7 @@ def _truncated(t: Translator, x: Value, y: Value) -> Value:
     if x.dtype in FLOATS:
         return _trunc(t, t.op("divide", x, y))
     if x.dtype.startswith("uint"):
-        return t.stop(t.op("floor_divide", x, y))
+        return t.op("floor_divide", x, y)
     size = t.op("floor_divide", t.op("abs", x), t.op("abs", y))
     return t.op("multiply", size, t.op("multiply", t.op("sign", x), t.op("sign", y)))
 
@@ -105,7 +107,8 @@ def _truncated(t: Translator, x: Value, y: Value) -> Value:
 @ROWS.row("aten::floor_divide")
 def floor_divide(t: Translator, input: Value, other: Value) -> Value:
     """The quotient, rounded down."""
-    return t.stop(t.op("floor_divide", *t.promote(input, other)))
+    x, y = t.promote(input, other)
+    return without_slope(t, t.op("floor_divide", x, y), x, y)
 
 
 @ROWS.row("aten::remainder")
@@ -114,7 +117,7 @@ def remainder(t: Translator, input: Value, other: Value) -> Value:
     x, y = t.promote(input, other)
     if not t.trains(x, y):
         return t.op("mod", x, y)
-    return t.op("subtract", x, t.op("multiply", t.stop(t.op("floor_divide", x, y)), y))
+    return t.op("subtract", x, t.op("multiply", t.op("floor_divide", x, y), y))
 
 
 @ROWS.row("aten::fmod")
@@ -240,13 +243,14 @@ def trunc(t: Translator, input: Value) -> Value:
 def _trunc(t: Translator, x: Value) -> Value:
     if x.dtype not in FLOATS:
         return x
-    return t.stop(t.op("where", t.op("less", x, 0), t.op("ceil", x), t.op("floor", x)))
+    whole = t.op("where", t.op("less", x, 0), t.op("ceil", x), t.op("floor", x))
+    return without_slope(t, whole, x)
 
 
 @ROWS.row("aten::ceil", "aten::floor")
 def rounded(t: Translator, input: Value) -> Value:
     """The input, rounded up or down."""
-    return t.stop(t.op(t.node.target.name()[6:], input))
+    return without_slope(t, t.op(t.node.target.name()[6:], input), input)
 
 
 @ROWS.row("aten::frac")
@@ -259,49 +263,13 @@ def frac(t: Translator, input: Value) -> Value:
 def round_(t: Translator, input: Value, decimals: int = 0) -> Value:
     """The nearest number with so many decimals, halves to the even one."""
     if decimals == 0:
-        return t.stop(t.op("round", input))
+        return without_slope(t, t.op("round", input), input)
     if input.dtype not in FLOATS:
         raise Decline(f"decimals={decimals} of whole numbers")
     factor = 10.0 ** abs(decimals)
     first, last = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
-    return t.op(last, t.stop(t.op("round", t.op(first, input, factor))), factor)
-
-
-@ROWS.row("aten::logaddexp")
-def logaddexp(t: Translator, input: Value, other: Value) -> Value:
-    """log(exp(`input`) + exp(`other`))."""
-    pair = t.op("stack", list(broadcast(t, *t.promote(input, other))), axis=0)
-    return t.op("logsumexp", pair, axis=[0])
-
-
-@ROWS.row("aten::log10")
-def log10(t: Translator, input: Value) -> Value:
-    """The decimal logarithm."""
-    return t.op("scale", t.op("log", t.cast(input, t.dtype())), scale=1 / math.log(10))
-
-
-@ROWS.row("aten::exp2", "aten::special_exp2")
-def exp2(t: Translator, input: Value) -> Value:
-    """2 to the input."""
-    return t.op("power", *t.promote(2.0, input))
-
-
-@ROWS.row("aten::erfc", "aten::special_erfc")
-def erfc(t: Translator, input: Value) -> Value:
-    """1 less the error function."""
-    raise Decline("1 - erf(x) would lose the digits of large x")
-
-
-@ROWS.row("aten::nan_to_num")
-def nan_to_num(
-    t: Translator, input: Value, nan: Value = None, posinf: Value = None, neginf: Value = None
-) -> Value:
-    """Numbers in the place of NaN and infinities."""
-    if input.dtype not in FLOATS:
-        return t.op("assign", input)
-    limits = (0.0 if nan is None else nan, math.inf if posinf is None else posinf)
-    low = -math.inf if neginf is None else neginf
-    return t.op("nan_to_num", input, nan=limits[0], posinf=limits[1], neginf=low)
+    whole = t.op("round", t.op(first, input, factor))
+    return without_slope(t, t.op(last, whole, factor), input)
 
 
 def _function(type: str) -> Row:

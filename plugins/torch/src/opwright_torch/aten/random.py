@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from opwright_torch.aten.pointwise import without_slope
 from opwright_torch.translate import Decline, Rows, Translator
 from opwright_torch.translate.translator import Value
 
@@ -88,4 +89,11 @@ def bernoulli(t: Translator, input: Value, p: Value = None, generator: Value = N
         chances = t.op("expand", t.cast(p, t.dtype()), shape=t.shape())
     if chances.dtype not in ("float16", "bfloat16", "float32", "float64"):
         raise Decline(f"probabilities of dtype {chances.dtype}")
-    return t.op("bernoulli", chances)
+    return without_slope(t, t.op("bernoulli", chances), chances)
+
+
+@ROWS.row("aten::exponential")
+def exponential(t: Translator, input: Value, lambd: float = 1, generator: Value = None) -> Value:
+    """Numbers of the exponential distribution."""
+    uniform = t.op("uniform", shape=t.shape(), min=0.0, max=1.0, dtype=t.dtype())
+    return t.op("scale", t.op("log1p", t.op("negative", uniform)), scale=-1 / lambd)

@@ -189,3 +189,45 @@ def _ranked(t: Translator, x: Value, axis: int, place: int, keepdim: bool) -> Va
 def dist(t: Translator, input: Value, other: Value, p: Value = 2) -> Value:
     """The `p`-norm of a difference."""
     return t.op("norm", t.op("subtract", *t.promote(input, other)), p=float(p))
+
+
+@ROWS.row("aten::nansum")
+def nansum(
+    t: Translator, input: Value, dim: Value = None, keepdim: bool = False, dtype: Value = None
+) -> Value:
+    """The sum of what is not NaN."""
+    x = t.cast(input, t.dtype())
+    if x.dtype in FLOATS:
+        x = t.op("where", t.op("isnan", x), t.full(0, (), x.dtype), x)
+    return t.op("sum", x, axis=axes_of(input, dim), keepdims=keepdim)
+
+
+@ROWS.row("aten::trace")
+def trace(t: Translator, input: Value) -> Value:
+    """The sum of the diagonal."""
+    return t.op("trace", t.cast(input, t.dtype()))
+
+
+@ROWS.row("aten::median")
+def median(t: Translator, input: Value, dim: Value = None, keepdim: bool = False) -> Value:
+    """The lower one of the elements in the middle, and its position; NaN where one is NaN."""
+    if dim is None:
+        if t.trains(input):
+            raise Decline("equal elements would have to share the gradient of their median")
+        flat = with_shape(t, input, [math.prod(input.shape)])
+        return _median(t, flat, 0, False)[0]
+    return _median(t, input, axis_of(input, dim), keepdim)
+
+
+def _median(t: Translator, x: Value, axis: int, keepdim: bool) -> Value:
+    if rank(x) == 0:
+        return x, t.full(0, (), "int64")
+    middle = (x.shape[axis] - 1) // 2
+    order = t.op("argsort", x, axis=axis)
+    place = t.op("slice", order, axes=[axis], starts=[middle], ends=[middle + 1])
+    if x.dtype in FLOATS:
+        lost = t.op("isnan", x)
+        first = t.op("argmax", t.cast(lost, "uint8"), axis=axis, keepdims=True)
+        place = t.op("where", t.op("any", lost, axis=[axis], keepdims=True), first, place)
+    parts = (t.op("take_along_axis", x, place, axis=axis), place)
+    return parts if keepdim else tuple(t.op("squeeze", part, axis=[axis]) for part in parts)

@@ -23,9 +23,22 @@ def axis_of(x: Value, dim: int, added: int = 0) -> int:
 
 def with_shape(t: Translator, x: Value, shape: list[int]) -> Value:
     """Return the elements of `x` under another shape."""
-    if 0 in shape:  # which for reshape is the dim of x
-        return t.full(0, shape, x.dtype)
-    return x if list(x.shape or ()) == shape else t.op("reshape", x, shape=shape)
+    if list(x.shape or ()) == shape:
+        return x
+    if 0 not in shape:
+        return t.op("reshape", x, shape=shape)
+    # A 0 would be the dim of x there.
+    flat = t.op("reshape", x, shape=[-1])
+    others = [axis for axis in range(len(shape)) if axis != shape.index(0)]
+    return t.op("expand", t.op("unsqueeze", flat, axis=others) if others else flat, shape=shape)
+
+
+def broadcast(t: Translator, *values: Value) -> tuple[Value, ...]:
+    """Return Variables with the shape of the node's result."""
+    shape = t.shape()
+    return tuple(
+        v if list(v.shape or ()) == shape else t.op("expand", v, shape=shape) for v in values
+    )
 
 
 @ROWS.row("aten::view", "aten::_unsafe_view", "aten::reshape", "aten::view_copy", "aten::flatten")
@@ -124,6 +137,18 @@ def roll(t: Translator, input: Value, shifts: Value, dims: Value = ()) -> Value:
 def flip(t: Translator, input: Value, dims: Value) -> Value:
     """Axes backwards."""
     return t.op("flip", input, axis=[axis_of(input, dim) for dim in dims]) if dims else input
+
+
+@ROWS.row("aten::rot90")
+def rot90(t: Translator, input: Value, k: int = 1, dims: Value = (0, 1)) -> Value:
+    """Two axes turned by right angles."""
+    if k % 4 == 0:
+        return input
+    if k % 4 == 2:
+        return flip(t, input, dims)
+    if k % 4 == 1:
+        return transpose(t, flip(t, input, [dims[1]]), *dims)
+    return flip(t, transpose(t, input, *dims), [dims[1]])
 
 
 ROWS["aten::fliplr"] = lambda t, input: flip(t, input, [1])

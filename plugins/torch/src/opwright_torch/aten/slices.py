@@ -190,3 +190,20 @@ def im2col(
         x = t.op("gather", x, index, axis=axis)
     x = t.op("transpose", x, axes=[0, 1, 2, 4, 3, 5])
     return with_shape(t, x, t.shape())
+
+
+@ROWS.row("aten::diag_embed")
+def diag_embed(
+    t: Translator, input: Value, offset: int = 0, dim1: int = -2, dim2: int = -1
+) -> Value:
+    """Matrices with the input on a diagonal, and zeros."""
+    n = input.shape[-1] + abs(offset)
+    border = [0] * (2 * rank(input) - 2) + [max(-offset, 0), max(offset, 0)]
+    line = t.op("pad", input, paddings=border) if offset else input
+    line = t.op("unsqueeze", line, axis=[rank(input)])
+    mask = t.cast(t.op("eye", n_rows=n, n_cols=n, k=offset, dtype="float32"), "bool")
+    x = t.op("where", mask, line, t.full(0, (), input.dtype))
+    last = [dim % rank(x) for dim in (dim1, dim2)]
+    places = [axis for axis in range(rank(x)) if axis not in last] + last
+    axes = sorted(range(rank(x)), key=places.__getitem__)
+    return x if axes == list(range(rank(x))) else t.op("transpose", x, axes=axes)
