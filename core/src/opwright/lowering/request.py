@@ -153,6 +153,7 @@ class Persistables(NamedTuple):
     lasting: frozenset[str] = frozenset()  # names that are written to the scope
     keep_all: bool = False  # every written name is written to the scope (``Network.run``)
     stores: Sequence[str] = ()  # given names that are copied into the scope first
+    varying: frozenset[str] = frozenset()  # nothing is kept that depends on these alone
 
 
 class Fetches(NamedTuple):

@@ -15,7 +15,8 @@ from opwright.errors import FeedError
 from opwright.lowering import Fetches, LowerRequest, OpRange, Persistables, Target
 from opwright.program import Block, Operator, Variable
 from opwright.program.operator import names_read_first
-from opwright.run.arguments import check_fetches
+from opwright.program.variable import list_names
+from opwright.run.arguments import check_fetches, list_items
 
 
 def feed_spec(block: Block | None, ops: Sequence[Operator], item: Variable | str) -> FeedSpec:
@@ -39,10 +40,12 @@ def make_template(
     fetch: Iterable[Variable | str],
     target: Target,
     fetch_device: bool,
+    varying: Iterable[Variable | str] = (),
 ) -> LowerRequest:
     """Return the request of all operators, without metas.
 
-    FeedError for an unknown fetch, and for what is fed twice.
+    FeedError for an unknown fetch, for what is fed twice, and for `varying` that is not in the
+    scope.
     """
     fed = [spec.name for spec in feeds]
     for name in fed:
@@ -50,10 +53,16 @@ def make_template(
             raise FeedError(f"feed: a variable is fed once, got {name!r} twice; name it once")
     fetches = check_fetches(fetch, ops, block)
     lasting = lasting_names(block, ops, fetches) - set(fed)
+    names = frozenset(list_names(list_items(varying, "varying")))
+    for name in sorted(names - lasting):
+        raise FeedError(
+            f"varying: must be variables of the scope, got {name!r}{hint(name, lasting)}; name a "
+            "persistable one that an operator reads"
+        )
     return LowerRequest(
         OpRange(tuple(ops), None if block is None else block.program),
         target,
-        persistables=Persistables(lasting=lasting),
+        persistables=Persistables(lasting=lasting, varying=names),
         fetches=Fetches(fetches, on_device=fetch_device),
     )
 

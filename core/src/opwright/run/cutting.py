@@ -65,6 +65,7 @@ def cut(
     deterministic: bool | None = None,
     lock: Lock | str | os.PathLike[str] | None = None,
     *,
+    varying: Sequence[VariableOrName] = (),
     fetch_as: Callable[[Any], Any] | None = None,
     detach: bool = False,
 ) -> CutNetwork:
@@ -88,7 +89,7 @@ def cut(
         the same shape, as a gradient has it; otherwise its shape must be known.
     late_fetch : sequence of Variable or str
         What ``backward`` returns, in order.
-    device, scope, passes, fallback, options, deterministic, lock, fetch_as, detach
+    device, scope, passes, fallback, options, deterministic, lock, varying, fetch_as, detach
         As for `Network.compile`. On another device than the host, results stay there, and late
         feeds are given there if the feeds are.
 
@@ -114,7 +115,7 @@ def cut(
     check_delivery(fetch_as, detach)
     fed = [*feeds, *(spec for spec, _ in late)]
     stays = not target.device.is_host
-    template = make_template(block, block.ops, fed, [*early, *results], target, stays)
+    template = make_template(block, block.ops, fed, [*early, *results], target, stays, varying)
     template = template._replace(
         given=Given(metas, late={spec.name: like.name for spec, like in late}),
         fetches=template.fetches._replace(n_early=len(early)),

@@ -183,6 +183,7 @@ class Network:
         *,
         writes: Sequence[Variable | str] = (),
         shape_only: Sequence[Variable | str] = (),
+        varying: Sequence[Variable | str] = (),
         fetch_as: Callable[[Any], Any] | None = None,
         detach: bool = False,
     ) -> _runtime.CompiledNetwork:
@@ -224,6 +225,9 @@ class Network:
         shape_only : sequence of Variable or str
             Feeds whose elements nothing reads, as where a gradient needs the shape of a value
             alone. They may be given as an `opwright.op.Meta`; strided NumPy arrays are not copied.
+        varying : sequence of Variable or str
+            Variables of the scope that change from run to run, as parameters do that something
+            else trains: nothing is kept from run to run that depends on them alone.
         fetch_as : callable, optional
             Makes a result of what has ``__dlpack__``: ``torch.from_dlpack``, or a type with
             DLPack's exchange API, ``torch.Tensor``, which takes less. Default: arrays of NumPy.
@@ -252,7 +256,9 @@ class Network:
         target = choose_target(device, fallback, passes, options, deterministic, lock)
         fetches = list_items(fetch, "fetch")
         feeds = [feed_spec(self._block, self.ops, item) for item in list_items(feed, "feed")]
-        template = make_template(self._block, self.ops, feeds, fetches, target, fetch_device)
+        template = make_template(
+            self._block, self.ops, feeds, fetches, target, fetch_device, varying
+        )
         check_delivery(fetch_as, detach)
         written = check_writes(list_items(writes, "writes"), feeds, self.ops)
         shapes = check_fed(list_items(shape_only, "shape_only"), "shape_only", feeds)

@@ -167,7 +167,7 @@ class GraphBuilder:
 
     def _is_taken(self, name: str) -> bool:
         given = name in self.env or name in self.request.persistables.metas
-        return given or name in self.inner_names or name in self.graph.written_names
+        return given or name in self.inner_names or name in self.graph.changing_names
 
     def _values(
         self, definition: OpDefinition, inputs: Names
@@ -267,7 +267,7 @@ class GraphBuilder:
             )
         value = external_value(External(Role.PERSISTABLE, name, meta))
         if self.graph.device == HOST_DEVICE and not self._keep_all:
-            value.is_constant = name not in self.graph.written_names
+            value.is_constant = name not in self.graph.changing_names
             self._has_constants |= value.is_constant
         self.persistables[name] = value.buffer
         self.env[name] = value

@@ -90,6 +90,7 @@ class Graph:
         self.device = request.target.device.kind
         self.is_body = request.fetches.role is not Role.FETCH
         self.keep_all = request.persistables.keep_all
+        self._varying = request.persistables.varying
         self.ops: list[LoweredOp] = []
         self.feeds: dict[str, Value] = {}
         self.late_feeds = frozenset(request.given.late)
@@ -108,10 +109,12 @@ class Graph:
         self._type_names: set[str] | None = None
 
     @cached_property
-    def written_names(self) -> set[str]:
-        """The names that the network's operators change, persistable or not."""
+    def changing_names(self) -> frozenset[str]:
+        """What the network's operators change, persistable or not, and what others do all along."""
         slots = [written_by(op) for op in self.operators]
-        return {name for names_of in slots for names in names_of for name in names}
+        return self._varying.union(
+            name for names_of in slots for names in names_of for name in names
+        )
 
     def definition(self, op_type: str) -> OpDefinition | None:
         """Return the definition of an operator, or None where no plugin provides it."""

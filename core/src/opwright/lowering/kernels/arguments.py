@@ -39,7 +39,7 @@ def find_packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
         for value in values:
             external = value.buffer.external
             if external is not None and external.role is Role.PERSISTABLE:
-                packable += () if external.name in graph.written_names else (flat,)
+                packable += () if external.name in graph.changing_names else (flat,)
             elif value.is_constant and not is_constant(op):  # those come before all packing
                 packable += (flat,)
             flat += 1
