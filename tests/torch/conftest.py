@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,8 @@ import pytest
 SPEC = importlib.util.find_spec("torch")
 HAS_TORCH = SPEC is not None and SPEC.origin is not None
 """This folder alone, which has the same name, has no origin."""
-
-SCHEMAS: list[Any] = []
-"""Of operators, which are gone when this is."""
+if HAS_TORCH:
+    sys.path[:0] = [str(Path(__file__).parent / room) for room in ("translate", "opinfo", "models")]
 
 USERS_PREFIXES = ("TORCH", "PYTORCH", "HF_", "HUGGING", "TRANSFORMERS_", "TRITON_", "TIMM_")
 
@@ -62,16 +62,9 @@ def _forget_compiled_graphs() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def torchvision() -> Any:
     """Return the module; its own operators do not load where they were built for CUDA alone."""
-    import torch
+    from model_zoo import load_torchvision
 
     spec = importlib.util.find_spec("torchvision")
     if spec is None or spec.origin is None:
         pytest.skip("torchvision is not installed; make test-torch installs it")
-    try:
-        torch.ops.load_library(Path(spec.origin).with_name("_C.so"))
-    except OSError:
-        schemas = torch.library.Library("torchvision", "FRAGMENT")
-        schemas.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        schemas.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        SCHEMAS.append(schemas)
-    return importlib.import_module("torchvision")
+    return load_torchvision()

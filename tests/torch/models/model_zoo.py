@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -18,57 +21,96 @@ class Entry(NamedTuple):
     inputs: Callable[[int], tuple[Tensor, ...]]  # of a batch size
 
 
-TORCHVISION = {
+TORCHVISION: dict[str, tuple[int, dict[str, Any]]] = {
     "alexnet": (64, {}),
-    "convnext_tiny": (32, {}),
-    "densenet121": (32, {}),
-    "efficientnet_b0": (32, {}),
-    "efficientnet_v2_s": (32, {}),
+    "convnext_tiny": (64, {}),
+    "densenet121": (64, {}),
+    "efficientnet_b0": (64, {}),
+    "efficientnet_v2_s": (64, {}),
     "googlenet": (64, {"init_weights": False, "aux_logits": False}),
     "inception_v3": (96, {"init_weights": False, "aux_logits": False}),
-    "maxvit_t": (224, {}),
-    "mnasnet0_5": (32, {}),
-    "mobilenet_v2": (32, {}),
-    "mobilenet_v3_small": (32, {}),
-    "regnet_y_400mf": (32, {}),
-    "resnet18": (32, {}),
-    "resnext50_32x4d": (32, {}),
-    "shufflenet_v2_x0_5": (32, {}),
+    "maxvit_t": (64, {"input_size": (64, 64), "partition_size": 2}),
+    "mnasnet0_5": (64, {}),
+    "mobilenet_v2": (64, {}),
+    "mobilenet_v3_small": (64, {}),
+    "regnet_y_400mf": (64, {}),
+    "resnet18": (64, {}),
+    "resnext50_32x4d": (64, {}),
+    "shufflenet_v2_x0_5": (64, {}),
     "squeezenet1_1": (64, {}),
     "swin_t": (64, {}),
     "swin_v2_t": (64, {}),
-    "vgg11": (32, {}),
+    "vgg11": (64, {}),
     "vit_b_16": (32, {"image_size": 32}),
-    "wide_resnet50_2": (32, {}),
+    "wide_resnet50_2": (64, {}),
     "deeplabv3_mobilenet_v3_large": (64, {"weights_backbone": None}),
-    "fcn_resnet50": (32, {"weights_backbone": None}),
+    "fcn_resnet50": (64, {"weights_backbone": None}),
     "lraspp_mobilenet_v3_large": (64, {"weights_backbone": None}),
 }
 """The smallest of each family: the side of its images, and arguments."""
 
-VIDEO = {"r3d_18": (32, {}), "r2plus1d_18": (32, {}), "s3d": (64, {}), "mc3_18": (32, {})}
+VIDEO = {"r3d_18": (32, {}), "r2plus1d_18": (32, {}), "mc3_18": (32, {})}
 """Of torchvision too, on eight frames."""
 
 TIMM: dict[str, tuple[int, dict[str, Any]]] = {
-    "test_vit": (32, {"img_size": 32}),
-    "test_resnet": (64, {}),
     "test_convnext": (64, {}),
     "test_efficientnet": (64, {}),
+    "test_vit": (64, {}),
+    "test_nfnet": (64, {}),
+    "test_mambaout": (64, {}),
     "test_byobnet": (64, {}),
+    "test_resnet": (64, {}),
+    "starnet_s050": (64, {}),
+    "test_coatnet": (64, {"img_size": 64}),
+    "test_vit_relpos": (64, {"img_size": 64}),
+    "dla46x_c": (64, {}),
+    "mobilevit_xxs": (64, {}),
+    "edgenext_xx_small": (64, {}),
+    "lcnet_035": (64, {}),
+    "ese_vovnet19b_slim_dw": (64, {}),
+    "repghostnet_050": (64, {}),
+    "efficientvit_m0": (64, {}),
+    "ghostnet_050": (64, {}),
+    "regnetx_002": (64, {}),
+    "cspnext_tiny": (64, {}),
+    "xcit_nano_12_p8_224": (64, {}),
+    "cs3darknet_focus_s": (64, {}),
+    "efficientvit_b0": (64, {}),
+    "swiftformer_xs": (64, {}),
+    "efficientformerv2_s0": (64, {"img_size": 64}),
+    "pvt_v2_b0": (64, {}),
+    "fasternet_t0": (64, {}),
+    "lcnetv2_small": (64, {}),
+    "inception_next_atto": (64, {}),
+    "rexnet_100": (64, {}),
+    "pit_ti_224": (64, {"img_size": 64}),
+    "hardcorenas_b": (64, {}),
+    "repvit_m1": (64, {}),
+    "vit_tiny_patch16_dinov3_qkvb": (64, {}),
+    "coat_tiny": (64, {"img_size": 64}),
+    "convit_tiny": (64, {"img_size": 64}),
 }
+"""The same of timm, those with few parameters."""
+
+
+_SCHEMAS: list[Any] = []
+"""Of operators, which are gone when these are."""
 
 
 @cache
-def torchvision_models() -> Any:
-    """Return ``torchvision.models``; the schemas are those of a wheel for another device."""
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for name in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, name):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    import torchvision.models
-
-    torchvision_models.library = library  # type: ignore[attr-defined]
-    return torchvision.models
+def load_torchvision() -> Any:
+    """Return torchvision; its own operators do not load where they were built for CUDA alone."""
+    spec = find_spec("torchvision")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("torchvision is not installed; make test-torch installs it")
+    try:
+        torch.ops.load_library(Path(spec.origin).with_name("_C.so"))
+    except OSError:
+        schemas = torch.library.Library("torchvision", "FRAGMENT")
+        schemas.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        schemas.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        _SCHEMAS.append(schemas)
+    return import_module("torchvision")
 
 
 def _images(side: int, batch: int, frames: int = 0) -> tuple[Tensor, ...]:
@@ -79,7 +121,7 @@ def _images(side: int, batch: int, frames: int = 0) -> tuple[Tensor, ...]:
 def _torchvision(name: str, **options: Any) -> nn.Module:
     if "num_classes" not in options:
         options["num_classes"] = 5
-    model = torchvision_models().get_model(name, weights=None, **options)
+    model = load_torchvision().models.get_model(name, weights=None, **options)
     return _without_dropout(model)
 
 
@@ -226,7 +268,7 @@ class _Logits(nn.Module):
 @cache
 def entries() -> dict[str, Entry]:
     """Return all models by their names, with that of the package before it."""
-    torchvision_models()  # the others import it too
+    load_torchvision()  # the others import it too
     found: dict[str, Entry] = {}
     for package, make, models, frames in (
         ("torchvision", _torchvision, TORCHVISION, 0),

@@ -8,6 +8,7 @@ from typing import Any, Final
 EXCLUDED: Final[dict[str, str]] = {
     "torch.ops.aten.*": "private",
     "_*": "private",
+    "native_*": "private",
     "ops.*": "private",
     "sparse.*": "sparse tensors",
     "masked.*": "a prototype of PyTorch's that is written in Python over masked tensors",
@@ -40,35 +41,12 @@ EXCLUDED: Final[dict[str, str]] = {
 }
 """By a pattern of names, with the reason."""
 
-RANDOM: Final = (
-    "bernoulli",
-    "cauchy",
-    "exponential",
-    "geometric",
-    "log_normal",
-    "multinomial",
-    "nn.functional.*dropout*",
-    "nn.functional.fractional_max_pool*",
-    "nn.functional.rrelu",
-    "normal*",
-    "rand*",
-    "pca_lowrank",
-    "svd_lowrank",
-    "uniform",
-)
-"""Of what these return shapes and dtypes are compared alone."""
-
 
 def excluded(entry: Any) -> str | None:
     """Return why an entry is left out, or None."""
     return next(
         (reason for pattern, reason in EXCLUDED.items() if fnmatch(entry.name, pattern)), None
     )
-
-
-def is_random(entry: Any) -> bool:
-    """Tell whether values differ from call to call."""
-    return any(fnmatch(entry.name, pattern) for pattern in RANDOM)
 
 
 def full_name(entry: Any) -> str:

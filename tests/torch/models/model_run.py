@@ -1,6 +1,6 @@
 """Runs models of others in plans, and prints how far they are from float64 beside PyTorch.
 
-``python tests/torch/models/run.py 'torchvision.*' --optimizer sgd``
+``python tests/torch/models/model_run.py 'torchvision.*' --optimizer sgd``
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from training import Course, Errors, errors
 
 from opwright_torch.backend import opwright
 
-BATCHES = (2, 2, 3)
+BATCHES = (4, 4, 3)
 """Of the calls in turn."""
 
 
@@ -27,7 +27,6 @@ class Outcome(NamedTuple):
     """What became of a model."""
 
     errors: Errors
-    n_regions: int
     declined: Counter[str]  # what PyTorch computes, by operator and reason
 
 
@@ -38,11 +37,13 @@ def try_model(entry: Entry, optimizer: str | None, is_training: bool) -> Outcome
     model = entry.build().train(is_training)
     course = Course([entry.inputs(batch) for batch in BATCHES], optimizer)
     regions: list[Any] = []
-    found = errors(model, course, lambda given: torch.compile(given, backend=watch(regions)))
+    found = errors(
+        model, course, lambda given: torch.compile(given, backend=watch(regions), fullgraph=True)
+    )
     declined = [
         d for region in regions for p in region.plans[:1] for d in p.draft.translated.declined
     ]
-    return Outcome(found, len(regions), Counter(f"{d.node.target}: {d.reason}" for d in declined))
+    return Outcome(found, Counter(f"{d.node.target}: {d.reason}" for d in declined))
 
 
 def watch(regions: list[Any]) -> Callable[..., Any]:
@@ -79,11 +80,8 @@ def _show(name: str, entry: Entry, given: argparse.Namespace) -> bool:
         print(f"{name:45} FAILS {type(error).__name__}: {words}", flush=True)
         return False
     excess = outcome.errors.excess()
-    print(
-        f"{name:45} {'WRONG' if excess else 'right'} regions {outcome.n_regions} "
-        f"calls {sum(outcome.declined.values())} {time.perf_counter() - started:.0f} s",
-        flush=True,
-    )
+    word, taken = "WRONG" if excess else "right", time.perf_counter() - started
+    print(f"{name:45} {word} calls {sum(outcome.declined.values())} {taken:.0f} s", flush=True)
     for label, (ours, theirs) in list(excess.items())[:5]:
         print(f"    {label}: {ours:.2g} instead of {theirs:.2g}")
     for reason, n in outcome.declined.most_common(5):

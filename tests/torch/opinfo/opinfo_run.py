@@ -1,6 +1,6 @@
 """Compares plans with PyTorch on its own samples, and prints a table.
 
-``python tests/torch/opinfo/run.py add 'linalg.*' --dtype float32 --gradient``
+``python tests/torch/opinfo/opinfo_run.py add 'linalg.*' --dtype float32 --gradient``
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def outcomes_of(entry: Any, dtype: torch.dtype, most: int | None, gradient: bool
     if gradient and not entry.supports_autograd:
         return []
     torch.manual_seed(11)
-    return [try_sample(entry, s, gradient) for s in draw(entry, dtype, most, gradient)]
+    return [try_sample(s, gradient) for s in draw(entry, dtype, most, gradient)]
 
 
 if __name__ == "__main__":

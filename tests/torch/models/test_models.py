@@ -1,0 +1,54 @@
+"""Models of torchvision, timm and transformers in plans, beside float64 and PyTorch in float32."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Final
+
+import pytest
+import torch
+from model_run import Outcome, try_model
+from model_zoo import TORCHVISION, entries
+
+from every_case import EVERY
+
+IN_CI: Final = ("torchvision.resnet18", "transformers.gpt2")
+SHARE: Final = 0.95
+"""Of the families of torchvision that run in one plan, without a call of PyTorch."""
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, bool]:
+    """Whether a model ran without PyTorch, by the names of those that ran."""
+    return {}
+
+
+@pytest.mark.parametrize("name", entries() if EVERY else IN_CI)
+def test_inference_is_as_near_to_float64_as_pytorch(name: str, plain: dict[str, bool]) -> None:
+    outcome = try_model(entries()[name], None, is_training=False)
+    plain[name] = not outcome.declined
+    check(outcome)
+
+
+@pytest.mark.parametrize("name", entries() if EVERY else IN_CI)
+def test_training_is_as_near_to_float64_as_pytorch(name: str, plain: dict[str, bool]) -> None:
+    outcome = try_model(entries()[name], "sgd", is_training=True)
+    plain[name] = plain.get(name, True) and not outcome.declined
+    check(outcome)
+
+
+@pytest.mark.parametrize("name", entries() if EVERY else IN_CI)
+def test_fine_tuning_is_as_near_to_float64_as_pytorch(name: str) -> None:
+    check(try_model(entries()[name], "adamw", is_training=False))
+
+
+@pytest.mark.skipif(not EVERY, reason="needs all models: OPWRIGHT_EVERY_CASE=1")
+def test_families_of_torchvision_run_in_one_plan(plain: dict[str, bool]) -> None:
+    ran = {name: plain[f"torchvision.{name}"] for name in TORCHVISION}
+    others = sorted(name for name, is_plain in ran.items() if not is_plain)
+    assert len(ran) - len(others) >= ceil(SHARE * len(ran)), others
+
+
+def check(outcome: Outcome) -> None:
+    torch._dynamo.reset()
+    assert not outcome.errors.excess()
