@@ -29,11 +29,9 @@ from opwright.child import (
     end_with_parent,
     end_without_core,
 )
-from opwright.cli.command import GROUP, Command
+from opwright.cli.command import GROUP, Command, print_json, resolving
+from opwright.cli.examine import DOCTOR_TOPIC, Examination
 from opwright.cli.feeds import add_feed_argument, make_feeds, results_of
-from opwright.cli.output import print_json
-from opwright.cli.services import DOCTOR_TOPIC, Examination
-from opwright.cli.usage import resolving
 from opwright.plugins.tables import align, format_seconds
 
 __all__ = [

@@ -38,8 +38,7 @@ from opwright.plugins.hooks import (
     opwright_passes,
 )
 from opwright.plugins.index import find_cache_folder
-from opwright.plugins.record import PluginRecord
-from opwright.plugins.scan import GROUP, Source, scan
+from opwright.plugins.scan import GROUP, PluginRecord, Source, scan
 from opwright.program.building import adapt_inputs
 from opwright.registry import Package, PluginFailure
 from opwright.registry.rules import is_library, is_name

@@ -11,8 +11,7 @@ import pytest
 
 from opwright.plugin import PluginRecord
 from opwright.plugins import index
-from opwright.plugins.record import WatchedFile
-from opwright.plugins.scan import Source
+from opwright.plugins.scan import Source, WatchedFile
 from opwright.registry import KernelRegistration, OpRegistration
 
 LOOK = """

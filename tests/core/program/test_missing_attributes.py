@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 import opwright as ow
-from opwright.program.missing_attributes import _ANSWERS
+from opwright.program.arithmetic import _ANSWERS
 
 
 @pytest.fixture

@@ -13,9 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from opwright._version import __version__
-from opwright.cli.command import Command, get_command, list_commands
-from opwright.cli.output import print_json, writing
-from opwright.cli.usage import Parser
+from opwright.cli.command import Command, Parser, get_command, list_commands, print_json, writing
 from opwright.describe.names import hint
 from opwright.errors import CommandError, OpwrightError, SettingError
 from opwright.foreign import show

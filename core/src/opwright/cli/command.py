@@ -1,15 +1,37 @@
-"""The commands of the core, and those that installed packages add."""
+"""The commands of the core, those that installed packages add, and what all of them share.
+
+A wrong argument is a CommandError (exit code 2), a finding of a command is none (1). What they
+print is text that a terminal may get, or one JSON document and nothing else.
+"""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import ctypes
 import importlib
-from typing import Any, Final, NamedTuple
+import io
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple, NoReturn, TextIO, cast
 
+from opwright.describe.journal import setting
 from opwright.describe.names import hint
-from opwright.errors import CommandError
-from opwright.foreign import describe_error, import_object
+from opwright.errors import (
+    CommandError,
+    KernelError,
+    OpwrightError,
+    OutOfMemoryError,
+    PluginError,
+    RegistrationError,
+)
+from opwright.foreign import describe_error, import_object, show
+from opwright.plugins.context import Context
 from opwright.plugins.scan import Source, scan
-from opwright.registry.advice import find_requirement
+from opwright.registry.advice import advise_plugin, find_requirement
 
 GROUP: Final = "opwright.commands"
 """The entry-point group of commands."""
@@ -109,3 +131,118 @@ def _load(point: Source) -> Command:
             f"{command!r} from {point.distribution}"
         )
     return command
+
+
+_OF_PLUGINS: Final = (PluginError, RegistrationError, KernelError, OutOfMemoryError)
+"""Faults of installed packages, or of the machine, wherever they appear."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises where argparse would print and exit, so that there is one way to fail."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **options})
+
+    def error(self, message: str) -> NoReturn:
+        """Raise CommandError for arguments that are missing or of another type."""
+        command = self.prog.rpartition(" ")[2]
+        raise CommandError(f"{command}: {message}; see: {self.prog} --help")
+
+
+@contextlib.contextmanager
+def resolving() -> Iterator[None]:
+    """Raise errors in this block as CommandError: it looks up names from the command line.
+
+    Errors of plugins are raised unchanged.
+    """
+    try:
+        yield
+    except (CommandError, *_OF_PLUGINS):
+        raise
+    except OpwrightError as error:
+        raise CommandError(str(error)) from error
+
+
+def check_device(command: str, device: str, known: Iterable[str], context: Context) -> None:
+    """Raise CommandError for an unknown device, naming what to install, or the nearest one."""
+    names = list(known)
+    if device in names:
+        return
+    advice = advise_plugin(device, context.report)
+    way_out = f"; to get it: {advice}" if advice else hint(device, names, "devices")
+    raise CommandError(
+        f"{command}: no kernel and no plugin is for the device, got {device!r}{way_out}"
+    )
+
+
+_documents: ContextVar[list[str] | None] = ContextVar("opwright_documents", default=None)
+
+
+def print_json(data: object) -> None:
+    """Print the document of a command with ``--json``, as the only thing on the output."""
+    text = json.dumps(data, indent=2)
+    documents = _documents.get()
+    if documents is None:
+        print(text)
+    else:
+        documents.append(text)
+
+
+@contextlib.contextmanager
+def writing(as_json: bool) -> Iterator[None]:
+    """Run a command within the block.
+
+    Of its text, escape sequences are shown and not obeyed: plugins write much of it. With `as_json`
+    the output has only what `print_json` gets, and what plugins print while they are imported, also
+    from C, goes to the error output.
+    """
+    if not as_json:
+        with contextlib.redirect_stdout(cast("TextIO", _Shown(sys.stdout))):
+            yield
+        return
+    printed, documents = io.StringIO(), list[str]()
+    try:
+        with (
+            _descriptor_turned(),
+            contextlib.redirect_stdout(printed),
+            setting(_documents, documents),
+        ):
+            yield
+    except BaseException:
+        sys.stderr.write(show(printed.getvalue()))
+        raise
+    if not documents:  # a command of another package may print its document by itself
+        print(printed.getvalue(), end="")
+        return
+    sys.stderr.write(show(printed.getvalue()))
+    print("\n".join(documents))
+
+
+@contextlib.contextmanager
+def _descriptor_turned() -> Iterator[None]:
+    """Turn the descriptor of the output to the error output, as C code knows no other one."""
+    try:
+        output = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:  # one of them is closed
+        yield
+        return
+    try:
+        yield
+    finally:
+        ctypes.CDLL(None).fflush(None)
+        os.dup2(output, 1)
+        os.close(output)
+
+
+class _Shown:
+    """A text stream that escapes what a terminal would obey."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(show(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

@@ -12,16 +12,14 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from opwright._version import __version__
-from opwright.cli.examine import Diagnosis, examine
-from opwright.cli.output import print_json
-from opwright.cli.services import examine_services, format_services
+from opwright.cli.command import print_json
+from opwright.cli.examine import Diagnosis, examine, examine_services, format_services
 from opwright.describe.names import hint
 from opwright.errors import CommandError
 from opwright.plugins import index
 from opwright.plugins.discover import Settings, select_allowed
 from opwright.plugins.merge import merge
-from opwright.plugins.record import PluginRecord
-from opwright.plugins.scan import Source, scan
+from opwright.plugins.scan import PluginRecord, Source, scan
 from opwright.plugins.tables import align
 from opwright.registry import ANY, HOST_DEVICE, Package, PluginFailure
 from opwright.registry.advice import find_requirement
@@ -33,7 +31,7 @@ from opwright.registry.import_notes import (
     group_ended,
     is_left_out,
 )
-from opwright.registry.refusals import WOULD_REFUSE
+from opwright.registry.kernels import WOULD_REFUSE
 from opwright.vocabulary import PROVIDER
 
 _TITLE: Final = ("plugin", "distribution", "state", "import ms", "index ms")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from opwright.cli.output import print_json
-from opwright.cli.usage import resolving
+from opwright.cli.command import print_json, resolving
 from opwright.kernel import explain
 
 

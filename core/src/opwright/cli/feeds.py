@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opwright.describe.dtypes import dtype_to_numpy
+from opwright.describe.dtypes import Array, dtype_to_numpy
 from opwright.describe.meta import shapes_match
 from opwright.describe.names import hint
 from opwright.errors import CommandError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opwright.program import Variable
     from opwright.run.loaded import LoadedProgram
 
-Arrays = dict[str, "np.ndarray[Any, Any]"]
+Arrays = dict[str, Array]
 Shape = tuple[int, ...]
 
 

@@ -9,15 +9,14 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from opwright.cli.output import print_json
-from opwright.cli.usage import check_device, resolving
+from opwright.cli.command import check_device, print_json, resolving
 from opwright.describe.dtypes import DTYPES, canonical_dtype, short_dtype
 from opwright.describe.names import hint
 from opwright.errors import CommandError
 from opwright.plugins.context import Context, current_context
 from opwright.plugins.tables import align
 from opwright.registry import ANY, HOST_DEVICE, DeviceName, KernelRegistration, Package, fits_dtype
-from opwright.registry.refusals import WOULD_REFUSE, find_refusals
+from opwright.registry.kernels import WOULD_REFUSE, find_refusals
 
 _WIDTH: Final = 100
 _NONE: Final = "."

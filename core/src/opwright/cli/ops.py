@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from opwright.cli.command import get_command
-from opwright.cli.output import print_json
-from opwright.cli.usage import resolving
+from opwright.cli.command import get_command, print_json, resolving
 from opwright.plugins.context import Context, current_context
 from opwright.plugins.tables import align
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from opwright.cli.output import print_json
-from opwright.cli.usage import check_device
+from opwright.cli.command import check_device, print_json
 from opwright.plugins.context import current_context
 from opwright.plugins.tables import align
 from opwright.registry import ANY

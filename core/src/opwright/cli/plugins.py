@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from opwright.cli.output import print_json
+from opwright.cli.command import print_json
 from opwright.plugins.context import Context, current_context
-from opwright.plugins.record import PluginRecord
+from opwright.plugins.scan import PluginRecord
 from opwright.plugins.tables import align
 from opwright.registry import Package
 from opwright.registry.import_notes import (

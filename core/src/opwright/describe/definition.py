@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from opwright.describe.attribute_values import AttrType
 from opwright.describe.control import Control
@@ -11,13 +11,11 @@ from opwright.describe.dtypes import is_float
 from opwright.describe.meta import BlockMetas, InferContext, Meta
 from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
+from opwright.describe.rule_context import BodyContext, GradientContext
 from opwright.errors import DtypeError, OpwrightError, ShapeError, SlotError
 from opwright.foreign import describe_error
 from opwright.records import NamedTuple
 from opwright.vocabulary import STEP_SLOT
-
-if TYPE_CHECKING:
-    from opwright.describe.rule_context import BodyContext, GradientContext
 
 InferShape: TypeAlias = Callable[[InferContext], None]
 GradientRule: TypeAlias = "Callable[[GradientContext], None]"

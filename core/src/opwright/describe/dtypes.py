@@ -6,7 +6,7 @@ A dtype has the same name in programs, registrations, messages and errors.
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from opwright.describe.names import hint
 from opwright.errors import DtypeError
 
 # DLPack's type codes (dlpack.h, DLDataTypeCode).
+Array: TypeAlias = np.ndarray[Any, Any]
+"""An array of NumPy, of any dtype and shape."""
+
 _DL_INT, _DL_UINT, _DL_FLOAT, _DL_BFLOAT, _DL_BOOL = 0, 1, 2, 4, 6
 _DL_FLOAT8_E4M3FN, _DL_FLOAT8_E5M2 = 10, 12
 

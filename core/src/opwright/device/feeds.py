@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from opwright.describe.shape_rules import advise_shape
 from opwright.device.intake import borrow_host, find_place, is_array, meta_of
 from opwright.errors import DeviceNotFoundError, DtypeError, FeedError
 from opwright.plugins.context import current_context
+from opwright.program import Variable
 from opwright.records import NamedTuple
-
-if TYPE_CHECKING:
-    from opwright.program import Variable
 
 
 class FeedSpec(NamedTuple):

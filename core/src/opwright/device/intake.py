@@ -20,12 +20,13 @@ import reprlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from opwright import _runtime
 from opwright.describe.dtypes import (
+    Array,
     describe_held,
     dtype_from_numpy,
     dtype_to_numpy,
@@ -36,12 +37,7 @@ from opwright.describe.dtypes import (
 from opwright.describe.meta import Meta
 from opwright.device.opening import HOST_CODES, find_device_name, find_interface_place
 from opwright.errors import DeviceNotFoundError, DtypeError, FeedError, OpwrightError
-from opwright.plugins.context import current_context
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from opwright.plugins.context import Context
+from opwright.plugins.context import Context, current_context
 
 HOST_KINDS: Final = (np.ndarray, np.generic, int, float, complex, list, tuple)
 """Types of values that are always on the host."""
@@ -80,12 +76,12 @@ def lend(value: Any) -> Any:
     return value if lent is None else lent
 
 
-def read_host(value: Any, who: str, dtype: str | None = None, beside: str = "") -> NDArray[Any]:
+def read_host(value: Any, who: str, dtype: str | None = None, beside: str = "") -> Array:
     """Return a value as `borrow_host` does, copied where a kernel could not read it."""
     return make_ready(borrow_host(value, who, dtype, beside))
 
 
-def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = "") -> NDArray[Any]:
+def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = "") -> Array:
     """Return a value on the host as an array over the same memory, strides and byte order.
 
     `dtype` is that of Python numbers and lists, by default the one that NumPy gives them; arrays
@@ -117,7 +113,7 @@ def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = ""
     return array
 
 
-def borrow_memory(value: Any, who: str) -> NDArray[Any]:
+def borrow_memory(value: Any, who: str) -> Array:
     """Return an ndarray over the memory of an array on the host, never over a copy.
 
     The runtime calls it for what it does not read itself: subclasses of ndarray, and arrays with
@@ -139,7 +135,7 @@ def borrow_memory(value: Any, who: str) -> NDArray[Any]:
 
 def read_feed(
     value: Any, label: str, dtype: str | None, device: _runtime.Device, context: Context
-) -> NDArray[Any] | _runtime.Tensor:
+) -> Array | _runtime.Tensor:
     """Return a feed as a plan on `device` can read it: a ready array, or a tensor on the device.
 
     `dtype` is that of the variable, for numbers and lists; `label` begins errors. FeedError for
@@ -171,7 +167,7 @@ def _elsewhere(
     )
 
 
-def meta_of(array: NDArray[Any] | np.generic | _runtime.Tensor) -> Meta:
+def meta_of(array: Array | np.generic | _runtime.Tensor) -> Meta:
     """Return the meta of an array."""
     if isinstance(array, _runtime.Tensor):
         return Meta(array.shape, array.dtype)
@@ -195,7 +191,7 @@ def find_tensor(value: Any, device: _runtime.Device, who: str) -> _runtime.Tenso
         return _runtime.Tensor.from_array(value, device, who) if device.holds(value) else None
 
 
-def read_to_copy(value: Any, device: _runtime.Device, who: str) -> NDArray[Any]:
+def read_to_copy(value: Any, device: _runtime.Device, who: str) -> Array:
     """Return a ready array on the host, which the runtime copies to `device`.
 
     Our own tensors and variables are read from any device. DtypeError and FeedError as for
@@ -214,7 +210,7 @@ def read_to_copy(value: Any, device: _runtime.Device, who: str) -> NDArray[Any]:
     return read_host(value, who)
 
 
-def plain_array(value: NDArray[Any], who: str) -> NDArray[Any]:
+def plain_array(value: Array, who: str) -> Array:
     """Return an array of a subclass as a plain ndarray; DtypeError for a masked one."""
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)  # its import takes a while
     if masked is not None and isinstance(value, masked):
@@ -225,7 +221,7 @@ def plain_array(value: NDArray[Any], who: str) -> NDArray[Any]:
     return np.asarray(value)
 
 
-def hold(value: Any, dtype: str | None, who: str, beside: str) -> NDArray[Any]:
+def hold(value: Any, dtype: str | None, who: str, beside: str) -> Array:
     """Return Python numbers, lists or a NumPy scalar as an array that a kernel can read.
 
     The parameters are those of `borrow_host`. DtypeError where the value is no array of numbers, or
@@ -262,7 +258,7 @@ def reading(value: Any, who: str, where: str = "the host") -> Iterator[None]:
         ) from error
 
 
-def _from_dlpack(value: Any, who: str) -> NDArray[Any]:
+def _from_dlpack(value: Any, who: str) -> Array:
     if not hasattr(value, "__dlpack_device__"):
         raise FeedError(
             f"{who}: must be an array with values, got {type(value).__name__}, which stands for "
@@ -278,7 +274,7 @@ def _from_dlpack(value: Any, who: str) -> NDArray[Any]:
         return _runtime.read_host_array(value, who)
 
 
-def make_ready(array: NDArray[Any]) -> NDArray[Any]:
+def make_ready(array: Array) -> Array:
     """Return an array that is C-contiguous, aligned and of native byte order, copied if needed."""
     flags = array.flags
     if flags.c_contiguous and flags.aligned and array.dtype.isnative:
@@ -286,7 +282,7 @@ def make_ready(array: NDArray[Any]) -> NDArray[Any]:
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
 
 
-def _plain(value: Any, who: str) -> NDArray[Any]:
+def _plain(value: Any, who: str) -> Array:
     try:
         plain = np.asarray(value)
         # Whole numbers beyond 64 bits are objects to NumPy.
@@ -299,7 +295,7 @@ def _plain(value: Any, who: str) -> NDArray[Any]:
     return plain
 
 
-def _holds(array: NDArray[Any], plain: NDArray[Any], dtype: str) -> bool:
+def _holds(array: Array, plain: Array, dtype: str) -> bool:
     if not is_float(dtype):
         return bool(np.array_equal(array, plain))
     if np.isfinite(array).all():
@@ -307,7 +303,7 @@ def _holds(array: NDArray[Any], plain: NDArray[Any], dtype: str) -> bool:
     return all(is_held(number, dtype) for number in plain.ravel().tolist())
 
 
-def _range_error(plain: NDArray[Any], dtype: str, who: str, beside: str) -> DtypeError:
+def _range_error(plain: Array, dtype: str, who: str, beside: str) -> DtypeError:
     if is_float(dtype):
         shown = reprlib.repr(plain.tolist())
         return DtypeError(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from opwright import _runtime
+from opwright.describe.dtypes import Array
 
 
 def as_given(result: Any, like: Any) -> Any:
@@ -52,7 +53,7 @@ def _namespace(like: Any) -> Any:
     return sys.modules[type(like).__module__.partition(".")[0]]
 
 
-def give_to_jax(result: np.ndarray[Any, Any], like: Any) -> Any:
+def give_to_jax(result: Array, like: Any) -> Any:
     """Return an ndarray, which nothing else may change, as an array of JAX where `like` is one.
 
     ``jax.numpy.from_dlpack`` takes 60 µs, the undocumented function that it calls takes 4. None for

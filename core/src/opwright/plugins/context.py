@@ -22,7 +22,7 @@ from opwright.describe.names import hint
 from opwright.errors import KernelNotFoundError, PluginError
 from opwright.plugins.discover import Discovery, Settings, discover
 from opwright.plugins.merge import Registries, make_registries
-from opwright.plugins.record import PluginRecord
+from opwright.plugins.scan import PluginRecord
 from opwright.registry import ANY, KernelEntry, PluginFailure
 
 if TYPE_CHECKING:

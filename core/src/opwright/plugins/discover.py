@@ -11,8 +11,7 @@ from opwright.errors import SettingError
 from opwright.plugins import index
 from opwright.plugins.load import load_all, strict_error
 from opwright.plugins.merge import Registries, merge
-from opwright.plugins.record import PluginRecord
-from opwright.plugins.scan import Source, scan
+from opwright.plugins.scan import PluginRecord, Source, scan
 from opwright.records import NamedTuple
 from opwright.registry import PluginFailure
 from opwright.registry.import_notes import ImportNotes

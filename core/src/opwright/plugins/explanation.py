@@ -13,7 +13,7 @@ from opwright.errors import OpwrightError
 from opwright.plugins.context import Context, current_context
 from opwright.plugins.tables import align
 from opwright.registry import ANY, DeviceName, KernelEntry, fits_dtype
-from opwright.registry.refusals import WOULD_REFUSE, find_refusals
+from opwright.registry.kernels import WOULD_REFUSE, find_refusals
 from opwright.registry.registrations import key_text
 
 _COLUMNS = ("", "library", "device", "dtype", "priority", "package", "verdict", "reason")

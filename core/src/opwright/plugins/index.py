@@ -26,8 +26,7 @@ from typing import Any, Final
 from opwright.errors import RegistrationError
 from opwright.foreign import raise_if_of_signal
 from opwright.plugins.load import stat_file
-from opwright.plugins.record import PluginRecord, WatchedFile
-from opwright.plugins.scan import Source
+from opwright.plugins.scan import PluginRecord, Source, WatchedFile
 from opwright.records import NamedTuple
 from opwright.registry import (
     AnnexRegistration,

@@ -17,8 +17,7 @@ from typing import Any
 from opwright.describe.names import hint
 from opwright.errors import PluginError, RegistrationError
 from opwright.foreign import import_object, raise_if_of_signal, show, text_of_error
-from opwright.plugins.record import PluginRecord, WatchedFile
-from opwright.plugins.scan import Source
+from opwright.plugins.scan import PluginRecord, Source, WatchedFile
 from opwright.registry import Package, PluginFailure
 from opwright.registry.advice import advise_command
 from opwright.registry.import_notes import ImportNotes, noted

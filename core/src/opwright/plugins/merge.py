@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from opwright.plugins.record import PluginRecord
+from opwright.plugins.scan import PluginRecord
 from opwright.records import NamedTuple
 from opwright.registry import (
     AnnexRegistry,

@@ -2,7 +2,8 @@
 
 The core has no operators: each symbol stands for an operator type below, which is looked up when
 the symbol is used. If no plugin provides it, the error says what to install. Numbers and arrays
-beside a Variable become constants, as in any call of `opwright.ops`.
+beside a Variable become constants, as in any call of `opwright.ops`. An attribute that arrays have
+elsewhere is answered with the function to call: ``x.sum()`` with ``opwright.ops.sum(x)``.
 """
 
 from __future__ import annotations
@@ -13,16 +14,50 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 
-from opwright.describe.current import current_function
-from opwright.describe.dtypes import is_float
+from opwright.describe.current import current_function, current_operators
+from opwright.describe.dtypes import Array, is_float
 from opwright.errors import DtypeError, ProgramError
 from opwright.program.indexing import read_key
-from opwright.program.missing_attributes import describe_missing
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from opwright.program.variable import Variable
+
+
+_FETCH: Final = "fetch it: opwright.Network(block).compile(feed, fetch=[x])"
+
+_ANSWERS: Final = {
+    "T": "write opwright.ops.transpose(x, axes=[1, 0])",
+    "astype": "write opwright.ops.cast(x, dtype='float32')",
+    "backward": "write opwright.append_backward(x), or minimize(x) of an optimizer",
+    "data": _FETCH,
+    "dim": "write len(x.shape)",
+    "double": "write opwright.ops.cast(x, dtype='float64')",
+    "float": "write opwright.ops.cast(x, dtype='float32')",
+    "grad": "opwright.append_backward returns pairs of a variable and its gradient",
+    "item": _FETCH,
+    "long": "write opwright.ops.cast(x, dtype='int64')",
+    "ndim": "write len(x.shape)",
+    "numel": "write opwright.ops.size(x)",
+    "numpy": _FETCH,
+    "permute": "write opwright.ops.transpose(x, axes=[1, 0])",
+    "to": "write opwright.ops.cast(x, dtype='float32')",
+    "tolist": _FETCH,
+    "var": "write opwright.ops.variance(x)",
+    "view": "write opwright.ops.reshape(x, shape=[-1])",
+}
+"""Attribute of an array elsewhere to what to write, where that is no operator of the same name."""
+
+
+def describe_missing(owner: type, name: str) -> str:
+    """Return the message for an attribute that a Variable does not have."""
+    start = f"{owner.__name__}: there must be an attribute of that name, got {name!r}"
+    if name.startswith("_") or hasattr(owner, name):  # the slot of one that is being made
+        return start
+    answer = _ANSWERS.get(name)
+    if answer is None and name in current_operators():
+        answer = f"write opwright.ops.{name}(x)"
+    return start if answer is None else f"{start}; {answer}"
+
 
 SYMBOLS: Final = {
     "+": "add",
@@ -49,7 +84,7 @@ SYMBOLS: Final = {
 
 _RUN: Final = "fetch it: opwright.Network(block).compile(feed, fetch=[variable])"
 
-Operand: TypeAlias = "Variable | NDArray[Any] | np.generic | float"
+Operand: TypeAlias = "Variable | Array | np.generic | float"
 """The other operand of a symbol; arrays of any library with DLPack are accepted, too."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from opwright.describe.current import current_operators
+from opwright.describe.definition import OpDefinition
 from opwright.describe.dtypes import check_dtype
 from opwright.describe.wire_reading import (
     Message,
@@ -26,7 +27,6 @@ from opwright.program.operator import Operator, definition_of
 from opwright.program.variable import Parameter, Variable
 
 if TYPE_CHECKING:
-    from opwright.describe.definition import OpDefinition
     from opwright.program.program import Program
 
 STD_PLUGIN: Final = "std"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from opwright._runtime import Scope
 from opwright.describe.arguments import suggest_arguments
 from opwright.describe.journal import setting
 from opwright.program.program import Program
-
-if TYPE_CHECKING:
-    from opwright._runtime import Scope
 
 _PROGRAMS: ContextVar[tuple[Program, Program] | None] = ContextVar("programs", default=None)
 _SCOPE: ContextVar[Scope | None] = ContextVar("scope", default=None)
@@ -71,8 +69,6 @@ def default_scope() -> Scope:
     guarded = _SCOPE.get()
     if guarded is not None:
         return guarded
-    from opwright._runtime import Scope
-
     return _DEFAULTS.setdefault("scope", Scope())  # type: ignore[no-any-return]
 
 

@@ -1,12 +1,10 @@
 """The registries of a Context: which operators, kernels, devices and passes packages provide."""
 
-from opwright.registry.annexes import AnnexRegistry
-from opwright.registry.device_name import HOST, HOST_DEVICE, DeviceName
-from opwright.registry.devices import DeviceEntry, DeviceRegistry
+from opwright.registry.devices import HOST, HOST_DEVICE, DeviceEntry, DeviceName, DeviceRegistry
 from opwright.registry.kernel_entry import KernelEntry, KernelKey
 from opwright.registry.kernels import KernelRegistry
+from opwright.registry.named import AnnexRegistry, OptionRegistry
 from opwright.registry.operators import OpRegistry
-from opwright.registry.options import OptionRegistry
 from opwright.registry.package import Package, PluginFailure, PluginReport
 from opwright.registry.passes import PassEntry, PassRegistry
 from opwright.registry.registrations import (

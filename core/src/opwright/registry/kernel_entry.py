@@ -71,7 +71,7 @@ class KernelEntry(Entry):
         Whether the kernel is compiled: what its target names is a library.
     find_refusal : str
         ``"module:attribute"`` of a function that returns why the kernel would refuse on this
-        machine, empty for none. Commands ask it, see `opwright.registry.refusals`; plans do not.
+        machine, empty for none. Commands ask it, see `opwright.registry.kernels`; plans do not.
     """
 
     key: KernelKey

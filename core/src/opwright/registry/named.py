@@ -1,21 +1,32 @@
 """The common part of the registries: registrations by name, and their objects.
 
 A registration names an object as ``"module:attribute"``; its module is imported at first use.
+The registries that need no more than this are here: annexes, which are objects that plugins name
+for other packages, and options, which are settings that users choose for a whole plan.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from opwright._runtime import Epoch
-from opwright.errors import OpwrightError, OutOfMemoryError, PluginError, RegistrationError
+from opwright.describe.names import hint
+from opwright.errors import (
+    MissingRequirementError,
+    OpwrightError,
+    OutOfMemoryError,
+    PluginError,
+    RegistrationError,
+    SettingError,
+)
 from opwright.foreign import describe_error, import_object
-from opwright.registry.advice import advise_command
+from opwright.registry.advice import advise_command, advise_plugin
 from opwright.registry.import_notes import ImportNotes, noted
 from opwright.registry.package import Package, PluginReport
+from opwright.registry.registrations import key_text, make_annex, make_option
 
 
 def load_target(
@@ -180,3 +191,102 @@ class NamedRegistry(Generic[_Entry]):
     def _all(self) -> list[_Entry]:
         """Return every entry, in the order of registration."""
         return [entry for entry in map(self._find, self._registered) if entry is not None]
+
+
+class AnnexRegistry(NamedRegistry[Entry]):
+    """Annexes by topic and subject; a pair belongs to one plugin.
+
+    The core gives them no meaning. Whoever asks for a topic decides what its subjects are, and
+    what an object of it must be.
+    """
+
+    noun = "annex"
+
+    def add(self, topic: str, subject: str, target: object, package: Package) -> None:
+        """Add one annex; `target` is ``"module:attribute"`` or the object itself.
+
+        RegistrationError for a pair that is taken, or anything malformed.
+        """
+        self._add(make_annex(topic, subject, target), package)
+
+    def entries(self, topic: str) -> tuple[Entry, ...]:
+        """Return every annex of a topic, sorted by subject; nothing is imported."""
+        entries = (entry for entry in self._all() if entry.topic == topic)
+        return tuple(sorted(entries, key=lambda entry: entry.subject))
+
+    def find(self, topic: str, subject: str) -> Entry | None:  # type: ignore[override]  # of two names
+        """Return one annex, not yet imported, or None where no plugin names it."""
+        return self._find(key_text(topic, subject))
+
+    def get(self, topic: str, subject: str) -> Entry:  # type: ignore[override]  # likewise
+        """Return one annex, not yet imported.
+
+        MissingRequirementError where no plugin names it: with the nearest subject, plugins that
+        failed to load, and what to install.
+        """
+        entry = self.find(topic, subject)
+        if entry is not None:
+            return entry
+        subjects = [entry.subject for entry in self.entries(topic)]
+        near = hint(subject, subjects, "subjects") if subjects else ""
+        lines = [f"{key_text(topic, subject)}: no plugin provides this annex{near}"]
+        lines += [f"  {line}" for line in self._report.lines(first=topic)]
+        advice = advise_plugin(topic, self._report)
+        if advice is not None:
+            lines.append(f"  to get it: {advice}")
+        raise MissingRequirementError("\n".join(lines), advice=advice)
+
+
+class OptionRegistry(NamedRegistry[Entry]):
+    """Options by name, which kernels read in ``prepare``.
+
+    They are part of the keys of plans and prepared kernels, so that a change is never missed.
+    Environment variables must not be used for this.
+    """
+
+    noun = "option"
+
+    def add(self, name: str, *, default: object, comment: str, package: Package) -> None:
+        """Declare one option, by its name without the plugin's.
+
+        RegistrationError for a name that is taken, or anything malformed.
+        """
+        self._add(make_option(name, default, comment, package), package)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return every option, sorted by name."""
+        return tuple(sorted(self._all(), key=lambda entry: entry.name))
+
+    def check(
+        self, who: str, chosen: object, before: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return the options that differ from their defaults, sorted by name.
+
+        Options in `before` hold where `chosen` does not name them. SettingError, which begins with
+        `who`, for an unknown option and for a value of another type.
+        """
+        if not isinstance(chosen, Mapping):
+            example = next(iter(self._registered), "acme.fast_exp")
+            raise SettingError(
+                f"{who}: options must be a dict of names and values, got {chosen!r}; "
+                f"write {{{example!r}: ...}}"
+            )
+        for name, value in chosen.items():
+            entry = self.find(name)
+            if entry is None:
+                known = hint(str(name), self._registered, "options")
+                raise SettingError(f"{who}: unknown option, got {name!r}{known}")
+            if type(value) is not type(entry.default):  # True is an int, and no number of anything
+                kind = type(entry.default)
+                noun = "an int" if kind is int else f"a {kind.__name__}"
+                raise SettingError(
+                    f"{who}: option {name!r} must be {noun}, got {value!r}; {entry.comment}"
+                )
+        merged = {**(before or {}), **chosen}
+        values = {entry: merged.get(entry.name, entry.default) for entry in self.entries()}
+        return {entry.name: value for entry, value in values.items() if value != entry.default}
+
+    def fill(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the value of every option: the chosen one, or the default."""
+        items = self._registered.items()
+        return {name: chosen.get(name, option.default) for name, (option, _) in items}

@@ -10,8 +10,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from opwright import _runtime
 from opwright.describe.definition import InferShape, NoGradient, OpDefinition
@@ -29,14 +29,10 @@ from opwright.errors import (
 )
 from opwright.records import NamedTuple
 from opwright.registry.import_notes import ImportNotes, noted
+from opwright.registry.kernel_entry import KernelKey
 from opwright.registry.native_kernel import NativeKernel, coded_metas, typed_attrs
 from opwright.registry.package import Package
 from opwright.registry.rules import ANY
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from opwright.registry.kernel_entry import KernelKey
 
 # The message of the loader of glibc where a library links another that it does not find.
 _UNFOUND: Final = re.compile(r'got "([^/\s"]+): cannot open shared object file')

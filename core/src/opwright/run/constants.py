@@ -6,18 +6,14 @@ parameters or feeds: a program is a description, without data.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from opwright.describe.dtypes import dtype_from_numpy
+from opwright.describe.dtypes import Array, dtype_from_numpy
 from opwright.device.intake import is_array, read_host
 from opwright.errors import ShapeError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from opwright.program import Block, Variable
+from opwright.program import Block, Variable
 
 FILL: Final = "fill"
 CONSTANT: Final = "constant"
@@ -60,7 +56,7 @@ def append_constant(block: Block, value: Any, dtype: str | None, who: str, besid
     return variable
 
 
-def _is_uniform(numbers: NDArray[Any]) -> bool:
+def _is_uniform(numbers: Array) -> bool:
     """Whether all elements have the same bits: -0.0 differs from 0.0, and a NaN equals itself."""
     bits = numbers.ravel().view(f"i{numbers.itemsize}")
     return numbers.size == 0 or bool((bits == bits[0]).all())

@@ -9,13 +9,13 @@ from __future__ import annotations
 import functools
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from opwright.backward.append import append_gradients
 from opwright.describe.arguments import suggest_arguments
-from opwright.describe.dtypes import dtype_from_numpy, is_float
+from opwright.describe.dtypes import Array, dtype_from_numpy, is_float
 from opwright.device.intake import is_array, read_host
 from opwright.device.outgoing import from_numpy_like
 from opwright.errors import GradientError
@@ -23,9 +23,6 @@ from opwright.plugins.context import current_context
 from opwright.program import Program, Variable, program_guard
 from opwright.run.constants import append_constant
 from opwright.run.network import Network
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAX_TRACES: Final = 64
 """Compiled programs that one function keeps; the oldest is dropped first."""
@@ -159,7 +156,7 @@ class _Differentiated:
         results = tuple(from_numpy_like(gradient, like) for gradient in gradients)
         return from_numpy_like(value, like), results[0] if self._is_one else results
 
-    def _find_trace(self, args: Sequence[Any], arrays: dict[int, NDArray[Any]]) -> _Trace:
+    def _find_trace(self, args: Sequence[Any], arrays: dict[int, Array]) -> _Trace:
         metas = tuple((i, array.dtype, array.shape) for i, array in arrays.items())
         # Equal numbers of different types are different arguments: 1, 1.0, True.
         rest = tuple((i, type(arg), arg) for i, arg in enumerate(args) if i not in arrays)
@@ -178,7 +175,7 @@ class _Differentiated:
                 self._traces.popitem(last=False)
         return trace
 
-    def _trace(self, args: Sequence[Any], arrays: dict[int, NDArray[Any]]) -> _Trace:
+    def _trace(self, args: Sequence[Any], arrays: dict[int, Array]) -> _Trace:
         program = Program()
         block = program.global_block()
         given = list(args)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from opwright import _runtime
+from opwright.describe.op_proto import OpProto
 from opwright.device.intake import HOST_KINDS, describe_place, find_place, is_array, read_tensor
 from opwright.device.opening import find_device_name, open_device
 from opwright.errors import DeviceNotFoundError, SlotError
+from opwright.plugins.context import Context
 from opwright.registry import DeviceName
-
-if TYPE_CHECKING:
-    from opwright.describe.op_proto import OpProto
-    from opwright.plugins.context import Context
 
 
 class Argument(NamedTuple):

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
+from opwright.lowering import Placement
+from opwright.lowering.locked import LockedKernel
 from opwright.records import NamedTuple
-
-if TYPE_CHECKING:
-    from opwright.lowering import Placement
-    from opwright.lowering.locked import LockedKernel
 
 
 class ArraySpec(NamedTuple):

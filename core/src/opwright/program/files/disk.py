@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from opwright.describe.dtypes import Array
 from opwright.errors import FormatError
 
 if TYPE_CHECKING:  # pathlib takes 4 ms to import, and reading does not need it
     from pathlib import Path
 
-    from numpy.typing import NDArray
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
 
@@ -201,7 +201,7 @@ def is_local(handle: int) -> bool:
     return bool(kinds) and kinds <= _LOCAL
 
 
-def map_file(path: StrPath, handle: int, size_bytes: int) -> NDArray[np.uint8] | None:
+def map_file(path: StrPath, handle: int, size_bytes: int) -> Array | None:
     """Return an open file as bytes in memory: read when used, and copied where they are written.
 
     None where the system cannot map it. The file stays as it is. Its content is undefined where

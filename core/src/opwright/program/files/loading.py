@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opwright.describe import wire_reading
 from opwright.describe.arguments import suggest_arguments
+from opwright.describe.dtypes import Array
 from opwright.errors import FileMissingError, FormatError
 from opwright.program import Program
 from opwright.program.deserialize import read_blocks
@@ -17,9 +18,6 @@ from opwright.program.files.params_file import Arrays, read_params
 from opwright.program.files.safetensors_file import read_array, read_header
 from opwright.program.files.writing import persistable_variables
 from opwright.records import NamedTuple
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class SavedProgram(NamedTuple):
@@ -73,7 +71,7 @@ def _parse(data: bytes, notes: Mapping[str, Any]) -> SavedProgram:
 
 
 @suggest_arguments
-def load_tensors(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+def load_tensors(path: str | os.PathLike[str]) -> dict[str, Array]:
     """Return the arrays of a safetensors file, such as a ``state_dict`` of PyTorch, by name.
 
     No code in the file is run, and no more memory is taken than it has bytes.

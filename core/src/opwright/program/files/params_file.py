@@ -10,9 +10,9 @@ import sys
 import zlib
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from opwright.describe.dtypes import dtype_from_numpy, dtype_to_numpy
+from opwright.describe.dtypes import Array, dtype_from_numpy, dtype_to_numpy
 from opwright.describe.meta import Meta, Shape, shapes_match
 from opwright.errors import FormatError
 from opwright.program.files.disk import Chunk, StrPath, is_local, map_file, read_chunks
@@ -27,10 +27,9 @@ from opwright.program.files.safetensors_file import (
 from opwright.records import NamedTuple
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
-Arrays: TypeAlias = "dict[str, NDArray[Any]]"
+Arrays: TypeAlias = "dict[str, Array]"
 Expected = Mapping[str, tuple[Shape | None, str]]
 """Shape and dtype of each variable; any shape fits None, any dimension fits -1."""
 
@@ -57,7 +56,7 @@ def digest_of(program: bytes) -> str:
     return digest
 
 
-def mark_of(arrays: Mapping[str, NDArray[Any]], program: bytes) -> ParamsMark:
+def mark_of(arrays: Mapping[str, Array], program: bytes) -> ParamsMark:
     """Return the mark of the file that holds these arrays for a program."""
     return ParamsMark(digest_of(program), _checksum_of(arrays))
 
@@ -77,7 +76,7 @@ def _checksum(tensors: Iterable[tuple[str, str, Shape, Iterable[Chunk]]]) -> str
     return f"{crc:08x}"
 
 
-def _checksum_of(arrays: Mapping[str, NDArray[Any]]) -> str:
+def _checksum_of(arrays: Mapping[str, Array]) -> str:
     return _checksum(
         (name, dtype_from_numpy(array.dtype), array.shape, [data_of(array)])
         for name, array in sorted(arrays.items())
@@ -141,9 +140,7 @@ def read_params(path: StrPath, handle: int, expected: Expected, *, mapped: bool 
     return arrays
 
 
-def _map_arrays(
-    path: StrPath, handle: int, tensors: Mapping[str, Tensor], whole: NDArray[np.uint8]
-) -> Arrays:
+def _map_arrays(path: StrPath, handle: int, tensors: Mapping[str, Tensor], whole: Array) -> Arrays:
     """Return tensors as parts of a map; bools, which are looked through, and odd ones are read."""
     arrays = {}
     for name, tensor in tensors.items():

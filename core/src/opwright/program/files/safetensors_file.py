@@ -11,19 +11,16 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from opwright.describe.dtypes import DTYPES, dtype_from_numpy, dtype_to_numpy, short_dtype
+from opwright.describe.dtypes import DTYPES, Array, dtype_from_numpy, dtype_to_numpy, short_dtype
 from opwright.describe.meta import Meta
 from opwright.describe.names import is_text
 from opwright.errors import FormatError
 from opwright.program.files.disk import Chunk, StrPath, read_into
 from opwright.records import NamedTuple
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 METADATA: Final = "__metadata__"
 """The name of the free text in a header, which no tensor has."""
@@ -61,7 +58,7 @@ class Header(NamedTuple):
     tensors: dict[str, Tensor]
 
 
-def encode(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> list[Chunk]:
+def encode(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> list[Chunk]:
     """Return the bytes of a file: its header, then the data of each array, without copies.
 
     FormatError where `read_header` or `read_array` would refuse them.
@@ -87,11 +84,11 @@ def encode(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> l
     return [length + text, *chunks]
 
 
-def _rank(name: str, array: NDArray[Any]) -> tuple[bool, int, str]:
+def _rank(name: str, array: Array) -> tuple[bool, int, str]:
     return array.nbytes % _LINE_BYTES != 0, -array.dtype.itemsize, name
 
 
-def data_of(array: NDArray[Any]) -> memoryview:
+def data_of(array: Array) -> memoryview:
     """Return the elements of an array as little-endian bytes in C order, copied if needed."""
     stored = _STORED_AS.get(dtype_from_numpy(array.dtype))
     array = array if stored is None else array.astype(stored)
@@ -115,21 +112,21 @@ def read_header(path: StrPath, handle: int) -> Header:
     return _parse_header(who, text, size_bytes)
 
 
-def read_array(path: StrPath, handle: int, name: str, tensor: Tensor) -> NDArray[Any]:
+def read_array(path: StrPath, handle: int, name: str, tensor: Tensor) -> Array:
     """Return a tensor of an open file as a new array."""
     data = _empty_bytes(tensor.end - tensor.begin)
     read_into(path, handle, data.data, tensor.begin)
     return view_array(path, name, tensor, data)
 
 
-def _empty_bytes(size_bytes: int) -> NDArray[np.uint8]:
+def _empty_bytes(size_bytes: int) -> Array:
     """Return memory that begins at a line."""
     memory = np.empty(size_bytes + _LINE_BYTES, np.uint8)
     begin = -memory.__array_interface__["data"][0] % _LINE_BYTES
     return memory[begin : begin + size_bytes]
 
 
-def view_array(path: StrPath, name: str, tensor: Tensor, data: NDArray[np.uint8]) -> NDArray[Any]:
+def view_array(path: StrPath, name: str, tensor: Tensor, data: Array) -> Array:
     """Return the bytes of a tensor as an array; FormatError where they are none of its dtype."""
     dtype = dtype_to_numpy(tensor.meta.dtype)
     try:
@@ -164,7 +161,7 @@ def _check_name(who: str, name: str) -> None:
         _refuse(who, f"a tensor named {name[:80]!r}, which is no text: surrogates not allowed")
 
 
-def _check_bools(who: str, name: str, array: NDArray[Any]) -> None:
+def _check_bools(who: str, name: str, array: Array) -> None:
     """Refuse bytes other than 0 and 1: kernels compute with them as they are."""
     if array.dtype == np.bool_ and array.size:
         largest = int(array.view(np.uint8).max())
@@ -174,7 +171,7 @@ def _check_bools(who: str, name: str, array: NDArray[Any]) -> None:
             )
 
 
-def _describe_stored(arrays: Mapping[str, NDArray[Any]]) -> dict[str, str]:
+def _describe_stored(arrays: Mapping[str, Array]) -> dict[str, str]:
     named: dict[str, list[str]] = {}
     for name, array in arrays.items():
         dtype = dtype_from_numpy(array.dtype)
