@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Any
 
 from opwright._version import __version__
-from opwright.describe.current import provide
 
 _HOMES = {
     "Block": "opwright.program",
@@ -93,17 +92,6 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(home), name)
     globals()[name] = value  # the next access does not come here
     return value
-
-
-def _find_context() -> Any:
-    return import_module("opwright.plugins.context").current_context()
-
-
-def _find_function(op_type: str) -> Any:
-    return getattr(import_module("opwright.ops"), op_type)
-
-
-provide(_find_context, _find_function)
 
 
 def __dir__() -> list[str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from opwright.backward.emitting import append_zeros
-from opwright.backward.routing import Route, find_route
-from opwright.backward.versions import Key
+from opwright.backward.routing import Key, Route, find_route
 from opwright.backward.walking import Walk
 from opwright.describe.arguments import suggest_arguments
 from opwright.describe.dtypes import is_float

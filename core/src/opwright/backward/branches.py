@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from opwright.backward.emitting import append_zeros
-from opwright.backward.routing import find_route
-from opwright.backward.versions import ForwardName, ForwardOp
+from opwright.backward.routing import ForwardName, ForwardOp, find_route
 from opwright.describe.control import Branch, names_in
 from opwright.errors import GradientError
 from opwright.program import Block

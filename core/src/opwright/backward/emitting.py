@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opwright.backward.versions import ForwardOp, Versions
+from opwright.backward.routing import ForwardOp, Versions
 from opwright.describe.completion import Attrs, Given, Slots, Wanted
 from opwright.describe.composite import word_of
 from opwright.describe.op_proto import OpProto, VarProto

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from opwright.backward.versions import ForwardName, ForwardOp
+from opwright.backward.routing import ForwardName, ForwardOp
 from opwright.describe.control import Loop, names_in
 from opwright.program import Block, Operator
 from opwright.program.transforms import clone_operator

@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from opwright.backward.emitting import append_zeros
 from opwright.backward.keeping import Keeping
-from opwright.backward.routing import Paths, Route, find_route
-from opwright.backward.versions import ForwardName, ForwardOp, Key, Versions
+from opwright.backward.routing import (
+    ForwardName,
+    ForwardOp,
+    Key,
+    Paths,
+    Route,
+    Versions,
+    find_route,
+)
 from opwright.describe.control import Loop, names_in
 from opwright.errors import GradientError
 from opwright.program import Block, Operator

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from opwright.backward.branches import differentiate_branch
 from opwright.backward.emitting import GradientEmitter
 from opwright.backward.loops import differentiate_loop
-from opwright.backward.routing import Route
-from opwright.backward.versions import ForwardOp, Key
+from opwright.backward.routing import ForwardOp, Key, Route
 from opwright.describe.control import Branch, Loop
 from opwright.describe.meta import shapes_match
 from opwright.describe.rule_context import GradientContext

@@ -31,7 +31,7 @@ from opwright.errors import (
 from opwright.foreign import describe_error, import_object, show
 from opwright.plugins.context import Context
 from opwright.plugins.scan import Source, scan
-from opwright.registry.advice import advise_plugin, find_requirement
+from opwright.registry.package import advise_plugin, find_requirement
 
 GROUP: Final = "opwright.commands"
 """The entry-point group of commands."""
@@ -186,6 +186,14 @@ def print_json(data: object) -> None:
         print(text)
     else:
         documents.append(text)
+
+
+def print_report(args: argparse.Namespace, data: object, lines: Iterable[str]) -> None:
+    """Print plain data with ``--json``, and else lines of text, which are made only then."""
+    if args.json:
+        print_json(data)
+    else:
+        print(*lines, sep="\n")
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from opwright._version import __version__
-from opwright.cli.command import print_json
+from opwright.cli.command import print_json, print_report
 from opwright.cli.examine import Diagnosis, examine, examine_services, format_services
 from opwright.describe.names import hint
 from opwright.errors import CommandError
@@ -22,7 +22,6 @@ from opwright.plugins.merge import merge
 from opwright.plugins.scan import PluginRecord, Source, scan
 from opwright.plugins.tables import align
 from opwright.registry import ANY, HOST_DEVICE, Package, PluginFailure
-from opwright.registry.advice import find_requirement
 from opwright.registry.import_notes import (
     ImportNotes,
     advise_retry,
@@ -32,6 +31,7 @@ from opwright.registry.import_notes import (
     is_left_out,
 )
 from opwright.registry.kernels import WOULD_REFUSE
+from opwright.registry.package import find_requirement
 from opwright.vocabulary import PROVIDER
 
 _TITLE: Final = ("plugin", "distribution", "state", "import ms", "index ms")
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     folder = settings.cache_folder
     notes = None if folder is None else ImportNotes(folder)
     if args.retry is not None:
-        _retry(args.retry, sources, notes, args.json)
+        _retry(args, sources, notes)
         return 0
     path = None if folder is None else index.index_path(folder, sources, __version__)
     environment = {
@@ -95,27 +95,26 @@ def run(args: argparse.Namespace) -> int:
     )
     lack = find_lack(diagnosis, len(sources) - len(allowed))
     services = examine_services(diagnosis.records, args.timeout)
+    report = (diagnosis, environment, lack, services)
     if args.json:
-        print_json(to_json(diagnosis, environment, lack, services))
+        print_json(to_json(*report))
     else:
-        print("\n".join(format_report(diagnosis, environment, lack, services)))
+        print(*format_report(*report), sep="\n")
     is_good = lack is None and not any(service["reason"] for service in services)
     return 0 if is_good and set(_states(diagnosis).values()) <= {"good"} else 1
 
 
-def _retry(plugin: str, sources: list[Source], notes: ImportNotes | None, as_json: bool) -> None:
-    known = sorted({source.name for source in sources})
+def _retry(args: argparse.Namespace, sources: list[Source], notes: ImportNotes | None) -> None:
+    plugin, known = args.retry, sorted({source.name for source in sources})
     if plugin not in known:
         raise CommandError(
             f"doctor: --retry must name an installed plugin, got {plugin!r}"
             f"{hint(plugin, known, 'installed plugins')}"
         )
     count = 0 if notes is None else notes.forget(plugin)
-    if as_json:
-        print_json({"plugin": plugin, "removed_notes": count})
-    else:
-        removed = f"{_count(count, 'note')} about plugin {plugin!r} removed"
-        print(f"{removed}: the next process imports it again")
+    removed = f"{_count(count, 'note')} about plugin {plugin!r} removed"
+    data = {"plugin": plugin, "removed_notes": count}
+    print_report(args, data, [f"{removed}: the next process imports it again"])
 
 
 def find_lack(diagnosis: Diagnosis, n_disabled: int) -> dict[str, str] | None:

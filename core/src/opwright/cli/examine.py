@@ -27,9 +27,9 @@ from opwright.plugins.merge import Registries, merge
 from opwright.plugins.scan import PluginRecord, Source
 from opwright.plugins.tables import align
 from opwright.registry import KernelEntry, Package, PluginFailure
-from opwright.registry.advice import advise_command
 from opwright.registry.import_notes import EndedImport
 from opwright.registry.kernels import find_refusal
+from opwright.registry.package import advise_command
 
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
 _FATAL: Final = "Fatal Python error: "

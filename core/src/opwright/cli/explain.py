@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from opwright.cli.command import print_json, resolving
+from opwright.cli.command import print_report, resolving
 from opwright.kernel import explain
 
 
@@ -19,8 +19,5 @@ def run(args: argparse.Namespace) -> int:
     """Print the table; return 1 where no kernel fits."""
     with resolving():
         explanation = explain(args.type, args.device, args.dtype)
-    if args.json:
-        print_json(explanation.to_json())
-    else:
-        print(explanation)
+    print_report(args, explanation.to_json(), [str(explanation)])
     return 0 if explanation.chosen is not None else 1

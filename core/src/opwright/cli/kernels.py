@@ -7,7 +7,7 @@ import string
 import sys
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from opwright.cli.command import check_device, print_json, resolving
 from opwright.describe.dtypes import DTYPES, canonical_dtype, short_dtype
@@ -42,12 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--distribution", help="only kernels that this distribution provides")
 
 
-class _Kernel(NamedTuple):
-    """A registration, its package, and why it would refuse on this machine, or ""."""
-
-    registration: KernelRegistration
-    package: Package
-    refusal: str = ""
+_Kernel: TypeAlias = tuple[KernelRegistration, Package]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,26 +52,21 @@ def run(args: argparse.Namespace) -> int:
         if args.device:
             args.device = DeviceName.parse(args.device).kind
         types = select_types(context, args.pattern)
-        selected = _select_kernels(context, types, args)
-    asked = [(kernel.registration.find_refusal, kernel.package) for kernel in selected]
-    options = context.options.fill(context.chosen_options)
-    reasons, faults = find_refusals(asked, options)
-    kernels = [
-        kernel._replace(refusal=reasons.get(key, ""))
-        for kernel, key in zip(selected, asked, strict=True)
-    ]
+        kernels = _select_kernels(context, types, args)
+    asked = [(registration.find_refusal, package) for registration, package in kernels]
+    reasons, faults = find_refusals(asked, context.options.fill(context.chosen_options))
+    refusals = [reasons.get(key) for key in asked]
     if args.json:
-        print_json([_to_json(kernel) for kernel in kernels])
+        print_json(list(map(_to_json, kernels, refusals)))
         for fault in faults:
             print(fault, file=sys.stderr)
         return 0
     if args.library or args.distribution:
-        types = sorted({kernel.registration.op_type for kernel in kernels})
+        types = sorted({registration.op_type for registration, _ in kernels})
     devices = [args.device] if args.device else _known_devices(context, kernels)
     dtypes = _known_dtypes(kernels) if args.dtype is None else [canonical_dtype(args.dtype)]
-    print("\n".join(format_matrix(kernels, types, devices, dtypes)))
-    for line in (*context.report.lines(), *faults):
-        print(line)
+    lines = format_matrix(kernels, refusals, types, devices, dtypes)
+    print(*lines, *context.report.lines(), *faults, sep="\n")
     return 0
 
 
@@ -101,39 +91,34 @@ def select_types(context: Context, patterns: Iterable[str]) -> list[str]:
 def _select_kernels(
     context: Context, types: Iterable[str], args: argparse.Namespace
 ) -> list[_Kernel]:
-    every = [_Kernel(*item) for item in context.kernels.registrations()]
+    every = context.kernels.registrations()
     dtype = None if args.dtype is None else canonical_dtype(args.dtype)
     if args.device is not None:
         check_device("kernels", args.device, _known_devices(context, every), context)
-    _check_known("library", args.library, (k.registration.library for k in every))
-    _check_known("distribution", args.distribution, (k.package.distribution for k in every))
+    _check_known("library", args.library, (registration.library for registration, _ in every))
+    _check_known("distribution", args.distribution, (package.distribution for _, package in every))
     selected = set(types)
     kernels = [
-        kernel
-        for kernel in every
-        if kernel.registration.op_type in selected
-        and (args.device is None or kernel.registration.device in {args.device, ANY})
-        and (dtype is None or fits_dtype(kernel.registration.dtypes, dtype))
-        and args.library in {None, kernel.registration.library}
-        and args.distribution in {None, kernel.package.distribution}
+        (registration, package)
+        for registration, package in every
+        if registration.op_type in selected
+        and (args.device is None or registration.device in {args.device, ANY})
+        and (dtype is None or fits_dtype(registration.dtypes, dtype))
+        and args.library in {None, registration.library}
+        and args.distribution in {None, package.distribution}
     ]
-    return sorted(kernels, key=_rank)
-
-
-def _rank(kernel: _Kernel) -> tuple[str, str, int, str]:
-    r = kernel.registration
-    return r.op_type, r.device, -r.priority, r.library
+    return sorted(kernels, key=lambda k: (k[0].op_type, k[0].device, -k[0].priority, k[0].library))
 
 
 def _known_devices(context: Context, kernels: Iterable[_Kernel]) -> list[str]:
-    named = {kernel.registration.device for kernel in kernels}
+    named = {registration.device for registration, _ in kernels}
     devices = {HOST_DEVICE, *context.devices.names(), *named} - {ANY}
     return sorted(devices, key=lambda name: (name != HOST_DEVICE, name))
 
 
 def _known_dtypes(kernels: Iterable[_Kernel]) -> list[str]:
     """Return the dtypes that a kernel names, or all where one is for any."""
-    named = {dtype for kernel in kernels for dtype in kernel.registration.dtypes}
+    named = {dtype for registration, _ in kernels for dtype in registration.dtypes}
     return [dtype for dtype in DTYPES if fits_dtype(named, dtype)]
 
 
@@ -146,19 +131,23 @@ def _check_known(what: str, name: str | None, names: Iterable[str]) -> None:
         )
 
 
-def _to_json(kernel: _Kernel) -> dict[str, object]:
-    registration = kernel.registration
+def _to_json(kernel: _Kernel, refusal: str | None) -> dict[str, object]:
+    registration, package = kernel
     return {
         **registration._asdict(),
         "prefers": dict(registration.prefers),
         "find_refusal": registration.find_refusal or None,
-        "package": kernel.package._asdict(),
-        "refusal": kernel.refusal or None,
+        "package": package._asdict(),
+        "refusal": refusal,
     }
 
 
 def format_matrix(
-    kernels: Sequence[_Kernel], types: Sequence[str], devices: Sequence[str], dtypes: Sequence[str]
+    kernels: Sequence[_Kernel],
+    refusals: Sequence[str | None],
+    types: Sequence[str],
+    devices: Sequence[str],
+    dtypes: Sequence[str],
 ) -> list[str]:
     """Return a matrix of kernels as lines of text, and the legend of its letters.
 
@@ -167,21 +156,21 @@ def format_matrix(
     """
     if not kernels:
         return ["no kernel fits"]
-    letters = _choose_letters({kernel.registration.library for kernel in kernels})
+    letters = _choose_letters({registration.library for registration, _ in kernels})
     by_type: dict[str, list[KernelRegistration]] = {op_type: [] for op_type in types}
-    for kernel in kernels:
-        by_type[kernel.registration.op_type].append(kernel.registration)
+    for registration, _ in kernels:
+        by_type[registration.op_type].append(registration)
     rows = [("operator", "device", *map(short_dtype, dtypes))]
     for op_type, registrations in by_type.items():
         for device in devices:
             cells = [_format_cell(registrations, device, dtype, letters) for dtype in dtypes]
             rows.append((op_type, device, *cells))
     shown = {*dtypes, ANY}
-    count = sum(len(shown.intersection(kernel.registration.dtypes)) for kernel in kernels)
+    count = sum(len(shown.intersection(registration.dtypes)) for registration, _ in kernels)
     return [
         *_fit(rows),
         "",
-        *_format_legend(kernels, letters),
+        *_format_legend(kernels, refusals, letters),
         f"{count} kernels of {len(types)} operators; the first letter is tried first",
         "to see why one is chosen: opwright explain NAME",
     ]
@@ -201,18 +190,20 @@ def _format_cell(
     return "".join(fitting[:_SHOWN_LIBRARIES]) + more or _NONE
 
 
-def _format_legend(kernels: Iterable[_Kernel], letters: dict[str, str]) -> list[str]:
+def _format_legend(
+    kernels: Iterable[_Kernel], refusals: Sequence[str | None], letters: dict[str, str]
+) -> list[str]:
     """Return letter, library, packages, and why its kernels would refuse, of each library."""
-    libraries: dict[str, list[_Kernel]] = {}
-    for kernel in kernels:
-        libraries.setdefault(kernel.registration.library, []).append(kernel)
+    labels: dict[str, set[str]] = {}
+    reasons: dict[str, list[str | None]] = {}
+    for (registration, package), refusal in zip(kernels, refusals, strict=True):
+        labels.setdefault(registration.library, set()).add(package.label)
+        reasons.setdefault(registration.library, []).append(refusal)
     rows = []
-    for library, its in sorted(libraries.items()):
-        reasons = [kernel.refusal for kernel in its]
-        begin = WOULD_REFUSE if all(reasons) else f"some {WOULD_REFUSE}"
-        refusals = "; ".join(begin + reason for reason in dict.fromkeys(filter(None, reasons)))
-        labels = ", ".join(sorted({kernel.package.label for kernel in its}))
-        rows.append((letters[library], library, labels, refusals))
+    for library, its in sorted(reasons.items()):
+        begin = WOULD_REFUSE if all(its) else f"some {WOULD_REFUSE}"
+        texts = "; ".join(begin + reason for reason in dict.fromkeys(filter(None, its)))
+        rows.append((letters[library], library, ", ".join(sorted(labels[library])), texts))
     return align(rows, indent="")
 
 

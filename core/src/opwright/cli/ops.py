@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from opwright.cli.command import get_command, print_json, resolving
+from opwright.cli.command import get_command, print_report, resolving
 from opwright.plugins.context import Context, current_context
 from opwright.plugins.tables import align
 
@@ -31,20 +31,16 @@ def _print_list(context: Context, args: argparse.Namespace) -> None:
     types = context.ops.types(all=args.all)
     devices = {type: context.kernels.devices_of(type) for type in types}
     packages = {type: context.ops.package_of(type) for type in types}
-    if args.json:
-        items = [
-            {
-                "type": type,
-                "package": packages[type]._asdict(),
-                "devices": devices[type],
-                "hidden": context.ops.is_hidden(type),
-            }
-            for type in types
-        ]
-        print_json(items)
-        return
+    items = [
+        {
+            "type": type,
+            "package": packages[type]._asdict(),
+            "devices": devices[type],
+            "hidden": context.ops.is_hidden(type),
+        }
+        for type in types
+    ]
     rows = [(t, packages[t].label, ", ".join(devices[t]) or "-") for t in types]
-    print("\n".join(align([("operator", "distribution", "kernels on"), *rows], indent="")))
-    print(f"{len(types)} operators; to see one: opwright ops NAME")
-    for line in context.report.lines():
-        print(line)
+    table = align([("operator", "distribution", "kernels on"), *rows], indent="")
+    count = f"{len(types)} operators; to see one: opwright ops NAME"
+    print_report(args, items, [*table, count, *context.report.lines()])

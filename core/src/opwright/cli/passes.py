@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from opwright.cli.command import check_device, print_json
+from opwright.cli.command import check_device, print_report
 from opwright.plugins.context import current_context
 from opwright.plugins.tables import align
 from opwright.registry import ANY
@@ -23,16 +23,12 @@ def run(args: argparse.Namespace) -> int:
         named = {entry.device for entry in entries} - {ANY}
         check_device("passes", args.device, sorted({*context.devices.names(), *named}), context)
         entries = tuple(entry for entry in entries if entry.device in {args.device, ANY})
-    if args.json:
-        fields = [
-            {"name": e.name, "phase": e.phase, "device": e.device, "package": e.package._asdict()}
-            for e in entries
-        ]
-        print_json(fields)
-        return 0
+    items = [
+        {"name": e.name, "phase": e.phase, "device": e.device, "package": e.package._asdict()}
+        for e in entries
+    ]
     rows = [(entry.name, entry.phase, entry.device, entry.package.label) for entry in entries]
-    print("\n".join(align([("pass", "phase", "device", "distribution"), *rows], indent="")))
-    print(f"{len(rows)} passes; to leave one out: compile(passes=['-NAME'])")
-    for line in context.report.lines():
-        print(line)
+    table = align([("pass", "phase", "device", "distribution"), *rows], indent="")
+    count = f"{len(rows)} passes; to leave one out: compile(passes=['-NAME'])"
+    print_report(args, items, [*table, count, *context.report.lines()])
     return 0

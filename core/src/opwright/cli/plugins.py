@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from opwright.cli.command import print_json
+from opwright.cli.command import print_report
 from opwright.plugins.context import Context, current_context
 from opwright.plugins.scan import PluginRecord
 from opwright.plugins.tables import align
@@ -32,21 +32,21 @@ def run(args: argparse.Namespace) -> int:
     """Print the table; a failed plugin with its reason, of which `doctor` prints more."""
     context = current_context()
     items = list_plugins(context)
-    if args.json:
-        print_json(items)
-        return 0
-    if not items:
-        print(f"no plugin is installed; to get the standard operators: pip install {PROVIDER}")
-        return 0
-    rows = [_TITLE, *(_row(item) for item in items)]
-    print("\n".join(align(rows, right={3, 4, 5, 6}, indent="")))
-    for failure in context.failures:
-        print(f"plugin {failure.package.plugin!r} failed to load: {failure.reason}")
-    for line in (*_format_options(context), *_format_ended(context)):
-        print(line)
-    if context.failures:
-        print("to see more: opwright doctor")
+    print_report(args, items, _format_plugins(context, items))
     return 0
+
+
+def _format_plugins(context: Context, items: list[dict[str, Any]]) -> Iterator[str]:
+    if not items:
+        yield f"no plugin is installed; to get the standard operators: pip install {PROVIDER}"
+        return
+    yield from align([_TITLE, *map(_row, items)], right={3, 4, 5, 6}, indent="")
+    for failure in context.failures:
+        yield f"plugin {failure.package.plugin!r} failed to load: {failure.reason}"
+    yield from _format_options(context)
+    yield from _format_ended(context)
+    if context.failures:
+        yield "to see more: opwright doctor"
 
 
 def _format_options(context: Context) -> list[str]:

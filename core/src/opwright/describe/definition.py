@@ -9,7 +9,6 @@ from opwright.describe.attribute_values import AttrType
 from opwright.describe.control import Control
 from opwright.describe.dtypes import is_float
 from opwright.describe.meta import BlockMetas, InferContext, Meta
-from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrValue, OpProto, VarProto
 from opwright.describe.rule_context import BodyContext, GradientContext
 from opwright.errors import DtypeError, OpwrightError, ShapeError, SlotError
@@ -317,8 +316,7 @@ class OpDefinition:
     ) -> None:
         for name in given:
             if name not in slots:
-                known = hint_argument(str(name), slots, f"{side}s")
-                raise SlotError(f"{self.op_type}: unknown {side}, got {name!r}{known}")
+                self.proto.get_slot(slots, name, side)
         for name, slot in slots.items():
             count = len(given.get(name, ()))
             if count == 1 or (count and slot.duplicable) or (not count and slot.optional):

@@ -133,9 +133,7 @@ class InferContext:
         dtype : str, optional
             Only where the slot has neither `same_as` nor a single dtype.
         """
-        index = self._definition.output_index.get(slot)
-        if index is None:
-            self._fail_output(slot)
+        index = self._find_output(slot)
         if self._counts[index] == 1:
             self.outputs[index] = (self._make_meta(slot, index, shape, dtype),)
         elif self._counts[index]:
@@ -157,7 +155,10 @@ class InferContext:
     def _find_output(self, slot: str) -> int:
         index = self._definition.output_index.get(slot)
         if index is None:
-            self._fail_output(slot)
+            raise SlotError(
+                f"{self.op_type}: infer_shape sets an unknown output, got {slot!r}"
+                f"{hint(slot, self._definition.output_index, 'outputs')}"
+            )
         return index
 
     def _put(self, slot: str, index: int, metas: tuple[Meta, ...]) -> None:
@@ -170,7 +171,7 @@ class InferContext:
     def require(self, condition: object, message: str) -> None:
         """Raise ShapeError ``<operator>: <message>`` unless `condition` holds."""
         if not condition:
-            raise ShapeError(f"{self.op_type}: {message}")
+            self.fail(message)
 
     def require_shape(self, slot: str, shape: Sequence[int]) -> None:
         """Raise ShapeError unless each input of a slot, where it is given, has this shape.
@@ -251,12 +252,6 @@ class InferContext:
         raise SlotError(
             f"{self.op_type}: infer_shape asks for an unknown input, got {slot!r}"
             f"{hint(slot, known, 'inputs')}"
-        )
-
-    def _fail_output(self, slot: str) -> NoReturn:
-        raise SlotError(
-            f"{self.op_type}: infer_shape sets an unknown output, got {slot!r}"
-            f"{hint(slot, self._definition.output_index, 'outputs')}"
         )
 
     def _fail_count(self, slot: str, n_shapes: int, count: int) -> NoReturn:

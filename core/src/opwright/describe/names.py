@@ -51,15 +51,6 @@ def is_text(name: str) -> bool:
         return False
 
 
-def printable(name: str) -> str:
-    """Return a name on one line: characters that do not print are escaped."""
-    if name.isprintable():
-        return name
-    return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in name
-    )
-
-
 def hint(name: str, known: Iterable[str], what: str = "names") -> str:
     """Return the end of an error message: the nearest name, or else the list of all.
 

@@ -7,7 +7,7 @@ that validation, docstrings, the command line and generated tests can all use th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from opwright.describe.attr_proto import AttrProto, ProtoValue
 from opwright.describe.attribute_values import AttrType, AttrValue, describe_type
@@ -186,11 +186,18 @@ class OpProto(ProtoValue):
 
     def input(self, name: str) -> VarProto:
         """Return an input slot by name; SlotError names the nearest where there is none."""
-        return _get(self.input_slots, self.type, name, "input", "inputs")
+        return self.get_slot(self.input_slots, name, "input")
 
     def output(self, name: str) -> VarProto:
         """Return an output slot by name; SlotError names the nearest where there is none."""
-        return _get(self.output_slots, self.type, name, "output", "outputs")
+        return self.get_slot(self.output_slots, name, "output")
+
+    def get_slot(self, slots: Mapping[str, VarProto], name: str, side: str) -> VarProto:
+        """Return one of the slots of a side; SlotError names the nearest where there is none."""
+        if name not in slots:
+            near = hint_argument(str(name), slots, f"{side}s")
+            raise SlotError(f"{self.type}: unknown {side}, got {name!r}{near}")
+        return slots[name]
 
     def attr(self, name: str) -> AttrProto:
         """Return an attribute by name; AttributeValueError names the nearest."""
@@ -288,19 +295,8 @@ class OpProto(ProtoValue):
         return proto
 
 
-_Item = TypeVar("_Item")
-
-
 def _operand_slot(attr: AttrProto) -> VarProto:
     return VarProto(attr.name, attr.comment, duplicable=True, optional=True, shape_only=True)
-
-
-def _get(items: Mapping[str, _Item], op_type: str, name: str, what: str, plural: str) -> _Item:
-    item = items.get(name)
-    if item is None:
-        near = hint_argument(str(name), items, plural)
-        raise SlotError(f"{op_type}: unknown {what}, got {name!r}{near}")
-    return item
 
 
 def can_be_float(proto: OpProto, slot: VarProto) -> bool:

@@ -14,7 +14,6 @@ from typing import Any, Final, TypeAlias
 from opwright._runtime import read_message
 from opwright.describe.attribute_values import AttrType, AttrValue, convert_element
 from opwright.errors import FormatError
-from opwright.records import NamedTuple
 
 MAX_OP_PROTO_BYTES: Final = 1 << 20
 """One operator has a few hundred bytes; more than this cannot be an operator."""
@@ -92,16 +91,6 @@ PROGRAM: Final = _schema(
     blocks=_schema("1 idx i", "2 parent_idx i", "3 vars m*", "4 ops m*", vars=_VAR, ops=OP),
     requires=_schema("1 plugin s", "2 distribution s", "3 version s"),
 )
-
-
-class OpDescription(NamedTuple):
-    """One operator of a program as plain values, from an `OpDesc` message."""
-
-    type: str
-    inputs: dict[str, tuple[str, ...]]
-    outputs: dict[str, tuple[str, ...]]
-    attrs: dict[str, AttrValue]
-    version: int
 
 
 def read_value(message: Message, who: str, expected: AttrType | None = None) -> AttrValue:
@@ -194,8 +183,11 @@ def _attr_fields(message: Message, op_type: str) -> dict[str, Any]:
 # -- operators of a program ------------------------------------------------------------------------
 
 
-def read_op(message: Message) -> OpDescription:
-    """Return one operator of a program as plain values; its attributes are sorted by name."""
+def read_op(message: Message) -> tuple[str, int, dict[str, Any]]:
+    """Return type and version of one operator of a program, and its description.
+
+    That has ``"inputs"`` and ``"outputs"`` by slot, and ``"attrs"``, which are sorted by name.
+    """
     who = message.get("type", "")
     values = {entry.get("key", ""): entry.get("value", {}) for entry in message.get("attrs", ())}
     if len(values) != len(message.get("attrs", ())):
@@ -203,13 +195,8 @@ def read_op(message: Message) -> OpDescription:
     attrs = {
         name: read_value(values[name], f"{who}: attribute {name!r}") for name in sorted(values)
     }
-    return OpDescription(
-        who,
-        _read_slots(message.get("inputs", ()), who),
-        _read_slots(message.get("outputs", ()), who),
-        attrs,
-        message.get("version", 1) or 1,
-    )
+    sides = {side: _read_slots(message.get(side, ()), who) for side in ("inputs", "outputs")}
+    return who, message.get("version", 1) or 1, {**sides, "attrs": attrs}
 
 
 def _read_slots(slots: Sequence[Message], who: str) -> dict[str, tuple[str, ...]]:

@@ -62,10 +62,6 @@ _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
 }
 
 
-class _Time(NamedTuple):
-    load_ms: float
-
-
 _GROUPS: Final[tuple[tuple[type[Any], str], ...]] = (
     (Source, "sssssi"),
     (OpRegistration, "ssbt"),
@@ -75,7 +71,7 @@ _GROUPS: Final[tuple[tuple[type[Any], str], ...]] = (
     (OptionRegistration, "s*s"),
     (AnnexRegistration, "sss"),
     (WatchedFile, "sii"),
-    (_Time, "f"),
+    (tuple, "f"),  # the time of loading
 )
 """What a record consists of: the class of the rows, and the tag of each field."""
 

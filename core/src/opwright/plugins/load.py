@@ -19,8 +19,8 @@ from opwright.errors import PluginError, RegistrationError
 from opwright.foreign import import_object, raise_if_of_signal, show, text_of_error
 from opwright.plugins.scan import PluginRecord, Source, WatchedFile
 from opwright.registry import Package, PluginFailure
-from opwright.registry.advice import advise_command
 from opwright.registry.import_notes import ImportNotes, noted
+from opwright.registry.package import advise_command
 from opwright.registry.rules import is_name
 
 # The clock of file times may be that much behind the one that `time_ns` reads.

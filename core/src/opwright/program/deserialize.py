@@ -10,7 +10,6 @@ from opwright.describe.definition import OpDefinition
 from opwright.describe.dtypes import check_dtype
 from opwright.describe.wire_reading import (
     Message,
-    OpDescription,
     parse_program,
     read_op,
     read_program,
@@ -60,11 +59,11 @@ def read_blocks(message: Message, program: Program) -> Program:
     for block, block_message in zip(program.blocks, blocks, strict=True):
         for index, op_message in enumerate(block_message.get("ops", ())):
             try:
-                desc = read_op(op_message)
-                if desc.type not in definitions:
+                op_type, version, description = read_op(op_message)
+                if op_type not in definitions:
                     requires = message.get("requires", ())
-                    definitions[desc.type] = _get_definition(desc.type, requires)
-                op = _read_operator(block, definitions[desc.type], desc)
+                    definitions[op_type] = _get_definition(op_type, requires)
+                op = _read_operator(block, definitions[op_type], version, description)
                 _check_bodies(block, op, bodies)
                 block.ops.append(op)
             except OpwrightError as error:
@@ -126,22 +125,24 @@ def _read_var(block: Block, message: Message) -> Variable:
     return variable
 
 
-def _read_operator(block: Block, definition: OpDefinition, desc: OpDescription) -> Operator:
+def _read_operator(
+    block: Block, definition: OpDefinition, version: int, description: dict[str, Any]
+) -> Operator:
     """Return the operator of a description, checked as `Block.append_op` does."""
     proto = definition.proto
-    inputs, outputs, attrs = desc.inputs, desc.outputs, desc.attrs
-    if desc.version != proto.version:
-        inputs, outputs, attrs = _upgrade(definition, desc)
+    if version != proto.version:
+        description = _upgrade(definition, version, description)
+    inputs, outputs = description["inputs"], description["outputs"]
     definition.check_slots(inputs, outputs)
-    filled = proto.fill_attrs(attrs, inputs)
+    filled = proto.fill_attrs(description["attrs"], inputs)
     for slot, names in inputs.items():
         for name in names:
-            block.get_var(name, f"{desc.type}: {slot}")
+            block.get_var(name, f"{proto.type}: {slot}")
     for slot, names in outputs.items():
         for name in names:
             if name not in block.vars:
-                block.get_var(name, f"{desc.type}: {slot}")
-                raise FormatError(f"{desc.type}: {slot} writes {name!r} of an outer block")
+                block.get_var(name, f"{proto.type}: {slot}")
+                raise FormatError(f"{proto.type}: {slot} writes {name!r} of an outer block")
     return Operator.make(
         block,
         definition,
@@ -183,21 +184,17 @@ def _get_definition(op_type: str, requires: Iterable[Message]) -> OpDefinition:
         raise
 
 
-def _upgrade(
-    definition: OpDefinition, desc: OpDescription
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    op_type, version = desc.type, definition.proto.version
+def _upgrade(definition: OpDefinition, version: int, description: dict[str, Any]) -> dict[str, Any]:
+    op_type, installed = definition.op_type, definition.proto.version
     distribution = current_operators().package_of(op_type).distribution
-    if desc.version > version:
+    if version > installed:
         raise FormatError(
-            f"{op_type}: its version must be at most {version}, which is installed, got "
-            f"{desc.version}; upgrade {distribution}"
+            f"{op_type}: its version must be at most {installed}, which is installed, got "
+            f"{version}; upgrade {distribution}"
         )
     if definition.upgrade is None:
         raise FormatError(
-            f"{op_type}: version {desc.version} cannot be read by version {version}, got no "
+            f"{op_type}: version {version} cannot be read by version {installed}, got no "
             f"upgrade from {distribution}; install the older release"
         )
-    given = {"inputs": desc.inputs, "outputs": desc.outputs, "attrs": desc.attrs}
-    upgraded = definition.upgrade(given, desc.version)
-    return upgraded["inputs"], upgraded["outputs"], upgraded["attrs"]
+    return definition.upgrade(description, version)

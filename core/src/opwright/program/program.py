@@ -17,6 +17,7 @@ from opwright.errors import (
     ProgramError,
 )
 from opwright.program.block import Block
+from opwright.program.operator import names_read_first
 from opwright.program.text import format_program
 from opwright.program.transforms import (
     copy_block,
@@ -308,6 +309,18 @@ class Program:
         """Return the drawing that a plugin makes; for None a notebook shows the repr."""
         frame = current_annexes().find("kit", "frame")
         return None if frame is None else frame.load()(self)
+
+
+def persistable_variables(program: Program) -> list[Variable]:
+    """Return the persistable variables of a program."""
+    return [var for block in program.blocks for var in block.vars.values() if var.persistable]
+
+
+def feed_names(program: Program) -> list[str]:
+    """Return the names that must be fed: read before they are written, and not persistable."""
+    block = program.global_block()
+    read = set(names_read_first(block.ops))
+    return [name for name, var in block.vars.items() if name in read and not var.persistable]
 
 
 def _make_program(

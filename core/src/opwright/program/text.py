@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from opwright.describe.names import printable
 from opwright.describe.op_proto import AttrType, VarProto
 from opwright.describe.operands import name_operands
+from opwright.foreign import show
 from opwright.program.variable import Variable
 from opwright.vocabulary import SEED_ATTR, STEP, STEP_SLOT, STREAM_ATTR
 
@@ -52,7 +52,7 @@ def _format_given(block: Block) -> list[str]:
     rows = []
     for variable in block.vars.values():
         if variable.persistable or variable.is_data or variable.name not in written:
-            name, type_ = printable(variable.name), variable.type_text
+            name, type_ = show(variable.name, ""), variable.type_text
             rows.append((_kind(variable), name, type_, _notes(variable)))
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
     return [
@@ -132,7 +132,7 @@ def format_operator(op: Operator) -> str:
 def _format_names(slot: VarProto, names: tuple[str, ...]) -> str:
     if not names:
         return "_"
-    shown = list(map(printable, names))
+    shown = [show(name, "") for name in names]
     return f"[{', '.join(shown)}]" if slot.duplicable else shown[0]
 
 
@@ -142,9 +142,9 @@ def _format_value(type: AttrType, value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(_format_value(type.element, item) for item in value)}]"
     if isinstance(value, str) and type.element is not AttrType.STRING:
-        return printable(value)  # of a variable in the place of a number
+        return show(value, "")  # of a variable in the place of a number
     if isinstance(value, str):
-        return '"' + printable(value.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+        return '"' + show(value.replace("\\", "\\\\").replace('"', '\\"'), "") + '"'
     if isinstance(value, float) and math.isfinite(value) and abs(value) >= 1e16:
         return f"{value:g}"
     return repr(value)

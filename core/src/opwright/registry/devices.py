@@ -9,9 +9,8 @@ from opwright.describe.names import hint
 from opwright.errors import DeviceNotFoundError, PluginError
 from opwright.records import NamedTuple
 from opwright.registry import rules
-from opwright.registry.advice import advise_plugin
 from opwright.registry.named import Entry, NamedRegistry, load_target
-from opwright.registry.package import Package
+from opwright.registry.package import Package, advise_plugin
 from opwright.registry.registrations import make_device
 
 if TYPE_CHECKING:

@@ -13,12 +13,11 @@ from opwright._runtime import Epoch
 from opwright.describe.names import find_nearest
 from opwright.errors import KernelNotFoundError, PluginError, RegistrationError
 from opwright.foreign import describe_error
-from opwright.registry.advice import advise_command, advise_plugin
 from opwright.registry.devices import HOST_DEVICE
 from opwright.registry.kernel_entry import KernelEntry
 from opwright.registry.named import load_target
 from opwright.registry.operators import OpRegistry
-from opwright.registry.package import Package, PluginReport
+from opwright.registry.package import Package, PluginReport, advise_command, advise_plugin
 from opwright.registry.registrations import KernelRegistration, check_kernel, key_text
 from opwright.registry.rules import ANY, fits_dtype
 

@@ -23,9 +23,8 @@ from opwright.errors import (
     SettingError,
 )
 from opwright.foreign import describe_error, import_object
-from opwright.registry.advice import advise_command, advise_plugin
 from opwright.registry.import_notes import ImportNotes, noted
-from opwright.registry.package import Package, PluginReport
+from opwright.registry.package import Package, PluginReport, advise_command, advise_plugin
 from opwright.registry.registrations import key_text, make_annex, make_option
 
 

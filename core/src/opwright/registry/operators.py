@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from opwright.describe.names import hint
 from opwright.errors import OperatorNotFoundError, RegistrationError
 from opwright.registry import rules
-from opwright.registry.advice import advise_operator
 from opwright.registry.named import NamedRegistry, load_target
-from opwright.registry.package import Package, PluginReport
+from opwright.registry.package import Package, PluginReport, advise_operator
 from opwright.registry.registrations import OpRegistration, make_op
 from opwright.vocabulary import GRAD_SUFFIX
 

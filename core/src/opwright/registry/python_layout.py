@@ -36,33 +36,29 @@ class PythonLayout(NamedTuple):
     named: tuple[str, ...] = ()
 
 
-class _Parameters:
-    """The parameters of a kernel, sorted by their role in the operator."""
-
-    def __init__(self, function: Callable[..., object], slots: list[str], attrs: list[str]) -> None:
-        signature = inspect.signature(function)
-        self.text = str(signature)
-        self.by_position: list[str] = []
-        self.keywords: list[str] = []
-        self.attributes: list[str] = []
-        self.unknown: list[str] = []
-        has_args = self.has_kwargs = False
-        for name, parameter in signature.parameters.items():
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                has_args = True
-            elif parameter.kind is parameter.VAR_KEYWORD:
-                self.has_kwargs = True
-            elif name in slots:
-                # Attributes go by keyword, so whatever stands behind one cannot go by position.
-                by_position = parameter.kind in _BY_POSITION and not self.attributes
-                (self.by_position if by_position else self.keywords).append(name)
-            elif name in attrs and parameter.kind is not parameter.POSITIONAL_ONLY:
-                self.attributes.append(name)
-            elif not (name.startswith("_") and parameter.default is not parameter.empty):
-                self.unknown.append(name)
-        if has_args:  # which take all other slots
-            named = {*self.by_position, *self.keywords}
-            self.by_position += [slot for slot in slots if slot not in named]
+def _sort_parameters(
+    signature: inspect.Signature, slots: list[str], attrs: list[str]
+) -> dict[str, list[str]]:
+    """Return the names of the parameters of a kernel by their role in the operator."""
+    roles = ("positions", "keywords", "attributes", "unknown", "args", "kwargs")
+    names: dict[str, list[str]] = {role: [] for role in roles}
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names["args"].append(name)
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            names["kwargs"].append(name)
+        elif name in slots:
+            # Attributes go by keyword, so whatever stands behind one cannot go by position.
+            by_position = parameter.kind in _BY_POSITION and not names["attributes"]
+            names["positions" if by_position else "keywords"].append(name)
+        elif name in attrs and parameter.kind is not parameter.POSITIONAL_ONLY:
+            names["attributes"].append(name)
+        elif not (name.startswith("_") and parameter.default is not parameter.empty):
+            names["unknown"].append(name)
+    if names["args"]:  # which take all other slots
+        named = {*names["positions"], *names["keywords"]}
+        names["positions"] += [slot for slot in slots if slot not in named]
+    return names
 
 
 def check_signature(
@@ -98,32 +94,33 @@ def check_signature(
     name = getattr(function, "__name__", type(function).__name__)
     begin = f"{who or proto.type}: kernel"
     try:
-        parameters = _Parameters(function, slots, attrs)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):
         raise RegistrationError(
             f"{begin} must have a signature that Python can read, got {function!r}; "
             "wrap it in a function"
         ) from None
-    fault = _find_fault(parameters, proto, attrs, f"{name}{parameters.text}")
+    names = _sort_parameters(signature, slots, attrs)
+    fault = _find_fault(names, proto, attrs, f"{name}{signature}")
     if fault is not None:
         raise RegistrationError(f"{begin} {fault}")
-    rest = attrs if parameters.has_kwargs else ()
+    rest = attrs if names["kwargs"] else ()
     index = {slot: i for i, slot in enumerate(slots)}
     return PythonLayout(
-        tuple(index[slot] for slot in parameters.by_position),
-        tuple((slot, index[slot]) for slot in parameters.keywords),
-        tuple(dict.fromkeys((*parameters.attributes, *rest))),
-        tuple(parameters.attributes),
+        tuple(index[slot] for slot in names["positions"]),
+        tuple((slot, index[slot]) for slot in names["keywords"]),
+        tuple(dict.fromkeys((*names["attributes"], *rest))),
+        tuple(names["attributes"]),
     )
 
 
 def _find_fault(
-    parameters: _Parameters, proto: OpProto, attrs: list[str], called: str
+    names: dict[str, list[str]], proto: OpProto, attrs: list[str], called: str
 ) -> str | None:
     """Return what is wrong with the parameters, after "kernel"; None for nothing."""
-    taken = {*parameters.by_position, *parameters.keywords, *parameters.attributes}
+    taken = {*names["positions"], *names["keywords"], *names["attributes"]}
     slots = (*proto.inputs, *proto.outputs)
-    for name in parameters.unknown:
+    for name in names["unknown"]:
         free = [other for other in (*(slot.name for slot in slots), *attrs) if other not in taken]
         near = hint(name, free, "untaken slots and attributes")
         return (
@@ -135,7 +132,7 @@ def _find_fault(
                 f"must take every slot, got {called} without {slot.name!r}; add the parameter "
                 f"{slot.name!r}" + (" (absent is None)" if slot.optional else "")
             )
-    for name in () if parameters.has_kwargs else attrs:
+    for name in () if names["kwargs"] else attrs:
         if name not in taken and not proto.attr(name).added:
             return (
                 f"must take every attribute, got {called} without {name!r}; add the keyword "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -30,9 +30,8 @@ MAX_TRACES: Final = 64
 Argnums = int | Sequence[int]
 
 
-class _Trace(NamedTuple):
-    call: Callable[..., list[Any]]
-    feeds: list[str]
+_Trace = tuple[Callable[..., list[Any]], list[str]]
+"""A compiled program, and the names of its feeds."""
 
 
 @suggest_arguments
@@ -150,8 +149,8 @@ class _Differentiated:
             for i, arg in enumerate(args)
             if is_array(arg) or isinstance(arg, np.generic) or i in positions
         }
-        trace = self._find_trace(args, arrays)
-        value, *gradients = trace.call(**dict(zip(trace.feeds, arrays.values(), strict=True)))
+        call, feeds = self._find_trace(args, arrays)
+        value, *gradients = call(**dict(zip(feeds, arrays.values(), strict=True)))
         like = next((a for a in args if is_array(a) and not isinstance(a, np.ndarray)), None)
         results = tuple(from_numpy_like(gradient, like) for gradient in gradients)
         return from_numpy_like(value, like), results[0] if self._is_one else results
@@ -186,7 +185,7 @@ class _Differentiated:
             value, gradients = self._append(given)
         fetch = [value, gradients] if self._is_one else [value, *gradients]
         feeds = [given[i].name for i in arrays]
-        return _Trace(Network(block).compile(feeds, fetch), feeds)
+        return Network(block).compile(feeds, fetch), feeds
 
 
 def _is_scalar(value: Variable) -> bool:

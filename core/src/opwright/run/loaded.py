@@ -17,7 +17,8 @@ from opwright.describe.names import hint
 from opwright.errors import AttributeTypeError, ProgramError, VariableNotFoundError
 from opwright.program import Program
 from opwright.program.files import read_alone, read_whole
-from opwright.program.files.writing import feed_names, persistable_variables, save
+from opwright.program.files.writing import save
+from opwright.program.program import feed_names, persistable_variables
 from opwright.registry import HOST_DEVICE
 from opwright.run.network import Network
 from opwright.run.report import ArraySpec, ProgramReport
@@ -111,7 +112,8 @@ class LoadedProgram:
         self.device = device
         self._choices = lock, options
         self._lock = threading.Lock()
-        self._called: _Called | None = None
+        self._part: Program | None = None
+        self._called: tuple[Network, CompiledNetwork] | None = None  # once it was called
         is_chosen = device != HOST_DEVICE or lock is not None or options is not None
         if is_chosen and self._names and scope is not None:
             self._compile()  # what is wrong with them, is said now
@@ -129,7 +131,7 @@ class LoadedProgram:
     @property
     def feeds(self) -> tuple[ArraySpec, ...]:
         """What a call takes, in the order of positions; of a program without results, all feeds."""
-        return self._describe(self._find_called().feeds if self._names else self.program_feeds)
+        return self._describe(self._list_feeds() if self._names else self.program_feeds)
 
     @property
     def fetches(self) -> tuple[ArraySpec, ...]:
@@ -157,10 +159,8 @@ class LoadedProgram:
         ProgramError
             For a program without results, and for one of `load_program`, without parameters.
         """
-        called = self._called
-        if called is None or called.compiled is None:
-            called = self._compile()
-        results = Results(called.compiled(*args, **feeds))  # type: ignore[misc]
+        _, compiled = self._called or self._compile()
+        results = Results(compiled(*args, **feeds))
         results.names = self._names
         return results
 
@@ -190,61 +190,53 @@ class LoadedProgram:
         report = ProgramReport(
             self.feeds,
             self.fetches,
-            Counter(op.type for op in self._read_program().global_block().ops),
+            Counter(op.type for op in self._find_part().global_block().ops),
             {variable.name: _size_bytes(variable) for variable in self._read_variables()},
             self.device,
         )
-        called = self._called
-        if called is None or called.compiled is None or not called.compiled.plans:
+        if self._called is None or not self._called[1].plans:
             return report
-        network = called.network
+        network = self._called[0]
         return report._replace(kernels=network.lock().kernels, placement=network.placement())
 
-    def _read_program(self) -> Program:
-        """Return what a call computes, all of a program without results."""
-        return self._find_called().program if self._names else self.program
-
     def _read_variables(self) -> list[ScopeVariable]:
-        scope, program = self.scope, self._read_program()
-        return [scope.var(variable.name) for variable in persistable_variables(program)]
+        scope = self.scope
+        return [scope.var(variable.name) for variable in persistable_variables(self._find_part())]
 
-    def _find_called(self) -> _Called:
+    def _find_part(self) -> Program:
+        """Return what a call computes, all of a program without results."""
         with self._lock:
-            if self._called is None:
-                program = self.program.clone(for_inference=True).prune(list(self._names))
-                self._called = _Called(program, self.program_feeds)
-            return self._called
+            if self._part is None:
+                self._part = self.program
+                if self._names:
+                    self._part = self.program.clone(for_inference=True).prune(self._names)
+            return self._part
 
-    def _compile(self) -> _Called:
+    def _list_feeds(self) -> list[str]:
+        """Return the feeds that a call reads."""
+        read = frozenset(feed_names(self._find_part()))
+        return [name for name in self.program_feeds if name in read]
+
+    def _compile(self) -> tuple[Network, CompiledNetwork]:
         scope = self.scope
         if not self._names:
             raise ProgramError(
                 "LoadedProgram: it must have results to be called, got a program that was saved "
                 "without any; save it with fetches: opwright.save(folder, program, scope, [out])"
             )
-        called = self._find_called()
+        network, feeds = Network(self._find_part().global_block()), self._list_feeds()
         with self._lock:
-            if called.compiled is None:
+            if self._called is None:
                 lock, options = self._choices
-                called.compiled = called.network.compile(
-                    called.feeds, self._names, self.device, scope, lock=lock, options=options
+                compiled = network.compile(
+                    feeds, self._names, self.device, scope, lock=lock, options=options
                 )
-        return called
+                self._called = network, compiled
+            return self._called
 
     def _describe(self, names: Iterable[str]) -> tuple[ArraySpec, ...]:
         variables = [self.program.global_block().var(name) for name in names]
         return tuple(ArraySpec(v.name, _open_shape(v.shape), v.dtype) for v in variables)
-
-
-class _Called:
-    """The part of a program that calls compute; `compiled` at the first one."""
-
-    def __init__(self, program: Program, feeds: Iterable[str]) -> None:
-        read = frozenset(feed_names(program))
-        self.program = program
-        self.feeds = tuple(name for name in feeds if name in read)
-        self.network = Network(program.global_block())
-        self.compiled: CompiledNetwork | None = None
 
 
 def _size_bytes(variable: ScopeVariable) -> int:

@@ -7,7 +7,7 @@ import warnings
 from opwright.errors import PluginError, RegistrationError
 from opwright.plugins.context import Context
 from opwright.registry import KernelEntry, PluginFailure
-from opwright.registry.advice import advise_command
+from opwright.registry.package import advise_command
 
 
 def find_load_failure(entry: KernelEntry, context: Context) -> str | None:

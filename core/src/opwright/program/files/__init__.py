@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opwright.program.files.loading import SavedProgram, load_tensors, read_alone, read_whole
+from opwright.program.files.opening import SavedProgram, load_tensors, read_alone, read_whole
 from opwright.program.files.writing import save
 
 __all__ = ["SavedProgram", "load_tensors", "read_alone", "read_whole", "save"]

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from opwright.errors import AttributeValueError, FormatError
-from opwright.program.files.disk import StrPath, check_format, open_regular, read_small, write_file
+from opwright.program.files.disk import (
+    Chunk,
+    StrPath,
+    check_format,
+    open_regular,
+    read_small,
+    write_file,
+)
 from opwright.program.files.params_file import ParamsMark
 from opwright.records import NamedTuple
 
@@ -34,8 +41,10 @@ class Manifest(NamedTuple):
     notes: dict[str, Any]
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest of a generation."""
+def write_generation(
+    folder: Path, program: bytes, params: Iterable[Chunk], manifest: Manifest
+) -> None:
+    """Write the three files of a generation into an empty folder."""
     content = {
         "format": _FORMAT,
         "format_version": _VERSION,
@@ -45,6 +54,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         },
         "notes": manifest.notes,
     }
+    write_file(folder / PROGRAM, [program])
+    write_file(folder / PARAMS, params)
     write_file(folder / MANIFEST, [json.dumps(content).encode() + b"\n"])
 
 

@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+from opwright.describe.arguments import suggest_arguments
+from opwright.describe.dtypes import Array
 from opwright.describe.wire_reading import MAX_PROGRAM_BYTES
+from opwright.describe.wire_reading import read_program as read_message
 from opwright.errors import AttributeTypeError, FileMissingError, FormatError
+from opwright.program import Program
+from opwright.program.deserialize import read_blocks
 from opwright.program.files.disk import (
     StrPath,
     open_folder,
     open_regular,
     read_chunks,
     read_small,
-    write_file,
 )
 from opwright.program.files.generations import (
     GENERATIONS,
@@ -40,13 +44,23 @@ from opwright.program.files.manifest import (
     PROGRAM,
     Manifest,
     read_manifest,
-    write_manifest,
+    write_generation,
 )
-from opwright.program.files.params_file import ParamsMark, check_belongs, digest_of, read_mark
+from opwright.program.files.params_file import (
+    Arrays,
+    ParamsMark,
+    check_belongs,
+    digest_of,
+    read_mark,
+    read_params,
+)
+from opwright.program.files.safetensors_file import read_array, read_header
+from opwright.program.program import persistable_variables
 from opwright.records import NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 _MAX_TRIES: Final = 100
 _GONE: Final = frozenset({errno.ENOENT, errno.ESTALE})
@@ -275,15 +289,95 @@ def adopt_pair(folder: Path, saver: Saver) -> None:
     with ExitStack() as stack:
         try:
             program = read_program(folder / PROGRAM, follow=True)
-            source = open_params(stack, folder, program)
+            path, handle = open_params(stack, folder, program)
         except (FileNotFoundError, FormatError):
             return
-        publish(folder, saver, lambda new: _copy_pair(new, program, source), number)
+        manifest = Manifest(len(program), os.fstat(handle).st_size, read_mark(path, handle), {})
+
+        def fill(new: Path) -> None:
+            chunks = read_chunks(path, handle, 0, manifest.params_bytes)
+            write_generation(new, program, chunks, manifest)
+
+        publish(folder, saver, fill, number)
 
 
-def _copy_pair(new: Path, program: bytes, source: OpenFile) -> None:
-    path, handle = source
-    size_bytes = os.fstat(handle).st_size
-    write_file(new / PROGRAM, [program])
-    write_file(new / PARAMS, read_chunks(path, handle, 0, size_bytes))
-    write_manifest(new, Manifest(len(program), size_bytes, read_mark(path, handle), {}))
+class SavedProgram(NamedTuple):
+    """A program, the names that it is fed and that it was saved with as results, and its notes."""
+
+    program: Program
+    feeds: tuple[str, ...]
+    fetches: tuple[str, ...]
+    notes: Mapping[str, Any]
+
+
+def read_whole(path: str | os.PathLike[str], *, mapped: bool) -> tuple[SavedProgram, Arrays]:
+    """Return a saved program and its arrays; with `mapped` they may lie in the file."""
+    saved, arrays = read_saved(folder_of("load", path), lambda files: _read_whole(files, mapped))
+    for variable in persistable_variables(saved.program):
+        array = arrays[variable.name]
+        if variable.shape != array.shape:
+            variable.shape = array.shape  # with the sizes that are unknown in the program
+    return saved, arrays
+
+
+def _read_whole(files: SavedFiles, mapped: bool) -> tuple[SavedProgram, Arrays]:
+    data, saved = _read_parsed(files)
+    variables = persistable_variables(saved.program)
+    expected = {variable.name: (variable.shape, variable.dtype) for variable in variables}
+    path, handle = files.open_params(data)
+    return saved, read_params(path, handle, expected, mapped=mapped and files.stays)
+
+
+def read_alone(path: str | os.PathLike[str]) -> SavedProgram:
+    """Return a saved program without its parameters, for `opwright.load_program`."""
+    given = folder_of("load_program", path)
+    if os.path.exists(given) and not os.path.isdir(given):
+        return _parse(read_program(given, follow=True), {})
+    return read_saved(given, _read_parsed)[1]
+
+
+def _read_parsed(files: SavedFiles) -> tuple[bytes, SavedProgram]:
+    data = files.read_program()
+    return data, _parse(data, files.notes)
+
+
+def _parse(data: bytes, notes: Mapping[str, Any]) -> SavedProgram:
+    message = read_message(data)
+    program = read_blocks(message, Program())
+    feeds, fetches = tuple(message.get("feeds", ())), tuple(message.get("fetches", ()))
+    for name in (*feeds, *fetches):
+        if name not in program.global_block().vars:
+            raise FormatError(f"program: a feed or fetch must be a variable, got {name!r}")
+    return SavedProgram(program, feeds, fetches, notes)
+
+
+@suggest_arguments
+def load_tensors(path: str | os.PathLike[str]) -> dict[str, Array]:
+    """Return the arrays of a safetensors file, such as a ``state_dict`` of PyTorch, by name.
+
+    No code in the file is run, and no more memory is taken than it has bytes.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file.
+
+    Raises
+    ------
+    FileMissingError
+        If there is no such file.
+    FormatError
+        If it is truncated, or no safetensors file, or has a dtype that opwright lacks, or bools
+        with other bytes than 0 and 1.
+    """
+    file = folder_of("load_tensors", path)
+    try:
+        with open_regular(file, follow=True) as handle:
+            _, tensors = read_header(file, handle)
+            return {
+                name: read_array(file, handle, name, tensor) for name, tensor in tensors.items()
+            }
+    except FileNotFoundError:
+        raise FileMissingError(
+            f"{file}: must be a safetensors file, got no such file; check the path"
+        ) from None

@@ -93,7 +93,7 @@ def _checksum_in(path: StrPath, handle: int, tensors: Mapping[str, Tensor]) -> s
 
 def read_mark(path: StrPath, handle: int) -> ParamsMark:
     """Return the mark of an open parameters file; FormatError if it is truncated or foreign."""
-    return _mark_in(path, read_header(path, handle).metadata)
+    return _mark_in(path, read_header(path, handle)[0])
 
 
 def _mark_in(path: StrPath, metadata: Mapping[str, str]) -> ParamsMark:
@@ -119,19 +119,19 @@ def read_params(path: StrPath, handle: int, expected: Expected, *, mapped: bool 
     dtypes and shapes are compared before any data is read. FormatError if the file is truncated,
     foreign or damaged, or if tensors are missing, extra or of another shape.
     """
-    header = read_header(path, handle)
-    mark = _mark_in(path, header.metadata)
-    _check_metas(path, header.tensors, expected)
+    metadata, tensors = read_header(path, handle)
+    mark = _mark_in(path, metadata)
+    _check_metas(path, tensors, expected)
     whole = None
     if mapped and os.fstat(handle).st_size >= _MAPPED_BYTES and is_local(handle):
         whole = map_file(path, handle, os.fstat(handle).st_size)
     if whole is None:
-        arrays = {name: read_array(path, handle, name, header.tensors[name]) for name in expected}
+        arrays = {name: read_array(path, handle, name, tensors[name]) for name in expected}
         checksum = _checksum_of(arrays)
     else:
         # Read, not through the map: a file that is cut off meanwhile is an error, and no crash.
-        checksum = _checksum_in(path, handle, header.tensors)
-        arrays = _map_arrays(path, handle, header.tensors, whole)
+        checksum = _checksum_in(path, handle, tensors)
+        arrays = _map_arrays(path, handle, tensors, whole)
     if checksum != mark.checksum:
         raise FormatError(
             f"{path}: damaged, or not written by opwright.save, got data that does not have its "

@@ -11,7 +11,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -51,11 +51,8 @@ class Tensor(NamedTuple):
     end: int
 
 
-class Header(NamedTuple):
-    """Free text by key, and the tensors by name: they fill the file up to its end, without gaps."""
-
-    metadata: dict[str, str]
-    tensors: dict[str, Tensor]
+Header: TypeAlias = tuple[dict[str, str], dict[str, Tensor]]
+"""Free text by key, and the tensors by name: they fill the file up to its end, without gaps."""
 
 
 def encode(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> list[Chunk]:
@@ -207,7 +204,7 @@ def _parse_header(who: str, text: bytes | bytearray, size_bytes: int) -> Header:
     tensors = {name: _read_tensor(who, name, entry, begin) for name, entry in entries.items()}
     _read_stored(who, metadata, tensors)
     _check_order(who, tensors, begin, size_bytes)
-    return Header(metadata, tensors)
+    return metadata, tensors
 
 
 def _parse(who: str, text: bytes | bytearray) -> dict[str, Any]:

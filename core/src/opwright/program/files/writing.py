@@ -14,24 +14,19 @@ from opwright.describe.meta import Meta, shapes_match
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
 from opwright.program import Program, Variable, default_scope
 from opwright.program.deserialize import program_from_proto
-from opwright.program.files.disk import Chunk, write_file
 from opwright.program.files.generations import point_to_newest, publish, remove_old, saving_to
 from opwright.program.files.manifest import (
-    PARAMS,
-    PROGRAM,
     Manifest,
     check_notes,
-    write_manifest,
+    write_generation,
 )
 from opwright.program.files.opening import adopt_pair, folder_of
 from opwright.program.files.params_file import Arrays, encode_params, mark_of
-from opwright.program.operator import names_read_first
+from opwright.program.program import feed_names, persistable_variables
 from opwright.program.variable import list_names
 from opwright.vocabulary import STEP
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from opwright._runtime import Scope
 
 
@@ -112,17 +107,9 @@ def save(
     manifest = Manifest(len(data), sum(map(len, params)), mark, kept_notes)
     with saving_to(folder) as saver:
         adopt_pair(folder, saver)
-        publish(folder, saver, lambda new: _write_generation(new, data, params, manifest))
+        publish(folder, saver, lambda new: write_generation(new, data, params, manifest))
         point_to_newest(folder, saver)
         remove_old(folder, saver, keep)
-
-
-def _write_generation(
-    new: Path, program: bytes, params: Iterable[Chunk], manifest: Manifest
-) -> None:
-    write_file(new / PROGRAM, [program])
-    write_file(new / PARAMS, params)
-    write_manifest(new, manifest)
 
 
 def _check_types(program: object, scope: object) -> None:
@@ -141,18 +128,6 @@ def _check_keep(keep: object) -> None:
         raise AttributeValueError(
             f"save: keep must be an int, at least 1, got {keep!r}; it counts the new generation"
         )
-
-
-def persistable_variables(program: Program) -> list[Variable]:
-    """Return the persistable variables of a program."""
-    return [var for block in program.blocks for var in block.vars.values() if var.persistable]
-
-
-def feed_names(program: Program) -> list[str]:
-    """Return the names that must be fed: read before they are written, and not persistable."""
-    block = program.global_block()
-    read = set(names_read_first(block.ops))
-    return [name for name, var in block.vars.items() if name in read and not var.persistable]
 
 
 def _collect(program: Program, scope: Scope) -> Arrays:
