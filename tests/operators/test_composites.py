@@ -9,7 +9,7 @@ import pytest
 from composite import X, composite, differentiate, program_of, runs
 
 import opwright as ow
-from opwright.describe.composite import inner_stream
+from opwright.describe.completion import inner_stream
 from opwright.errors import KernelError
 
 

@@ -41,7 +41,7 @@ from opwright.plugins.index import find_cache_folder
 from opwright.plugins.scan import GROUP, PluginRecord, Source, scan
 from opwright.program.building import adapt_inputs
 from opwright.registry import Package, PluginFailure
-from opwright.registry.rules import is_library, is_name
+from opwright.registry.registrations import is_library, is_name
 
 __all__ = [
     "hookimpl",

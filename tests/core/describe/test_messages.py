@@ -237,13 +237,12 @@ def test_an_operator_of_a_program_comes_back_as_it_went():
     attrs = {"block": 1, "i": 5, "floats": (), "f": -1.0, "s": "é", "bools": (True,)}
     message = pb.OpDesc()
     messages.write_op(message, whole_proto(), inputs, outputs, attrs)
-    again = read_op(message)
-    assert again.type == "acme.whole"
-    assert again.version == 4
-    assert again.inputs == {"x": ("a", "b"), "state": ("s",)}
-    assert list(again.outputs.items()) == list(outputs.items())
-    assert again.attrs == attrs
-    assert list(again.attrs) == sorted(attrs)
+    op_type, version, again = read_op(message)
+    assert (op_type, version) == ("acme.whole", 4)
+    assert again["inputs"] == {"x": ("a", "b"), "state": ("s",)}
+    assert list(again["outputs"].items()) == list(outputs.items())
+    assert again["attrs"] == attrs
+    assert list(again["attrs"]) == sorted(attrs)
 
 
 def test_a_slot_that_is_written_twice_is_refused():

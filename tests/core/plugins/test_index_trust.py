@@ -135,6 +135,6 @@ def test_a_record_of_a_foreign_module_is_not_kept(tmp_path):
     assert index.read(path, [record.source]).records == {}
 
 
-@pytest.mark.parametrize(("kind", "tags"), index._GROUPS)
+@pytest.mark.parametrize(("kind", "tags"), index._GROUPS[:-1])  # the last is the time of loading
 def test_every_field_of_a_registration_has_its_tag(kind, tags):
     assert len(kind._fields) == len(tags)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opwright.plugin import PluginFailure, PluginRecord
-from opwright.plugins.merge import merge
+from opwright.plugins.discover import merge
 from opwright.plugins.scan import Source
 from opwright.registry import (
     AnnexRegistration,

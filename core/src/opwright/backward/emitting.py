@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from opwright.backward.routing import ForwardOp, Versions
-from opwright.describe.completion import Attrs, Given, Slots, Wanted
-from opwright.describe.composite import word_of
+from opwright.describe.completion import Attrs, Given, Slots, Wanted, word_of
 from opwright.describe.op_proto import OpProto, VarProto
 from opwright.describe.operands import names_in
 from opwright.errors import GradientError

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from opwright.describe.completion import Slots
-from opwright.describe.composite import BodyEmitter
+from opwright.describe.completion import BodyEmitter, Slots
 from opwright.describe.definition import NoGradient, OpDefinition
 from opwright.describe.dtypes import is_float
 from opwright.describe.meta import Meta

@@ -17,8 +17,7 @@ from opwright.cli.examine import Diagnosis, examine, examine_services, format_se
 from opwright.describe.names import hint
 from opwright.errors import CommandError
 from opwright.plugins import index
-from opwright.plugins.discover import Settings, select_allowed
-from opwright.plugins.merge import merge
+from opwright.plugins.discover import Settings, merge, select_allowed
 from opwright.plugins.scan import PluginRecord, Source, scan
 from opwright.plugins.tables import align
 from opwright.registry import ANY, HOST_DEVICE, Package, PluginFailure

@@ -21,9 +21,9 @@ import opwright
 from opwright.child import START_S, Channel, Child, ChildEnded, ChildRaised
 from opwright.errors import CommandError, OpwrightError, PluginError
 from opwright.foreign import describe_error, import_object, text_of_error
+from opwright.plugins.discover import Registries, merge
 from opwright.plugins.index import key_of
 from opwright.plugins.load import is_machinery, load_all
-from opwright.plugins.merge import Registries, merge
 from opwright.plugins.scan import PluginRecord, Source
 from opwright.plugins.tables import align
 from opwright.registry import KernelEntry, Package, PluginFailure

@@ -20,8 +20,7 @@ from opwright import _runtime
 from opwright.describe.journal import setting
 from opwright.describe.names import hint
 from opwright.errors import KernelNotFoundError, PluginError
-from opwright.plugins.discover import Discovery, Settings, discover
-from opwright.plugins.merge import Registries, make_registries
+from opwright.plugins.discover import Discovery, Registries, Settings, discover, make_registries
 from opwright.plugins.scan import PluginRecord
 from opwright.registry import ANY, KernelEntry, PluginFailure
 

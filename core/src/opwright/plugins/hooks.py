@@ -19,7 +19,7 @@ from opwright.registry import (
     PassRegistration,
 )
 from opwright.registry import registrations as make
-from opwright.registry.rules import check_op_type, check_target
+from opwright.registry.registrations import check_owner, check_target
 
 hookspec: Final = pluggy.HookspecMarker("opwright")
 """Marks the specification of a hook; opwright's own are in this module."""
@@ -86,7 +86,7 @@ class OpRegistrar(_Registrar[OpRegistration]):
             For a malformed type or target, a foreign prefix, or a type added twice.
         """
         registration = make.make_op(type, target, hidden, aliases)
-        check_op_type(type, self.package)
+        check_owner(type, self.package)
         self._enter(registration, [type])
 
 

@@ -36,7 +36,7 @@ from opwright.registry import (
     OptionRegistration,
     PassRegistration,
 )
-from opwright.registry.rules import check_target
+from opwright.registry.registrations import check_target
 
 FORMAT: Final = 10
 """Raised when records change their form: indexes of another one are not read."""

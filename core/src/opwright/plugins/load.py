@@ -21,7 +21,7 @@ from opwright.plugins.scan import PluginRecord, Source, WatchedFile
 from opwright.registry import Package, PluginFailure
 from opwright.registry.import_notes import ImportNotes, noted
 from opwright.registry.package import advise_command
-from opwright.registry.rules import is_name
+from opwright.registry.registrations import is_name
 
 # The clock of file times may be that much behind the one that `time_ns` reads.
 _CLOCK_GAP_NS = 20_000_000

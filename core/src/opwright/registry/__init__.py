@@ -3,19 +3,20 @@
 from opwright.registry.devices import HOST, HOST_DEVICE, DeviceEntry, DeviceName, DeviceRegistry
 from opwright.registry.kernel_entry import KernelEntry, KernelKey
 from opwright.registry.kernels import KernelRegistry
-from opwright.registry.named import AnnexRegistry, OptionRegistry
+from opwright.registry.named import AnnexRegistry, OptionRegistry, PassEntry, PassRegistry
 from opwright.registry.operators import OpRegistry
 from opwright.registry.package import Package, PluginFailure, PluginReport
-from opwright.registry.passes import PassEntry, PassRegistry
 from opwright.registry.registrations import (
+    ANY,
+    PHASES,
     AnnexRegistration,
     DeviceRegistration,
     KernelRegistration,
     OpRegistration,
     OptionRegistration,
     PassRegistration,
+    fits_dtype,
 )
-from opwright.registry.rules import ANY, PHASES, fits_dtype
 
 __all__ = [
     "OpRegistry",

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from opwright.describe.names import hint
 from opwright.errors import DeviceNotFoundError, PluginError
 from opwright.records import NamedTuple
-from opwright.registry import rules
 from opwright.registry.named import Entry, NamedRegistry, load_target
 from opwright.registry.package import Package, advise_plugin
-from opwright.registry.registrations import make_device
+from opwright.registry.registrations import is_library, make_device
 
 if TYPE_CHECKING:
     from opwright.registry.native_library import LibraryTable
@@ -90,7 +89,7 @@ class DeviceEntry(Entry):
     @property
     def is_native(self) -> bool:
         """Whether the device is compiled: what its target names is a library."""
-        return rules.is_library(self.target)
+        return is_library(self.target)
 
     def load(self, libraries: LibraryTable) -> object:  # type: ignore[override]  # may be in one
         """Return the object that the plugin named, imported once, or the library's `NativeDevice`.
@@ -158,9 +157,6 @@ class DeviceRegistry(NamedRegistry[DeviceEntry]):
         It lists the devices, plugins that failed to load, and what to install.
         """
         known = hint(name, self.names(), "devices")
-        lines = [f"{name}: no device of this name is registered{known}"]
-        lines += [f"  {line}" for line in self._report.lines()]
+        title = f"{name}: no device of this name is registered{known}"
         advice = advise_plugin(name, self._report)
-        if advice is not None:
-            lines.append(f"  to get it: {advice}")
-        return DeviceNotFoundError("\n".join(lines))
+        return DeviceNotFoundError(self._report.explain(title, advice))

@@ -11,8 +11,7 @@ from opwright.errors import OpwrightError, RegistrationError
 from opwright.records import NamedTuple
 from opwright.registry.named import Entry
 from opwright.registry.package import Package
-from opwright.registry.registrations import KernelRegistration, key_text
-from opwright.registry.rules import is_library
+from opwright.registry.registrations import KernelRegistration, is_library, key_text
 
 if TYPE_CHECKING:
     from opwright.registry.native_kernel import NativeKernel

@@ -18,8 +18,13 @@ from opwright.registry.kernel_entry import KernelEntry
 from opwright.registry.named import load_target
 from opwright.registry.operators import OpRegistry
 from opwright.registry.package import Package, PluginReport, advise_command, advise_plugin
-from opwright.registry.registrations import KernelRegistration, check_kernel, key_text
-from opwright.registry.rules import ANY, fits_dtype
+from opwright.registry.registrations import (
+    ANY,
+    KernelRegistration,
+    check_kernel,
+    fits_dtype,
+    key_text,
+)
 
 REFUSED: Final = "refused: "
 """Begins the report of a kernel that declined; that of one that failed to load begins otherwise."""

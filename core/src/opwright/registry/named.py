@@ -1,14 +1,15 @@
 """The common part of the registries: registrations by name, and their objects.
 
 A registration names an object as ``"module:attribute"``; its module is imported at first use.
-The registries that need no more than this are here: annexes, which are objects that plugins name
-for other packages, and options, which are settings that users choose for a whole plan.
+The registries that need little more than this are here: annexes, which are objects that plugins
+name for other packages; options, which are settings that users choose for a whole plan; and passes,
+which are functions that rewrite a lowered list of operators.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -25,7 +26,14 @@ from opwright.errors import (
 from opwright.foreign import describe_error, import_object
 from opwright.registry.import_notes import ImportNotes, noted
 from opwright.registry.package import Package, PluginReport, advise_command, advise_plugin
-from opwright.registry.registrations import key_text, make_annex, make_option
+from opwright.registry.registrations import (
+    ANY,
+    PHASES,
+    key_text,
+    make_annex,
+    make_option,
+    make_pass,
+)
 
 
 def load_target(
@@ -228,12 +236,9 @@ class AnnexRegistry(NamedRegistry[Entry]):
             return entry
         subjects = [entry.subject for entry in self.entries(topic)]
         near = hint(subject, subjects, "subjects") if subjects else ""
-        lines = [f"{key_text(topic, subject)}: no plugin provides this annex{near}"]
-        lines += [f"  {line}" for line in self._report.lines(first=topic)]
+        title = f"{key_text(topic, subject)}: no plugin provides this annex{near}"
         advice = advise_plugin(topic, self._report)
-        if advice is not None:
-            lines.append(f"  to get it: {advice}")
-        raise MissingRequirementError("\n".join(lines), advice=advice)
+        raise MissingRequirementError(self._report.explain(title, advice, topic), advice=advice)
 
 
 class OptionRegistry(NamedRegistry[Entry]):
@@ -289,3 +294,85 @@ class OptionRegistry(NamedRegistry[Entry]):
         """Return the value of every option: the chosen one, or the default."""
         items = self._registered.items()
         return {name: chosen.get(name, option.default) for name, (option, _) in items}
+
+
+class PassEntry(Entry):
+    """One registered pass."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.operators = frozenset(self.registration.operators)
+
+    def _load(self) -> Callable[..., Any]:
+        function = super()._load()
+        if not callable(function):
+            raise RegistrationError(
+                f"{self.name}: a pass must be a function, got {function!r} from "
+                f"{self.package.label}; name one in the hook"
+            )
+        return function  # type: ignore[no-any-return]
+
+
+class PassRegistry(NamedRegistry[PassEntry]):
+    """Passes by name, phase and device."""
+
+    entry_type = PassEntry
+    noun = "pass"
+
+    def __init__(self, report: PluginReport | None = None) -> None:
+        super().__init__(report)
+        self._of_phases: dict[tuple[tuple[str, ...], str], tuple[PassEntry, ...]] = {}
+
+    def add(
+        self,
+        name: str,
+        *,
+        phase: str,
+        function: str | Callable[..., Any],
+        package: Package,
+        device: str = ANY,
+        operators: Iterable[str] = (),
+    ) -> None:
+        """Add one pass; `function` is ``"module:attribute"`` or the function itself.
+
+        `operators` is as in `opwright.plugin.PassRegistrar.add`. RegistrationError for a name that
+        is taken, or anything malformed.
+        """
+        self._add(make_pass(name, phase, function, device, operators), package)
+
+    def not_found(self, name: str) -> RegistrationError:
+        """Return the error for an unknown pass, which names the nearest one."""
+        known = hint(name, self._registered, "passes")
+        return RegistrationError(f"{name}: no pass of this name is registered{known}")
+
+    def entries(self) -> tuple[PassEntry, ...]:
+        """Return every pass, in the order in which they run."""
+        return tuple(entry for phase in PHASES for entry in self._in_phase(phase))
+
+    def names(self) -> tuple[str, ...]:
+        """Return the name of every pass, in the order in which they run."""
+        return tuple(entry.name for entry in self.entries())
+
+    def of_phases(self, phases: Iterable[str], device: str) -> tuple[PassEntry, ...]:
+        """Return the passes of some phases for one device, in the order in which they run.
+
+        Within a phase those for this device come first, and those for any device after them. Then
+        the order of the plugins counts, opwright's own first and others by distribution, and within
+        a plugin the order of its registrations.
+        """
+        key = (tuple(phases), device)
+        chosen = self._of_phases.get(key)
+        if chosen is None:
+            entries = (entry for phase in key[0] for entry in self._in_phase(phase))
+            chosen = tuple(entry for entry in entries if entry.device in (device, ANY))
+            self._of_phases[key] = chosen
+        return chosen
+
+    def enter(self, registrations: Sequence[Any], package: Package) -> None:
+        """Add registrations that have been checked already."""
+        super().enter(registrations, package)
+        self._of_phases.clear()
+
+    def _in_phase(self, phase: str) -> list[PassEntry]:
+        entries = [entry for entry in self._all() if entry.phase == phase]
+        return sorted(entries, key=lambda entry: entry.device == ANY)  # stable

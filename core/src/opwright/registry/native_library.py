@@ -32,7 +32,7 @@ from opwright.registry.import_notes import ImportNotes, noted
 from opwright.registry.kernel_entry import KernelKey
 from opwright.registry.native_kernel import NativeKernel, coded_metas, typed_attrs
 from opwright.registry.package import Package
-from opwright.registry.rules import ANY
+from opwright.registry.registrations import ANY
 
 # The message of the loader of glibc where a library links another that it does not find.
 _UNFOUND: Final = re.compile(r'got "([^/\s"]+): cannot open shared object file')

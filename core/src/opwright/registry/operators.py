@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from opwright.describe.names import hint
 from opwright.errors import OperatorNotFoundError, RegistrationError
-from opwright.registry import rules
 from opwright.registry.named import NamedRegistry, load_target
 from opwright.registry.package import Package, PluginReport, advise_operator
-from opwright.registry.registrations import OpRegistration, make_op
+from opwright.registry.registrations import OpRegistration, check_owner, is_library, make_op
 from opwright.vocabulary import GRAD_SUFFIX
 
 if TYPE_CHECKING:
@@ -71,21 +70,13 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
         RegistrationError
             For a type that is taken, malformed or reserved for another package.
         """
-        rules.check_op_type(type, package)
+        check_owner(type, package)
         if isinstance(target, str):
             self._add(make_op(type, target, hidden), package)
             return
         definition = self._checked(type, target, package, hidden)
         self._add(OpRegistration(type, "", hidden), package)
         self._entries[type] = definition
-
-    def find(self, type: str) -> OpDefinition | None:
-        """Return the definition of an operator, or None where no plugin provides it.
-
-        ``<type>_grad`` is derived where the gradient rule of ``<type>`` is a `grad_op`. PluginError
-        or RegistrationError where a plugin names a definition that cannot be imported, or is none.
-        """
-        return super().find(type)
 
     def package_of(self, type: str) -> Package:
         """Return the package of an operator; a derived gradient has that of its forward operator.
@@ -112,13 +103,10 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
 
         It names the nearest type, plugins that failed to load, and what to install.
         """
-        text = f"{type}: no operator of this type is registered"
-        lines = [text + self._hint(type)]
-        lines += [f"  {line}" for line in self._report.lines(first=type.partition(".")[0])]
+        title = f"{type}: no operator of this type is registered{self._hint(type)}"
         advice = advise_operator(type, self._report)
-        if advice is not None:
-            lines.append(f"  to get it: {advice}")
-        return OperatorNotFoundError("\n".join(lines))
+        plugin = type.partition(".")[0]
+        return OperatorNotFoundError(self._report.explain(title, advice, plugin))
 
     def _hint(self, type: str) -> str:
         if not self._registered:
@@ -149,7 +137,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
         registration, package = self._registered[type]
         target = registration.target
         definition: object
-        if rules.is_library(target):
+        if is_library(target):
             library = self.libraries.load(target, type, package)
             definition = library.load_definition(type, registration.hidden)
         else:

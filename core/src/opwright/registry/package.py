@@ -101,6 +101,11 @@ class PluginReport:
             names = ", ".join(repr(package.plugin) for package in self.disabled)
             yield f"installed, but not named in OPWRIGHT_PLUGINS: {names}"
 
+    def explain(self, title: str, advice: str | None, first: str = "") -> str:
+        """Return the text of an error for what is missing: title, `lines`, and what to install."""
+        lines = [title, *(f"  {line}" for line in self.lines(first=first))]
+        return "\n".join(lines if advice is None else [*lines, f"  to get it: {advice}"])
+
     def quarantine(self, failure: PluginFailure, origin: str) -> bool:
         """Add a failure at first use; False where its module or library has one already."""
         key = (failure.package, origin)

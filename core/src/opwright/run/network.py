@@ -159,7 +159,7 @@ class Network:
         plan: LoweredPlan | None = self._runs.find(key)
         if plan is None:
             request = LowerRequest(
-                OpRange(ops, self._program, begin),
+                OpRange(ops, None if self._block is None else self._block.program, begin),
                 Target(context, name, fallback, deterministic=fixed, n_threads=n_threads),
                 persistables=Persistables(metas, keep_all=True),
             )
@@ -375,7 +375,3 @@ class Network:
                 "call run, or call what compile returned"
             )
         return last
-
-    @property
-    def _program(self) -> Any:
-        return None if self._block is None else self._block.program

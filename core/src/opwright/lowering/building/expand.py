@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from opwright.describe.completion import Slots
-from opwright.describe.composite import BodyEmitter
+from opwright.describe.completion import BodyEmitter, Slots
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta
 from opwright.describe.op_proto import AttrValue
