@@ -40,14 +40,40 @@ class _Call:
 
     def bind(self, x: Arrays, out: Sequence[Array]) -> Run:
         tensors, results = as_tensors(x), as_tensors(out)
-        calls = self._calls
+        compute = self._calls.bind(tensors)
 
         def run() -> None:
-            with _named(calls):
-                for result, value in zip(results, calls.run(tensors), strict=True):
-                    _write(result, value)
+            for result, value in zip(results, compute(), strict=True):
+                _write(result, value)
 
-        return run
+        return _guarded(run, self._calls, self._calls.find_writer(tensors, results))
+
+
+def _guarded(
+    run: Run, calls: Calls, later: Callable[[], object] | None = None, what: str = ""
+) -> Run:
+    """Return `run` with errors that name PyTorch's operators; from its second call on `later`.
+
+    The first call checks shapes, which are the same from then on. Autocast is kept away: the graph
+    has the casts that it asked for.
+    """
+    follower = later or run
+    current: Callable[[], object] = run
+
+    def run_guarded() -> None:
+        nonlocal current
+        if torch.is_autocast_enabled("cpu"):
+            with torch.autocast("cpu", enabled=False):
+                run_guarded()
+            return
+        try:
+            current()
+        except Exception as error:
+            names, text = ", ".join(calls.names), " ".join(str(error).split())
+            raise RuntimeError(f"{what}{names}: {type(error).__name__}: {text}") from error
+        current = follower
+
+    return run_guarded
 
 
 class _RandomCall:
@@ -78,12 +104,12 @@ class _CallGrad:
 
         def run() -> None:
             is_random = self._stream is not None
-            seeds = _seeded(self._seed, self._stream, step) if is_random else nullcontext()
-            with seeds, _named(self._calls, "the gradient of "):
-                for result, grad in zip(results, self._differentiate(tensors, grads), strict=True):
-                    result.zero_() if grad is None else _write(result, grad)
+            with _seeded(self._seed, self._stream, step) if is_random else nullcontext():
+                found = self._differentiate(tensors, grads)
+            for result, grad in zip(results, found, strict=True):
+                result.zero_() if grad is None else _write(result, grad)
 
-        return run
+        return _guarded(run, self._calls, what="the gradient of ")
 
     def _differentiate(
         self, tensors: list[torch.Tensor], grads: list[torch.Tensor]
@@ -106,10 +132,11 @@ class _CallGrad:
 
 def _dynamic(calls: Calls) -> Callable[..., None]:
     def run(x: Arrays, out: Sequence[Any]) -> None:
-        with _named(calls):
+        def write() -> None:
             for result, value in zip(out, calls.run(as_tensors(x)), strict=True):
-                (target,) = as_tensors([result.resize(tuple(value.shape))])
-                _write(target, value)
+                _write(as_tensor(result.resize(tuple(value.shape))), value)
+
+        _guarded(write, calls)()
 
     return run
 
@@ -121,28 +148,6 @@ def _write(result: torch.Tensor, value: torch.Tensor) -> None:
             f"{value.dtype} {list(value.shape)}"
         )
     result.copy_(value.detach())
-
-
-class _named:  # noqa: N801
-    """Says which operators of PyTorch fail, and keeps autocast away: the graph has its casts."""
-
-    __slots__ = ("_autocast", "_calls", "_what")
-
-    def __init__(self, calls: Calls, what: str = "") -> None:
-        self._calls, self._what, self._autocast = calls, what, False
-
-    def __enter__(self) -> None:
-        self._autocast = torch.is_autocast_enabled("cpu")
-        if self._autocast:
-            torch.set_autocast_enabled("cpu", False)
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if self._autocast:
-            torch.set_autocast_enabled("cpu", True)
-        if isinstance(error, Exception):
-            names = ", ".join(self._calls.names)
-            text = " ".join(str(error).split())
-            raise RuntimeError(f"{self._what}{names}: {type(error).__name__}: {text}") from error
 
 
 @contextmanager

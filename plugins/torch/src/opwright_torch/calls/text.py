@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
@@ -34,12 +34,75 @@ _NAMED: Final[dict[str, type]] = {
 Tensors = Sequence[torch.Tensor]
 
 
+Argument = Callable[[Tensors, list[Any]], Any]
+"""Makes an argument of the inputs and of what earlier calls have returned."""
+
+
+class Step(NamedTuple):
+    """One call: whether its arguments are those of every run, once the inputs are known."""
+
+    target: Any
+    arguments: Argument
+    named: Argument
+    is_fixed: bool
+
+
 class Calls(NamedTuple):
     """A text that was read."""
 
     names: list[str]
-    run: Callable[[Tensors], list[torch.Tensor]]
-    single: Any = None  # the overload, of a text that is one call with one result
+    steps: list[Step]
+    taken: list[Argument]
+
+    def run(self, tensors: Tensors) -> list[torch.Tensor]:
+        """Return the results."""
+        return self.bind(tensors)()
+
+    def bind(self, tensors: Tensors) -> Callable[[], list[torch.Tensor]]:
+        """Return what computes the results of the same tensors, at every call anew."""
+        ready = [
+            (
+                step.target,
+                *((step.arguments(tensors, []), step.named(tensors, [])) if step.is_fixed else ()),
+            )
+            for step in self.steps
+        ]
+        steps, taken = self.steps, self.taken
+
+        def run() -> list[torch.Tensor]:
+            values: list[Any] = []
+            for step, (target, *fixed) in zip(steps, ready):
+                arguments, named = fixed or (
+                    step.arguments(tensors, values),
+                    step.named(tensors, values),
+                )
+                values.append(target(*arguments, **named))
+            return [take(tensors, values) for take in taken]
+
+        return run
+
+    def find_writer(self, tensors: Tensors, out: Tensors) -> Callable[[], object] | None:
+        """Return what computes the only result in the memory of `out`; None for other calls."""
+        if len(self.steps) != 1 or len(out) != 1 or not self.steps[0].is_fixed:
+            return None
+        target, arguments, named, _ = self.steps[0]
+        overload = _find_out(target)
+        if overload is None:
+            return None
+        return partial(overload, *arguments(tensors, []), **named(tensors, []), out=out[0])
+
+
+def _find_out(target: Any) -> Any:
+    """Return the overload that writes what `target` returns into an argument ``out``."""
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
+        return None
+    arguments = [(a.name, str(a.type)) for a in target._schema.arguments]
+    for name in target.overloadpacket.overloads():
+        overload = getattr(target.overloadpacket, name)
+        given = [(a.name, str(a.type)) for a in overload._schema.arguments]
+        if given == [*arguments, ("out", "Tensor")] and len(target._schema.returns) == 1:
+            return overload
+    return None
 
 
 def encode(value: Any, refer: Callable[[Any], dict[str, Any] | None]) -> Any:
@@ -84,7 +147,12 @@ def read(text: str) -> Calls:
     try:
         content = json.loads(text)
         steps = [
-            (_target(name), _reader(arguments), _reader({"dict": named}))
+            Step(
+                _target(name),
+                _reader(arguments),
+                _reader({"dict": named}),
+                '"call"' not in json.dumps([arguments, named]),
+            )
             for name, arguments, named in content["calls"]
         ]
         taken = [_reader({"call": path}) for path in content["taken"]]
@@ -92,14 +160,7 @@ def read(text: str) -> Calls:
     except (ValueError, KeyError, TypeError) as error:
         raise AttributeValueError(f"torch.call: its text cannot be read, got {error!r}") from error
 
-    def run(tensors: Tensors) -> list[torch.Tensor]:
-        values: list[Any] = []
-        for target, arguments, named in steps:
-            values.append(target(*arguments(tensors, values), **named(tensors, values)))
-        return [take(tensors, values) for take in taken]
-
-    is_single = len(steps) == 1 and content["taken"] == [[0]]
-    return Calls(names, run, steps[0] if is_single else None)
+    return Calls(names, steps, taken)
 
 
 def _target(name: Any) -> Any:
@@ -129,7 +190,7 @@ def _object(key: str) -> Any:
     return _OBJECTS[key]
 
 
-def _reader(value: Any) -> Callable[[Tensors, list[Any]], Any]:
+def _reader(value: Any) -> Argument:
     """Return a function that makes an argument of the inputs and of what calls have returned."""
     if isinstance(value, list):
         items = [_reader(item) for item in value]
