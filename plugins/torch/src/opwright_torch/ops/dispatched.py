@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from opwright.errors import SlotError
+from opwright.errors import AttributeValueError, SlotError
 from opwright.op import OpDefinition, VarProto
 from opwright.runtime import Missing, hold, make_function
 from opwright_torch.dtypes import dtype_name
@@ -41,6 +41,7 @@ def make_dispatched(definition: OpDefinition, context: Any) -> Callable[..., Any
     slots = [(slot.name, slot.optional, slot.duplicable) for slot in proto.inputs]
     ties = [[proto.inputs.index(other) for other in _tied(proto, slot)] for slot in proto.inputs]
     attr_names = [attr.name for attr in proto.attrs]
+    required = [attr.name for attr in proto.attrs if attr.required]
     op_type = proto.type
 
     def dispatched(*args: Any, **named: Any) -> Any:
@@ -54,14 +55,16 @@ def make_dispatched(definition: OpDefinition, context: Any) -> Callable[..., Any
             if value is not None and not duplicable and not isinstance(value, torch.Tensor):
                 value = _as_tensor(f"{op_type}: {name}", value, [given[j] for j in ties[i]])
             inputs.append(value)
-        attrs = {
-            name: value
-            for name, value in zip(attr_names, given[n_inputs:])
-            if value is not None and value is not Missing.VALUE
-        }
+        for name in required:
+            if named.get(name) is None:
+                raise AttributeValueError(
+                    f"{op_type}: attribute {name!r} is required, got none; pass {name}="
+                )
+        # Not the defaults: Dynamo takes a float that it finds there for an input of the graph.
+        attrs = {name: named[name] for name in attr_names if named.get(name) is not None}
         if not names or overloads.returns is None:
             results = overloads.main(*inputs, **attrs)
-            return tuple(results) if isinstance(results, (list, tuple)) else results
+            return results if isinstance(results, torch.Tensor) else tuple(results or ())
         results = overloads.returns(*inputs, returns=names, **attrs)
         return results[0] if is_one else tuple(results)
 

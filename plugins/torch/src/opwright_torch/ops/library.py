@@ -177,6 +177,8 @@ class _Kernels:
 
     def _result(self, results: Sequence[Any]) -> Any:
         returns = self._overload._schema.returns
+        if not returns:
+            return None
         if len(returns) == 1 and isinstance(returns[0].type, torch.TensorType):
             return results[0]
         return list(results) if len(returns) == 1 else tuple(results)
@@ -306,7 +308,7 @@ def execute(
         results = overloads.main(*inputs, **named)
     else:
         results = overloads.returns(*inputs, returns=list(what.returned), **named)
-    return (results,) if isinstance(results, torch.Tensor) else tuple(results)
+    return (results,) if isinstance(results, torch.Tensor) else tuple(results or ())
 
 
 def _listed(value: Any) -> Any:
