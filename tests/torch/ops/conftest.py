@@ -1,4 +1,4 @@
-"""Lets the tests of this folder use the cases of the standard operators."""
+"""Lets the tests of this folder use the cases of the standard operators, and translated graphs."""
 
 from __future__ import annotations
 
@@ -6,4 +6,5 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "operators"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "translate"))
 sys.path.insert(0, str(Path(__file__).parent))

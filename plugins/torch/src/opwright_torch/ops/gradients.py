@@ -106,7 +106,7 @@ def make_piece(what: What, metas: Metas) -> Piece:
         return _make_forward(what, block, metas)
     base = make_piece(what.of, metas[: what.n_args])
     arguments = [_create(block, f"a{i}", meta) for i, meta in enumerate(metas[: what.n_args])]
-    names = _replay(base, block, arguments)
+    names = replay(base, block, arguments)
     results = [name if name is None else block.var(names[name]) for name in base.results]
     kept = [names[name] for slot in what.kept for name in base.ops[0].output(slot)]
     begin = what.n_args + len(what.kept)
@@ -140,7 +140,7 @@ def _create(block: ow.Block, name: str, meta: Meta) -> ow.Variable:
     return block.create_var(name, list(meta.shape), meta.dtype, is_data=True)
 
 
-def _replay(piece: Piece, block: ow.Block, arguments: Sequence[ow.Variable]) -> dict[str, str]:
+def replay(piece: Piece, block: ow.Block, arguments: Sequence[ow.Variable]) -> dict[str, str]:
     """Append the operators of a piece to another block; return the new names of all variables."""
     names = dict(zip(piece.arguments, (v.name for v in arguments), strict=True))
     free = block.program.unique_name

@@ -40,13 +40,14 @@ _TYPES: Final = {
     AttrType.STRING: "str",
     AttrType.BOOL: "bool",
 }
-_VJP: Final = "opwright::_vjp"
+VJP: Final = "opwright::_vjp"
 _AUTOCAST: Final = {"AutocastCPU": "cpu", "AutocastCUDA": "cuda"}
 
 
 class Overloads(NamedTuple):
     """What the dispatcher has of an operator."""
 
+    type: str
     schemas: tuple[str, ...]
     main: Any
     returns: Any | None
@@ -71,12 +72,17 @@ def find_overloads(definition: OpDefinition) -> Overloads:
     known = _overloads.get(qualified)
     if known is None:
         known = _overloads[qualified] = _define(proto, qualified, schemas)
-    if known.schemas != schemas:
+    if (known.type, known.schemas) != (proto.type, schemas):
         raise RegistrationError(
             f"{proto.type}: {qualified} must be one operator in a process, got it with other slots "
             "or attributes before; start a new process"
         )
     return known
+
+
+def find_type(overload: Any) -> str:
+    """Return the operator type of an overload of ours."""
+    return _overloads[overload._schema.name].type
 
 
 def _schemas(proto: OpProto) -> list[str]:
@@ -137,7 +143,9 @@ def _define(proto: OpProto, qualified: str, schemas: Sequence[str]) -> Overloads
         _implement(library, f"{namespace}::{full}", kernels)
         for key, device_type in _AUTOCAST.items():
             library.impl(full, partial(kernels.cast, key, device_type), key)
-    return Overloads(tuple(schemas), packet.default, packet.returns if len(schemas) > 1 else None)
+    return Overloads(
+        proto.type, tuple(schemas), packet.default, packet.returns if len(schemas) > 1 else None
+    )
 
 
 def _implement(library: Library, qualified: str, kernels: Any) -> None:
@@ -172,7 +180,7 @@ class _Kernels:
             attr.default if value is None and attr.has_default else value
             for attr, value in zip(proto.attrs, attrs, strict=True)
         ]
-        returned = tuple(named.get("returns") or _main_outputs(proto, inputs))
+        returned = tuple(named.get("returns") or main_outputs(proto, inputs))
         return _Bound(definition, inputs, filled, returned)
 
     def _result(self, results: Sequence[Any]) -> Any:
@@ -227,7 +235,7 @@ class _Kernels:
             return self._overload(*inputs, **named)
 
 
-def _main_outputs(proto: OpProto, inputs: Sequence[Any]) -> list[str]:
+def main_outputs(proto: OpProto, inputs: Sequence[Any]) -> list[str]:
     """Return the outputs that a call returns by default; optional state where it is given."""
     given = {s.name for s, v in zip(proto.inputs, inputs, strict=True) if v is not None}
     return [
@@ -304,7 +312,7 @@ def execute(
     inputs = unflatten(proto, what.counts, values)
     attrs = zip(proto.attrs, with_sizes(what.attrs, sizes), strict=True)
     named = {attr.name: _listed(value) for attr, value in attrs if value is not None}
-    if overloads.returns is None or what.returned == tuple(_main_outputs(proto, inputs)):
+    if overloads.returns is None or what.returned == tuple(main_outputs(proto, inputs)):
         results = overloads.main(*inputs, **named)
     else:
         results = overloads.returns(*inputs, returns=list(what.returned), **named)
@@ -359,4 +367,4 @@ def define_vjp() -> None:
     """Define the operator of all gradients; once in a process."""
     library = _libraries["opwright"] = Library("opwright", "FRAGMENT")
     library.define("_vjp(Tensor[] values, SymInt[] sizes, str call) -> Tensor[]")
-    _implement(library, _VJP, _VjpKernels)
+    _implement(library, VJP, _VjpKernels)

@@ -29,10 +29,14 @@ class Rows(dict[str, Row]):
 
 
 def find_row(operator: torch._ops.OpOverload) -> Row | None:
-    """Return the row of an overload, else that of all overloads of its name, else None."""
+    """Return the row of an overload, else that of all overloads of its name, else None.
+
+    A row named ``opwright::`` is that of all other operators of ours, ``opwright_acme::swish`` too.
+    """
     rows = _all_rows(current_context())
     name = operator.name()
-    return rows.get(name) or rows.get(name.partition(".")[0])
+    ours = f"{name.partition('::')[0].partition('_')[0]}::"
+    return rows.get(name) or rows.get(name.partition(".")[0]) or rows.get(ours)
 
 
 @lru_cache(maxsize=4)

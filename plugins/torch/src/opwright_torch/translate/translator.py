@@ -113,7 +113,7 @@ class Translator:
         names = [
             written.output(slot.name) for slot in proto.outputs if slot.name in written.outputs
         ]
-        self._mark(bound.values(), written.output_names())
+        self.mark(bound.values(), written.output_names())
         results: list[Any] = [
             tuple(map(self.block.var, found)) if slot.duplicable else self.block.var(found[0])
             for slot, found in zip(proto.outputs, names)
@@ -338,7 +338,7 @@ class Translator:
             return {name: self._read(item) for name, item in value.items()}
         return self.size(value) if isinstance(value, torch.SymInt) else value
 
-    def _mark(self, inputs: Iterable[Value], outputs: Iterable[str]) -> None:
+    def mark(self, inputs: Iterable[Value], outputs: Iterable[str]) -> None:
         """Note through which outputs of an operator a gradient can flow."""
         names = [name for name in outputs if self.block.var(name).dtype in FLOATS]
         read = [v for value in inputs for v in (value if isinstance(value, list) else [value])]

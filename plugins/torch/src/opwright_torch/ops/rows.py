@@ -1,0 +1,61 @@
+"""``torch.ops.opwright.NAME`` in a traced graph becomes our operator again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import opwright as ow
+from opwright.op import Meta
+from opwright_torch.ops.calls import read, with_sizes
+from opwright_torch.ops.gradients import make_piece, replay
+from opwright_torch.ops.library import VJP, find_type, main_outputs
+from opwright_torch.translate import Rows, Translator
+
+ROWS: Final = Rows()
+
+
+@ROWS.row("opwright::")
+def append_operator(t: Translator, /, **named: Any) -> Any:
+    """Append the operator of a node, for any overload in our namespaces."""
+    overload: Any = t.node.target
+    proto = ow.op_proto(find_type(overload))
+    values = [_as_list(named.get(slot.name)) for slot in proto.inputs]
+    given = {s.name: v for s, v in zip(proto.inputs, values, strict=True) if v is not None}
+    returned = named.get("returns") if overload._overloadname == "returns" else None
+    names = returned or main_outputs(proto, values)
+    for slot in proto.outputs:
+        if slot.aliases in given:  # PyTorch's state stays as it is: the new one is a result
+            given[slot.aliases] = [t.op("assign", value) for value in given[slot.aliases]]
+    asked = [proto.output_slots[name] for name in names]
+    fresh = t.program.unique_name
+    outputs = {s.name: fresh(s.name) for s in asked if s.optional and not s.aliases}
+    attrs = {a.name: named[a.name] for a in proto.attrs if named.get(a.name) is not None}
+    written = t.block.append_op(proto.type, given, outputs, attrs)
+    t.mark(given.values(), written.output_names())
+    results = [t.block.var(name) for slot in names for name in written.output(slot)]
+    returns = overload._schema.returns
+    is_one = len(returns) == 1 and str(returns[0].type) == "Tensor"
+    return results[0] if is_one else tuple(results)
+
+
+@ROWS.row(VJP)
+def append_gradients(
+    t: Translator, values: Sequence[ow.Variable], sizes: Sequence[int], call: str
+) -> list[Any]:
+    """Append the operators of a gradient that a transform of `torch.func` has traced."""
+    what: Any = with_sizes(read(call), sizes)
+    piece = make_piece(what, tuple(Meta(tuple(v.shape or ()), v.dtype) for v in values))
+    names = replay(piece, t.block, values)
+    t.mark([list(values)], [n for n in names.values() if t.block.find_var(n) is not None])
+    zeros = [values[i] for i in what.wanted]
+    return [
+        t.full(0.0, zero.shape or (), zero.dtype) if name is None else t.block.var(names[name])
+        for name, zero in zip(piece.results, zeros, strict=True)
+    ]
+
+
+def _as_list(value: Any) -> list[Any] | None:
+    if value is None:
+        return None
+    return list(value) if isinstance(value, (list, tuple)) else [value]
