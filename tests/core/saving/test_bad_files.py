@@ -20,7 +20,7 @@ from opwright.errors import (
 )
 from opwright.program.files import opening
 from opwright.program.files.disk import write_file
-from opwright.program.files.params_file import encode_params, mark_of
+from opwright.program.files.manifest import encode_params, mark_of
 from opwright.program.serialize import program_to_bytes
 
 

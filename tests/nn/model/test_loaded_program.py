@@ -23,7 +23,7 @@ from opwright.errors import (
     SettingError,
     VariableNotFoundError,
 )
-from opwright.program.files import params_file
+from opwright.program.files import manifest
 
 X = np.random.default_rng(1).random((6, 8), np.float32)
 
@@ -194,7 +194,7 @@ def count_maps(folder):
 @pytest.fixture
 def local(monkeypatch):
     """Let any disk be that of this machine: the one of a test may be unknown."""
-    monkeypatch.setattr(params_file, "is_local", lambda handle: True)
+    monkeypatch.setattr(manifest, "is_local", lambda handle: True)
 
 
 def test_large_parameters_lie_in_their_file(tmp_path, local):

@@ -42,17 +42,15 @@ from opwright.program.files.manifest import (
     MANIFEST,
     PARAMS,
     PROGRAM,
-    Manifest,
-    read_manifest,
-    write_generation,
-)
-from opwright.program.files.params_file import (
     Arrays,
+    Manifest,
     ParamsMark,
     check_belongs,
     digest_of,
+    read_manifest,
     read_mark,
     read_params,
+    write_generation,
 )
 from opwright.program.files.safetensors_file import read_array, read_header
 from opwright.program.program import persistable_variables

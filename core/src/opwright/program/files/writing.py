@@ -16,12 +16,14 @@ from opwright.program import Program, Variable, default_scope
 from opwright.program.deserialize import program_from_proto
 from opwright.program.files.generations import point_to_newest, publish, remove_old, saving_to
 from opwright.program.files.manifest import (
+    Arrays,
     Manifest,
     check_notes,
+    encode_params,
+    mark_of,
     write_generation,
 )
 from opwright.program.files.opening import adopt_pair, folder_of
-from opwright.program.files.params_file import Arrays, encode_params, mark_of
 from opwright.program.program import feed_names, persistable_variables
 from opwright.program.variable import list_names
 from opwright.vocabulary import STEP
