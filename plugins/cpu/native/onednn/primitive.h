@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -33,7 +35,8 @@ inline dnnl::memory::desc Strided(const dnnl::memory::dims& dims, dnnl::memory::
   return dnnl::memory::desc(dims, dtype, strides);
 }
 
-// A primitive and what its arguments look like. Immutable after Prepare.
+// A primitive and what its arguments look like. Its code is generated when a running instance first
+// asks for it: passes have more kernels prepared than a plan runs.
 class Primitive {
  public:
   // What the generated code of one takes, measured over products and convolutions.
@@ -43,24 +46,37 @@ class Primitive {
 
   template <typename Description>
   explicit Primitive(const Description& description)
-      : primitive_(description.get()), scratchpad_(description.scratchpad_desc()) {
+      : made_(std::make_shared<Made>(description)), scratchpad_(description.scratchpad_desc()) {
     opwright::AddHeldBytes(kCodeBytes);
   }
-
-  explicit operator bool() const { return static_cast<bool>(primitive_); }
 
   // Adds an argument (DNNL_ARG_...); Execution counts them in this order.
   void Add(int argument, const dnnl::memory::desc& desc) {
     arguments_.emplace_back(argument, desc);
   }
 
-  dnnl_primitive_t get() const { return primitive_.get(); }
+  // Generates the code in the first call.
+  dnnl_primitive_t get() const {
+    std::call_once(made_->once, [this] {
+      made_->primitive = dnnl::primitive(made_->description.get());
+      made_->description = {};
+    });
+    return made_->primitive.get();
+  }
   const std::vector<std::pair<int, dnnl::memory::desc>>& arguments() const { return arguments_; }
   const dnnl::memory::desc& scratchpad() const { return scratchpad_; }
   uint64_t scratchpad_bytes() const { return scratchpad_.get_size(); }
 
  private:
-  dnnl::primitive primitive_;
+  struct Made {
+    explicit Made(dnnl::primitive_desc_base described) : description(std::move(described)) {}
+
+    std::once_flag once;
+    dnnl::primitive_desc_base description;
+    dnnl::primitive primitive;
+  };
+
+  std::shared_ptr<Made> made_;
   dnnl::memory::desc scratchpad_;
   std::vector<std::pair<int, dnnl::memory::desc>> arguments_;
 };
@@ -70,8 +86,8 @@ class Primitive {
 class Execution {
  public:
   void Bind(const Primitive& primitive) {
-    primitive_ = &primitive;
     CallOneDnn([&] {
+      primitive_ = primitive.get();
       memories_.clear();
       data_.clear();
       args_.clear();
@@ -100,8 +116,8 @@ class Execution {
   void SetScratchpad(void* data) { SetData(memories_.size() - 1, data); }
   void Execute(int32_t n_threads) {
     const ThreadCount count(n_threads);
-    CheckOneDnn(dnnl_primitive_execute(primitive_->get(), stream_.get(),
-                                       static_cast<int>(args_.size()), args_.data()),
+    CheckOneDnn(dnnl_primitive_execute(primitive_, stream_.get(), static_cast<int>(args_.size()),
+                                       args_.data()),
                 "oneDNN could not execute a primitive");
   }
 
@@ -112,7 +128,7 @@ class Execution {
     args_.push_back(dnnl_exec_arg_t{argument, memories_.back().get()});
   }
 
-  const Primitive* primitive_ = nullptr;
+  dnnl_primitive_t primitive_ = nullptr;
   dnnl::stream stream_;
   std::vector<dnnl::memory> memories_;
   std::vector<void*> data_;
