@@ -63,6 +63,7 @@ _FLOATS: Final = frozenset(FLOAT_DTYPES)
 _CODES: Final = {
     name: code | bits << 8 | 1 << 16 for name, (code, bits) in _DLPACK.items()
 }  # DLDataType {uint8 code, uint8 bits, uint16 lanes = 1} read as one little-endian word.
+_SIZES: Final = {name: (bits + 7) // 8 for name, (_, bits) in _DLPACK.items()}
 _NAMES: Final = {code: name for name, code in _CODES.items()}
 _NUMPY: Final[dict[str, np.dtype[Any]]] = {
     name: np.dtype(name) for name in DTYPES if name not in ("bfloat16", *NARROW_DTYPES)
@@ -147,13 +148,15 @@ def dtype_to_numpy(dtype: str) -> np.dtype[Any]:
 
 def item_size(dtype: str) -> int:
     """Return the size of one element in bytes."""
-    check_dtype(dtype)
-    return (_DLPACK[dtype][1] + 7) // 8
+    if dtype not in _SIZES:
+        check_dtype(dtype)
+    return _SIZES[dtype]
 
 
 def dtype_to_code(dtype: str) -> int:
     """Return the dtype as one int: DLDataType's bytes, ``code | bits << 8 | lanes << 16``."""
-    check_dtype(dtype)
+    if dtype not in _CODES:
+        check_dtype(dtype)
     return _CODES[dtype]
 
 

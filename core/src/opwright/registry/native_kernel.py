@@ -73,7 +73,7 @@ class NativeKernel:
             coded_metas(inputs),
             coded_metas(outputs),
             n_threads,
-            arg_flags=list(_arg_flags(proto, inputs, outputs, packable, unread)),
+            arg_flags=_arg_flags(proto, inputs, outputs, packable, unread),
             device=device,
             keep_alive=self.library,
             deterministic=deterministic,
@@ -88,8 +88,11 @@ class NativeKernel:
 
 def typed_attrs(proto: OpProto, attrs: Mapping[str, Any]) -> list[tuple[str, int, Any]]:
     """Return attributes as the runtime takes them: name, number of the type, value."""
-    values = ((attr, attrs.get(attr.name)) for attr in proto.attrs)
-    return [(attr.name, attr.type.value, value) for attr, value in values if value is not None]
+    return [
+        (attr.name, attr.type.value, value)
+        for attr in proto.attrs
+        if (value := attrs.get(attr.name)) is not None
+    ]
 
 
 def _type_number(name: str, value: object) -> int:
@@ -130,17 +133,15 @@ def _arg_flags(
     outputs: Sequence[Sequence[Meta]],
     packable: Sequence[int],
     unread: Sequence[int],
-) -> Iterator[int]:
-    flat = 0
-    for slot, metas in zip(proto.inputs, inputs, strict=True):
-        for _ in metas:
-            if slot.shape_only:
-                yield _runtime.ARG_SHAPE_ONLY
-            else:
-                yield _runtime.ARG_PACKABLE if flat in packable else 0
-            flat += 1
-    for metas in outputs:
-        for meta in metas:
-            dynamic = _runtime.ARG_DYNAMIC if -1 in meta.shape else 0
-            yield dynamic | (_runtime.ARG_UNREAD if flat in unread else 0)
-            flat += 1
+) -> list[int]:
+    flags = [
+        _runtime.ARG_SHAPE_ONLY if slot.shape_only else 0
+        for slot, metas in zip(proto.inputs, inputs, strict=True)
+        for _ in metas
+    ]
+    for flat in packable:
+        flags[flat] = flags[flat] or _runtime.ARG_PACKABLE
+    flags += [_runtime.ARG_DYNAMIC if -1 in m.shape else 0 for metas in outputs for m in metas]
+    for flat in unread:
+        flags[flat] |= _runtime.ARG_UNREAD
+    return flags

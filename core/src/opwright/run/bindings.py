@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -100,5 +101,5 @@ def scope_metas(scope: Scope, names: Iterable[str], device: Device) -> dict[str,
             continue
         if variable.opened_device is not device:
             variable.set(variable.numpy(), device=device)
-        metas[name] = Meta(tuple(shape), dtype)
+        metas[name] = Meta(shape, sys.intern(dtype))  # compared and hashed often
     return metas

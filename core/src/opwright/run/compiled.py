@@ -95,7 +95,7 @@ class CompiledSource:
         given = {spec.name: check_array(array, spec) for spec, array in pairs}
         tensors = (spec.name for spec, array in pairs if isinstance(array, _runtime.Tensor))
         kept = self._template.persistables
-        metas = scope_metas(self._scope, sorted(kept.lasting), self._device)
+        metas = scope_metas(self._scope, kept.lasting, self._device)
         n_threads = count_for_plan(self._target.deterministic)
         return self._template._replace(
             target=self._target.with_threads(n_threads),

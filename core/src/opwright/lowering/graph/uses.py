@@ -60,15 +60,19 @@ class Uses:
                     if value.buffer.is_shared:
                         self._writes.setdefault(value.buffer, []).append(position)
 
-    def _reads_of(self, buffer: Buffer) -> list[int]:
+    def _reads_of(self, value: Value) -> list[int]:
+        """Return where the memory of a value is read, in order."""
+        if not value.buffer.is_shared:  # memory of this value and its views alone
+            return [self.position[op] for op in self._readers.get(_own(value), ())]
         if self._reads is None:
             reads: dict[Buffer, list[int]] = defaultdict(list)
-            for value, readers in self._readers.items():
-                reads[value.buffer] += map(self.position.__getitem__, readers)
+            for read, readers in self._readers.items():
+                if read.buffer.is_shared:
+                    reads[read.buffer] += map(self.position.__getitem__, readers)
             for positions in reads.values():
                 positions.sort()
             self._reads = dict(reads)
-        return self._reads.get(buffer, [])
+        return self._reads.get(value.buffer, [])
 
     def readers(self, value: Value) -> tuple[LoweredOp, ...]:
         """Return the operators that read the data of a value or of a view of it, in order."""
@@ -103,7 +107,7 @@ class Uses:
 
     def is_read_between(self, value: Value, low: int, high: int, but: Collection[int]) -> bool:
         """Whether memory of a value is read between two positions, those of ``but`` left out."""
-        return _any_between(self._reads_of(value.buffer), low, high, but)
+        return _any_between(self._reads_of(value), low, high, but)
 
     def is_written_between(self, value: Value, low: int, high: int, but: Collection[int]) -> bool:
         """Whether memory of a value is written between two positions, without those of ``but``."""
@@ -163,6 +167,8 @@ def _own(value: Value) -> Value:
 
 def _any_between(positions: Sequence[int], low: int, high: int, but: Collection[int]) -> bool:
     """Whether a sorted list has a member strictly between two numbers that is not in ``but``."""
+    if len(positions) < 2:  # nearly always
+        return bool(positions) and low < positions[0] < high and positions[0] not in but
     begin, end = bisect_right(positions, low), bisect_left(positions, high)
     if not but:
         return begin < end

@@ -19,7 +19,7 @@ def find_violation(graph: Graph) -> str | None:
     """Return what is wrong with a graph, or None."""
     contents: Contents = {}
     for op in graph.ops:
-        for values in op.data_slots():
+        for values in op.data_slots() if op.definition.any_shape_only else op.inputs:
             for value in values:
                 current = contents.get(value.buffer)
                 if current is not value and not _shows(value, current):
@@ -31,7 +31,7 @@ def find_violation(graph: Graph) -> str | None:
         for values in op.outputs:
             for value in values:
                 contents[value.buffer] = value
-        for value in op.unwritten():
+        for value in op.unwritten() if op.unread else ():
             contents.pop(value.buffer, None)
     return _final_fault(graph, contents)
 

@@ -117,24 +117,23 @@ def _separate_overwritten_inputs(graph: Graph) -> None:
     ops: list[LoweredOp] = []
     for op in graph.ops:
         ops.append(op)
-        if not op.is_copy:
-            ops += _separate_outputs(op)
+        for values in op.outputs:
+            if any(value.buffer.external for value in values) and not op.is_copy:
+                ops += _separate_outputs(op)
+                break
     graph.ops = ops
 
 
 def _separate_outputs(op: LoweredOp) -> list[LoweredOp]:
     """Give outputs that must not overwrite inputs other memory; return the copies that follow."""
     copies: list[LoweredOp] = []
-    if not any(value.buffer.external for values in op.outputs for value in values):
-        return copies
     read = {value.buffer for value in op.data_reads()}
+    pairs = _in_place_pairs(op)
     outputs = list(op.outputs)
     for slot, values in enumerate(outputs):
         for k, value in enumerate(values):
             buffer = value.buffer
-            if buffer.external is None or buffer not in read:
-                continue
-            if (slot, buffer) in _in_place_pairs(op):
+            if buffer.external is None or buffer not in read or (slot, buffer) in pairs:
                 continue
             separate = new_value(value.name, value.meta, op)
             outputs[slot] = (*outputs[slot][:k], separate, *outputs[slot][k + 1 :])
@@ -163,7 +162,7 @@ def _reads_once(op: LoweredOp, buffer: Buffer) -> bool:
 
 def _find_lifetimes(graph: Graph) -> None:
     for position, op in enumerate(graph.ops):
-        for values in op.data_slots():
+        for values in op.data_slots() if op.definition.any_shape_only else op.inputs:
             for value in values:
                 value.buffer.last = position
         for values in op.outputs:
@@ -202,8 +201,8 @@ def _owned_buffers(graph: Graph) -> dict[str | None, dict[Buffer, None]]:
     for op in graph.ops:
         for values in op.outputs:
             for value in values:
-                buffer = value.buffer.root()
-                if buffer.is_owned:
+                buffer = value.buffer if value.buffer.shared_with is None else value.buffer.root()
+                if buffer.external is None and not buffer.dynamic:
                     owned.setdefault(buffer.device, {})[buffer] = None
         if op.workspace is not None:
             owned.setdefault(op.workspace.device, {})[op.workspace] = None

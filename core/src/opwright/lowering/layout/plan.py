@@ -239,20 +239,20 @@ class PlanAssembler:
         if value.id < 0:
             if value.source is not None:
                 self._value(value.source)  # the first value of an external declares its meta
-            buffer = value.buffer if value.buffer.shared_with is None else value.buffer.root()
-            kind, index, device = self._place(buffer)
+            kind, index, device = self._place(value.buffer)
             shape, dtype = value.meta
             value.id = self._builder.value(dtype_to_code(dtype), shape, kind, index, device)
         return value.id
 
     def _place(self, buffer: Buffer) -> tuple[int, int, _runtime.Device | None]:
+        if buffer.shared_with is not None:
+            buffer = buffer.root()
         device = None if buffer.device is None else self._host
-        if buffer.dynamic:
-            return _runtime.DYNAMIC, 0, device
-        if buffer.external is None:
-            begin = self._offsets[buffer.device][buffer.slot]
-            return _runtime.ARENA, begin + buffer.offset, device
         external = buffer.external
+        if external is None:
+            if buffer.dynamic:
+                return _runtime.DYNAMIC, 0, device
+            return _runtime.ARENA, self._offsets[buffer.device][buffer.slot] + buffer.offset, device
         if external.index < 0:
             external.index = self._builder.external(
                 external.role, external.name, create=external.create
@@ -282,18 +282,20 @@ class PlanAssembler:
         unchanged = dict(aliases) if aliases and op.definition.leaves_inputs(op.attrs) else ()
         for slot, values in enumerate(op.outputs):
             for value in () if slot in unchanged else values:
-                external = value.buffer.root().external
-                if external is not None and external.role is Role.PERSISTABLE:
-                    self._lasting[external.name] = None
+                buffer = value.buffer  # one that reuses another lies in the plan's own memory
+                if buffer.external is not None and buffer.external.role is Role.PERSISTABLE:
+                    self._lasting[buffer.external.name] = None
 
     def _kernel(self, op: LoweredOp, position: int) -> None:
         args: list[int] = []
         begin = [0]
-        slots = op.definition.proto.inputs
+        slots = op.definition.proto.inputs if op.definition.any_shape_only else ()
         for k, values in enumerate((*op.inputs, *op.outputs)):
-            number_of = self._shape if k < len(slots) and slots[k].shape_only else self._value
-            for value in values:
-                args.append(number_of(value))
+            if k < len(slots) and slots[k].shape_only:
+                args += map(self._shape, values)
+            else:
+                for value in values:
+                    args.append(value.id if value.id >= 0 else self._value(value))
             begin.append(len(args))
         offset, size = -1, 0
         if op.workspace is not None:
