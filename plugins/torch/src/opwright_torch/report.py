@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
+
+import torch
 
 _REGIONS: Final[list[Any]] = []
 
@@ -10,6 +13,11 @@ _REGIONS: Final[list[Any]] = []
 def note_region(region: Any) -> None:
     """Remember a compiled graph, so that `report` finds it."""
     _REGIONS.append(region)
+
+
+def find_regions(compiled: Callable[..., Any]) -> list[Any]:
+    """Return the graphs of a compiled model or function, in the order in which they were made."""
+    return list(_REGIONS)
 
 
 def report(compiled: Any) -> Any:

@@ -1,0 +1,264 @@
+"""Models compiled with the backend train as PyTorch trains them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from opwright_torch.plans.region import Region
+from opwright_torch.plans.running import Forward, OnePlan, TwoPlans
+from opwright_torch.report import find_regions
+
+
+def compiled(model: Any, **options: Any) -> Any:
+    return torch.compile(model, backend="opwright", **options)
+
+
+def network() -> nn.Module:
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4))
+
+
+def plan_of(model: Any) -> Forward:
+    (region,) = find_regions(model)
+    return plans_of(region)[-1]
+
+
+def plans_of(region: Region) -> list[Forward]:
+    return region.plans
+
+
+def gradients(model: nn.Module) -> list[torch.Tensor]:
+    return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+
+
+def assert_same_gradients(model: nn.Module, other: nn.Module) -> None:
+    found, expected = gradients(model), gradients(other)
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def loss_of(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return functional.cross_entropy(model(x), y)
+
+
+def batch(n: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(n)
+    return torch.randn(n, 6, generator=generator), torch.arange(n) % 4
+
+
+def test_a_model_is_trained_in_two_plans() -> None:
+    model = network()
+    twin = copy.deepcopy(model)
+    fast = compiled(model)
+    loss_of(fast, *batch()).backward()
+    loss_of(twin, *batch()).backward()
+    assert_same_gradients(model, twin)
+    assert isinstance(plan_of(fast), TwoPlans)
+
+
+def test_a_function_that_ends_in_a_loss_is_one_plan() -> None:
+    model = network()
+    twin = copy.deepcopy(model)
+    step = compiled(loss_of)
+    (step(model, *batch()) * 3).backward()
+    (loss_of(twin, *batch()) * 3).backward()
+    assert_same_gradients(model, twin)
+    assert isinstance(plan_of(step), OnePlan)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+        lambda p: torch.optim.Adam(p, lr=0.05, fused=True),
+        lambda p: torch.optim.AdamW(p, lr=0.05, foreach=True),
+    ],
+    ids=["sgd", "fused adam", "adamw"],
+)
+@pytest.mark.parametrize("in_one", [True, False], ids=["one plan", "two plans"])
+def test_steps_of_an_optimizer_are_seen(make: Callable[..., Any], in_one: bool) -> None:
+    model = network()
+    twin = copy.deepcopy(model)
+    fast = compiled(model)
+    step = compiled(loss_of) if in_one else loss_of
+    pairs = [(model if in_one else fast, model, step), (twin, twin, loss_of)]
+    losses = []
+    for called, owner, function in pairs:
+        optimizer = make(owner.parameters())
+        found = []
+        for i in range(4):
+            optimizer.zero_grad()
+            loss = function(called, *batch(5 + i % 2))
+            loss.backward()
+            optimizer.step()
+            with torch.no_grad():
+                found += [loss.item(), loss_of(called, *batch(7)).item()]
+        losses.append(found)
+    torch.testing.assert_close(*losses)
+
+
+class Scored(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = network()
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
+        scores = self.body(x)
+        return {"loss": functional.cross_entropy(scores, y), "scores": scores}
+
+
+@pytest.mark.parametrize("use", ["loss", "scores", "both"])
+def test_a_loss_beside_its_scores_may_be_differentiated_with_them(use: str) -> None:
+    model = Scored()
+    twin = copy.deepcopy(model)
+    fast = compiled(model)
+    for called in (fast, twin):
+        out = called(*batch())
+        total = 0.0
+        if use != "scores":
+            total = total + out["loss"] * 2
+        if use != "loss":
+            total = total + (out["scores"] ** 2).sum()
+        total.backward()
+    assert_same_gradients(model, twin)
+    assert isinstance(plan_of(fast), OnePlan)
+
+
+@pytest.mark.parametrize("in_one", [True, False], ids=["one plan", "two plans"])
+class TestBackward:
+    def make(self, in_one: bool) -> tuple[nn.Module, Callable[..., torch.Tensor]]:
+        model = network()
+        if in_one:
+            step = compiled(loss_of)
+            return model, lambda *args: step(model, *args)
+        fast = compiled(model)
+        return model, lambda *args: loss_of(fast, *args)
+
+    def test_a_second_one_needs_retain_graph(self, in_one: bool) -> None:
+        model, run = self.make(in_one)
+        loss = run(*batch())
+        loss.backward()
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            loss.backward()
+
+    def test_retained_graphs_give_the_same_again(self, in_one: bool) -> None:
+        model, run = self.make(in_one)
+        loss = run(*batch())
+        loss.backward(retain_graph=True)
+        once = [grad.clone() for grad in gradients(model)]
+        loss.backward(retain_graph=True)
+        loss.backward()
+        for a, b in zip(gradients(model), once, strict=True):
+            torch.testing.assert_close(a, b * 3)
+
+    def test_a_gradient_of_a_gradient_is_refused(self, in_one: bool) -> None:
+        model, run = self.make(in_one)
+        weight = next(model.parameters())
+        (grad,) = torch.autograd.grad(run(*batch()), weight, create_graph=True)
+        with pytest.raises(RuntimeError, match="once_differentiable|does not require grad"):
+            grad.sum().backward()
+
+    def test_a_gradient_of_one_parameter_alone_is_that_one(self, in_one: bool) -> None:
+        model, run = self.make(in_one)
+        weight = list(model.parameters())[2]
+        (found,) = torch.autograd.grad(run(*batch()), weight)
+        (expected,) = torch.autograd.grad(loss_of(model, *batch()), weight)
+        torch.testing.assert_close(found, expected)
+
+    def test_gradients_accumulate(self, in_one: bool) -> None:
+        model, run = self.make(in_one)
+        twin = copy.deepcopy(model)
+        for n in (5, 6, 5):
+            run(*batch(n)).backward()
+            loss_of(twin, *batch(n)).backward()
+        assert_same_gradients(model, twin)
+
+    def test_two_forwards_before_a_backward_do_not_mix(self, in_one: bool) -> None:
+        model, run = self.make(in_one)
+        twin = copy.deepcopy(model)
+        first, second = run(*batch(5)), run(*batch(8))
+        (first + 2 * second).backward()
+        (loss_of(twin, *batch(5)) + 2 * loss_of(twin, *batch(8))).backward()
+        assert_same_gradients(model, twin)
+
+
+def test_a_parameter_changed_before_the_backward_is_pytorchs_error() -> None:
+    model = network()
+    fast = compiled(model)
+    out = fast(batch()[0])
+    with torch.no_grad():
+        model[2].weight.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_a_bias_that_no_gradient_reads_may_change_before_the_backward() -> None:
+    model = network()
+    out = compiled(model)(batch()[0])
+    with torch.no_grad():
+        model[2].bias.mul_(2)
+    out.sum().backward()
+
+
+def test_an_output_that_the_backward_reads_may_not_change() -> None:
+    class Sigmoid(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = network()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.body(x).sigmoid()
+
+    out = compiled(Sigmoid())(batch()[0])
+    with torch.no_grad():
+        out.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_tangents_may_have_any_strides() -> None:
+    model = network()
+    twin = copy.deepcopy(model)
+    tangent = torch.randn(4, 5).t()
+    compiled(model)(batch()[0]).backward(tangent)
+    twin(batch()[0]).backward(tangent)
+    assert_same_gradients(model, twin)
+
+
+def test_gradients_flow_to_inputs_that_are_fed() -> None:
+    model = network()
+    x = batch()[0].requires_grad_()
+    (found,) = torch.autograd.grad(compiled(model)(x).square().sum(), x)
+    (expected,) = torch.autograd.grad(model(x).square().sum(), x)
+    torch.testing.assert_close(found, expected)
+
+
+def test_frozen_parameters_get_no_gradient() -> None:
+    model = network()
+    model[0].weight.requires_grad_(False)
+    compiled(model)(batch()[0]).sum().backward()
+    assert model[0].weight.grad is None
+    assert model[0].bias.grad is not None
+
+
+def test_what_an_output_does_not_depend_on_gets_no_gradient() -> None:
+    class Partly(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.stopped = nn.Linear(6, 4), nn.Linear(6, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.used(x) + self.stopped(x).detach()
+
+    model = Partly()
+    compiled(model)(batch()[0]).sum().backward()
+    assert model.used.weight.grad is not None
+    assert model.stopped.weight.grad is None
