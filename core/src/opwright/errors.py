@@ -7,7 +7,15 @@ from __future__ import annotations
 
 
 class OpwrightError(Exception):
-    """The root of every error that opwright raises on purpose."""
+    """The root of every error that opwright raises on purpose.
+
+    Attributes
+    ----------
+    outputs : tuple of str
+        Where an operator of a plan has failed: the variables that it writes.
+    """
+
+    outputs: tuple[str, ...] = ()
 
 
 class OperatorNotFoundError(OpwrightError, LookupError):

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from opwright_torch.finding import find_regions
 from opwright_torch.plans.region import Region
 from opwright_torch.plans.running import Forward, OnePlan, TwoPlans
-from opwright_torch.report import find_regions
 
 
 def compiled(model: Any, **options: Any) -> Any:
@@ -143,7 +143,7 @@ class TestBackward:
         return model, lambda *args: loss_of(fast, *args)
 
     def test_a_second_one_needs_retain_graph(self, in_one: bool) -> None:
-        model, run = self.make(in_one)
+        _, run = self.make(in_one)
         loss = run(*batch())
         loss.backward()
         with pytest.raises(RuntimeError, match="backward through the graph a second time"):

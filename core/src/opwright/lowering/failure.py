@@ -49,6 +49,7 @@ class StepErrors:
         )
         error = (OutOfMemoryError if isinstance(cause, MemoryError) else KernelError)(text)
         error.__cause__ = cause
+        error.outputs = tuple(value.name for value in op.writes())
         return error
 
     def _written_before(self, position: int) -> str:

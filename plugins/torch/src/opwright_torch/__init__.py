@@ -19,9 +19,9 @@ from opwright_torch._version import __version__
 if TYPE_CHECKING:
     from opwright_torch import ops
     from opwright_torch.plans.kept import refresh
-    from opwright_torch.report import report
+    from opwright_torch.reporting import report
 
-_HOMES = {"report": "report", "refresh": "plans.kept"}
+_HOMES = {"report": "reporting", "refresh": "plans.kept"}
 """Imported at first use: discovery imports this package for its table alone."""
 
 __all__ = ["__version__", "ops", "refresh", "report"]

@@ -10,7 +10,6 @@ import torch
 from opwright_torch.capture import capture
 from opwright_torch.plans.building import make_job
 from opwright_torch.plans.region import Region
-from opwright_torch.report import note_region
 
 
 def opwright(
@@ -29,6 +28,4 @@ def opwright(
         ``deterministic``, ``passes`` and ``options``.
     """
     captured = capture(module, example_inputs)
-    region = Region(captured, make_job(captured, example_inputs), dict(options or {}))
-    note_region(region)
-    return region
+    return Region(captured, make_job(captured, example_inputs), dict(options or {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -13,6 +14,8 @@ from opwright_torch.capture import Captured
 from opwright_torch.plans.building import Job
 from opwright_torch.plans.kept import Kept
 from opwright_torch.plans.running import Forward, OnePlan, TwoPlans, pick
+
+_LOGGER: Final = logging.getLogger("opwright_torch")
 
 MAX_BYTES: Final = 256 << 20
 """What the plans of one graph may hold together, besides the one that was used last."""
@@ -42,6 +45,7 @@ class Region:
         self._owners: OrderedDict[tuple[int, ...], Kept] = OrderedDict()
         self._plans: OrderedDict[Any, Forward] = OrderedDict()
         self._last: Forward | None = None
+        self._has_logged = False
         self._fed_mutations = [m for m in captured.mutations if m.input not in job.kept]
         self._is_plain = not self._fed_mutations and all(
             output.source == "computed" and output.position == i and output.view is None
@@ -65,6 +69,10 @@ class Region:
         """The plans that are held, the one that was used last behind the others."""
         return list(self._plans.values())
 
+    def owned(self) -> set[int]:
+        """Return the identities of all tensors that are kept for this graph."""
+        return {identity for kept in self._owners.values() for identity in kept.ids}
+
     def _deliver(self, results: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         """Write what is mutated of the inputs that are fed, and return the graph's outputs."""
         for mutation in self._fed_mutations:
@@ -87,11 +95,20 @@ class Region:
 
     def _make(self, kept: Kept, sizes: Sequence[int]) -> Forward:
         job = self.job
-        if not job.trained or not job.differentiable:
-            return Forward(job, sizes, kept, self._options)
-        if job.loss >= 0:
-            return OnePlan(job, sizes, kept, self._options)
-        return TwoPlans(job, sizes, kept, self._options)
+        kind = Forward
+        if job.trained and job.differentiable:
+            kind = OnePlan if job.loss >= 0 else TwoPlans
+        plan = kind(job, sizes, kept, self._options)
+        declined = plan.draft.translated.declined
+        if declined and not self._has_logged:
+            self._has_logged = True
+            _LOGGER.warning(
+                "PyTorch computes %d operators of a compiled model inside the plan (%s); "
+                "opwright_torch.report(compiled) says why",
+                len(declined),
+                ", ".join(sorted({str(call.node.target) for call in declined})),
+            )
+        return plan
 
     def _owner(self, args: Sequence[Any]) -> Kept:
         tensors = self._pick_kept(args)

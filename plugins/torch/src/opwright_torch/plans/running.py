@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -44,6 +44,8 @@ class Forward:
     says whether inputs are those that it was made for, and ``adopt`` makes it fit those of other
     versions.
     """
+
+    kind = "inference"
 
     def __init__(self, job: Job, sizes: Sequence[int], kept: Kept, options: Options) -> None:
         self.job, self.kept, self._options = job, kept, options
@@ -117,6 +119,23 @@ class Forward:
             values[i] = torch.empty_strided(shape, stride, dtype=values[i].dtype).copy_(values[i])
         return values, step
 
+    def samples(self) -> Iterator[tuple[Any, dict[str, torch.Tensor]]]:
+        """Yield each compiled network with made-up feeds; what it writes is restored at the end."""
+        variables = [self.kept.scope.var(name) for name, _ in self._pairs]
+        before = [variable.numpy() for variable in variables]
+        try:
+            yield from self._samples([_sample(*meta) for meta in self._feed_metas()])
+        finally:
+            for variable, value in zip(variables, before, strict=True):
+                variable.set(value)
+
+    def _samples(self, feeds: Sequence[Any]) -> Iterator[tuple[Any, dict[str, torch.Tensor]]]:
+        yield self.compiled, dict(zip(self.draft.feeds, feeds))
+
+    def _feed_metas(self) -> list[tuple[Any, torch.dtype]]:
+        variables = map(self.draft.program.global_block().var, self.draft.feeds)
+        return [(variable.shape, torch_dtype(variable.dtype)) for variable in variables]
+
     @property
     def bytes(self) -> int:
         """What the plans hold, and the memory that they work in."""
@@ -132,6 +151,14 @@ class Forward:
         return next((nodes[n] for n in getattr(error, "outputs", ()) if n in nodes), None)
 
 
+def _sample(shape: Any, dtype: torch.dtype) -> torch.Tensor:
+    """Return random floats, or zeros of another dtype, which are valid indices."""
+    generator = torch.Generator().manual_seed(0)
+    if not dtype.is_floating_point:
+        return torch.zeros(shape, dtype=dtype)
+    return torch.rand(shape, generator=generator).to(dtype)
+
+
 def _bytes_of(compiled: Any) -> int:
     last = compiled.plans.last
     if last is None:
@@ -142,6 +169,8 @@ def _bytes_of(compiled: Any) -> int:
 
 class OnePlan(Forward):
     """Computes the gradients of a scalar result together with it; backward only scales them."""
+
+    kind = "one plan"
 
     _two: TwoPlans | None = None
 
@@ -215,6 +244,8 @@ class Handing(NamedTuple):
 class TwoPlans(Forward):
     """Computes results in one plan and gradients in another, which reads what the first saves."""
 
+    kind = "two plans"
+
     def _prepare(self) -> None:
         draft, job = self.draft, self.job
         block = draft.program.global_block()
@@ -222,7 +253,7 @@ class TwoPlans(Forward):
         targets = [block.var(draft.results[i]) for i in job.differentiable]
         tangents = {target: _create_tangent(block, target) for target in targets}
         wanted, self.grad_places = _wanted(job, draft, targets, tangents)
-        read = {name for op in block.ops[n_forward:] for name in op.input_names()}
+        read = {name for op in block.ops[n_forward:] for name in _names_read(op)}
         self._is_read = [draft.name(index) in read for index in job.kept]
         write_state(block, self._pairs)
         self.cut = ow.cut(
@@ -284,6 +315,14 @@ class TwoPlans(Forward):
         """Return a gradient for each trained input, None where the results do not depend on it."""
         return [None if place is None else grads[place] for place in self.grad_places]
 
+    def _samples(self, feeds: Sequence[Any]) -> Iterator[tuple[Any, dict[str, torch.Tensor]]]:
+        yield self.cut.first, dict(zip(self.draft.feeds, feeds))
+        values = self.cut.first(*feeds)
+        second, sources = values.pop()
+        names = dict(zip(self.draft.feeds, feeds))
+        handed = [names[s] if isinstance(s, str) else values[s] for s in sources]
+        yield second, dict(zip(second.feed_names, [*handed, *self.fill([None] * self.n_results)]))
+
     def callables(self) -> list[Any]:
         """Return the compiled networks that have run."""
         return [self.cut.first, *(handing.second for handing in self._handings.values())]
@@ -327,6 +366,13 @@ def _mark(ctx: Any, results: Results, job: Job) -> None:
     if len(job.differentiable) < len(results):
         fixed = [value for i, value in enumerate(results) if i not in job.differentiable]
         ctx.mark_non_differentiable(*fixed)
+
+
+def _names_read(op: ow.Operator) -> Iterator[str]:
+    """Yield the inputs whose elements an operator reads."""
+    for slot in ow.op_proto(op.type).inputs:
+        if not slot.shape_only:
+            yield from op.inputs.get(slot.name, ())
 
 
 def _create_tangent(block: ow.Block, target: ow.Variable) -> ow.Variable:

@@ -1,0 +1,208 @@
+"""What a compiled model runs: kernels by package, and what PyTorch computes."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from torch.fx import Node
+
+from opwright.errors import MissingRequirementError
+from opwright_torch.finding import find_regions
+from opwright_torch.plans.running import Forward
+
+Shares = Mapping[Any, float] | None
+
+_LOGGER: Final = logging.getLogger("opwright_torch")
+CALL_TYPES: Final = ("torch.call", "torch.random_call", "torch.dynamic_call", "torch.call_grad")
+
+
+class CallRow(NamedTuple):
+    """An operator that PyTorch computes.
+
+    Attributes
+    ----------
+    operator : str
+        Its name, such as ``aten::fft_fft``.
+    reason : str
+        Why no operator of opwright does.
+    n : int
+        How many there are in the graphs.
+    share : float or None
+        Of the time of all plans, gradients included, in [0, 1]; None where it was not measured.
+    line : str
+        File and line of the first one in the model; empty where they are not known.
+    """
+
+    operator: str
+    reason: str
+    n: int
+    share: float | None
+    line: str
+
+
+class PackageRow(NamedTuple):
+    """Kernels of one library of a package.
+
+    Attributes
+    ----------
+    package, library : str
+        The package with its version, and the library of the kernels.
+    n : int
+        How many operators they compute.
+    share : float or None
+        Of the time, as for `CallRow`.
+    """
+
+    package: str
+    library: str
+    n: int
+    share: float | None
+
+
+class Report(NamedTuple):
+    """What a compiled model runs: ``print(report(compiled))``.
+
+    Attributes
+    ----------
+    graphs : int
+        Graphs that Dynamo captured; more than one where the model breaks it.
+    plans : tuple of str
+        How each graph runs: ``"inference"``, ``"one plan"`` or ``"two plans"``.
+    packages : tuple of PackageRow
+        The kernels, those with the largest share first.
+    calls : tuple of CallRow
+        What PyTorch computes inside the plans; empty if opwright computes all.
+    """
+
+    graphs: int
+    plans: tuple[str, ...]
+    packages: tuple[PackageRow, ...]
+    calls: tuple[CallRow, ...]
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{n} × {kind}" for kind, n in Counter(self.plans).items())
+        n = len(self.plans)
+        lines = [
+            f"{self.graphs} graph{'s' * (self.graphs != 1)}, {n} plan{'s' * (n != 1)}: {kinds}"
+        ]
+        if not self.plans:
+            return "nothing has run yet: call the compiled model first"
+        lines += [
+            f"  {row.n:5} operators  {_percent(row.share):>7}  {row.package} ({row.library})"
+            for row in self.packages
+        ]
+        if not self.calls:
+            return "\n".join([*lines, "PyTorch computes none of them"])
+        lines.append("computed by PyTorch:")
+        for row in self.calls:
+            lines.append(f"  {row.n:5} × {row.operator}  {_percent(row.share):>7}  {row.reason}")
+            lines += [f"          {row.line}"] if row.line else []
+        return "\n".join(lines)
+
+
+def report(compiled: Callable[..., Any], *, measure: bool = True) -> Report:
+    """Return what a compiled model or function runs, in the graphs that have been called.
+
+    Parameters
+    ----------
+    compiled : callable
+        The result of ``torch.compile(..., backend="opwright")``.
+    measure : bool
+        Whether to run each plan on made-up inputs for the shares of time, which needs
+        opwright-kit. Buffers of the model are as before afterwards.
+
+    Raises
+    ------
+    NotCompiledError
+        For anything else.
+    """
+    regions = find_regions(compiled)
+    plans = [plan for region in regions for plan in region.plans[-1:]]
+    shares = _measure(plans) if measure else None
+    return Report(
+        len(regions),
+        tuple(plan.kind for plan in plans),
+        tuple(_package_rows(plans, shares)),
+        tuple(_call_rows(plans, shares)),
+    )
+
+
+def _measure(plans: list[Forward]) -> Shares:
+    """Return the share of each package and call in the time of all plans; None without the kit."""
+    seconds: defaultdict[Any, float] = defaultdict(float)
+    try:
+        for plan in plans:
+            for key, time in _time(plan):
+                seconds[key] += time
+    except MissingRequirementError:
+        _LOGGER.info("report: opwright-kit is not installed, so no time is measured")
+        return None
+    total = sum(time for key, time in seconds.items() if isinstance(key, tuple))
+    return {key: time / total for key, time in seconds.items()} if total else None
+
+
+def _time(plan: Forward) -> Iterator[tuple[Any, float]]:
+    """Yield the seconds of steps by package and library, and by the text of a call of PyTorch."""
+    ops = plan.draft.program.global_block().ops
+    for network, feeds in plan.samples():
+        for row in network.profile(feeds, 5).rows:
+            if row.depth == 0:
+                yield (row.package, row.library), row.median_s
+            if row.op_type in CALL_TYPES and row.operators:
+                yield ops[row.operators[0]].attrs.get("call"), row.median_s
+
+
+def _package_rows(plans: list[Forward], shares: Shares) -> list[PackageRow]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for plan in plans:
+        for network in plan.callables():
+            for op in network.plans.last.errors.ops:
+                if op.entry is not None:
+                    counts[op.entry.package.label, op.entry.library] += 1
+    rows = [
+        PackageRow(*key, n, None if shares is None else shares.get(key, 0.0))
+        for key, n in counts.items()
+    ]
+    return sorted(rows, key=lambda row: (-(row.share or 0), -row.n))
+
+
+def _call_rows(plans: list[Forward], shares: Shares) -> list[CallRow]:
+    found: dict[tuple[str, str], CallRow] = {}
+    seen: set[str | None] = set()  # equal calls of all plans are measured together
+    for plan in plans:
+        texts = _texts_of(plan)
+        for node, reason in plan.draft.translated.declined:
+            key = str(node.target), reason
+            row = found.get(key) or CallRow(*key, 0, None if shares is None else 0.0, _line(node))
+            text = texts.get(node)
+            if shares is not None and text not in seen:
+                seen.add(text)
+                row = row._replace(share=(row.share or 0.0) + shares.get(text, 0.0))
+            found[key] = row._replace(n=row.n + 1)
+    return sorted(found.values(), key=lambda row: (-(row.share or 0), -row.n))
+
+
+def _texts_of(plan: Forward) -> dict[Node, str]:
+    """Return the text of the call that computes a node."""
+    nodes = plan.draft.translated.nodes
+    return {
+        nodes[name]: str(op.attrs["call"])
+        for op in plan.draft.program.global_block().ops
+        if op.type in CALL_TYPES
+        for name in op.output_names()
+        if name in nodes
+    }
+
+
+def _line(node: Node) -> str:
+    """Return file, line and text of the call in the model; empty where they are not known."""
+    trace = (node.meta.get("stack_trace") or "").splitlines()
+    lines = [line.strip() for line in trace if line.strip(" ^~")]
+    return ": ".join(lines[-2:])
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
