@@ -12,8 +12,10 @@ from torch import nn
 from torch.nn import functional
 
 from opwright_torch.finding import find_regions
+from opwright_torch.plans.forward import Forward
+from opwright_torch.plans.one_plan import OnePlan
 from opwright_torch.plans.region import Region
-from opwright_torch.plans.running import Forward, OnePlan, TwoPlans
+from opwright_torch.plans.two_plans import TwoPlans
 
 
 def compiled(model: Any, **options: Any) -> Any:

@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from opwright.errors import MissingRequirementError
 from opwright_torch.finding import find_regions
-from opwright_torch.plans.running import Forward
+from opwright_torch.plans.forward import Forward
 
 Shares = Mapping[Any, float] | None
 

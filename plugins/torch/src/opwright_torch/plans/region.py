@@ -12,8 +12,10 @@ import torch
 from opwright.errors import OpwrightError
 from opwright_torch.capture import Captured
 from opwright_torch.plans.building import Job
+from opwright_torch.plans.forward import Forward, pick
 from opwright_torch.plans.kept import Kept
-from opwright_torch.plans.running import Forward, OnePlan, TwoPlans, pick
+from opwright_torch.plans.one_plan import OnePlan
+from opwright_torch.plans.two_plans import TwoPlans
 
 _LOGGER: Final = logging.getLogger("opwright_torch")
 

@@ -1,0 +1,158 @@
+"""Runs a captured graph for given sizes, without gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+import opwright as ow
+from opwright.runtime import Watch
+from opwright_torch.dtypes import torch_dtype
+from opwright_torch.plans.building import Draft, Job, draft, strides_of, write_state
+from opwright_torch.plans.kept import STEPS, Kept
+
+Pick = Callable[[Sequence[Any]], Sequence[Any]]
+Results = Sequence[torch.Tensor]
+Options = Mapping[str, Any]
+
+
+def pick(indices: Sequence[int]) -> Pick:
+    """Return what picks these items of a sequence."""
+    if len(indices) > 1:
+        return itemgetter(*indices)
+    only = slice(indices[0], indices[0] + 1) if indices else slice(0)
+    return lambda items: items[only]
+
+
+class Forward:
+    """Computes the results of a graph, and writes what it mutates of the tensors that are kept.
+
+    ``forward(args)`` takes the inputs of the graph and returns its results. Before that ``fits``
+    says whether inputs are those that it was made for, and ``adopt`` makes it fit those of other
+    versions.
+    """
+
+    kind = "inference"
+
+    def __init__(self, job: Job, sizes: Sequence[int], kept: Kept, options: Options) -> None:
+        self.job, self.kept, self._options = job, kept, options
+        symbols = dict(zip((symbol for _, symbol in job.symbols), sizes, strict=True))
+        self.draft: Draft = draft(job, symbols)
+        self.n_results = len(self.draft.results)
+        self.sizes = sizes
+        self._pick_sizes = pick([i for i, _ in job.symbols])
+        self._pick_fed, self.pick_kept = pick(job.fed), pick(job.kept)
+        state = [m for m in job.captured.mutations if m.input in job.written]
+        self._pick_written = pick([m.input for m in state])
+        self._pairs = [(self.draft.name(m.input), self.draft.results[m.position]) for m in state]
+        self._strides = strides_of(job, symbols)
+        self._watch: Watch | None = None
+        self._written_ids: tuple[int, ...] = ()
+        kept.add(self.draft.translated.constants)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self.compiled = self._compile(self.draft.results)
+
+    def _compile(self, fetch: Sequence[str]) -> Any:
+        block = self.draft.program.global_block()
+        write_state(block, self._pairs)
+        return ow.Network(block).compile(
+            self.draft.feeds,
+            fetch,
+            scope=self.kept.scope,
+            varying=[self.draft.name(i) for i in self.job.kept if i in self.job.trained],
+            fetch_as=torch.Tensor,
+            detach=True,
+            **self._options,
+        )
+
+    def fits(self, args: tuple[Any, ...]) -> bool:
+        """Whether the tensors that are kept are the same, unchanged, and the sizes too."""
+        return (
+            self._watch is not None
+            and self._watch.is_same(args)
+            and self.kept.steps == STEPS.count
+            and (not self._pairs or tuple(map(id, self._pick_written(args))) == self._written_ids)
+            and self._pick_sizes(args) == self.sizes
+        )
+
+    def adopt(self, args: tuple[Any, ...]) -> None:
+        """Take over new versions of the tensors that are kept."""
+        self.kept.notice(self.pick_kept(args))
+        self._watch = self.kept.watch(args, self.job.kept)
+        self._written_ids = tuple(map(id, self._pick_written(args)))
+
+    def __call__(self, args: tuple[Any, ...]) -> Results:
+        """Return the results."""
+        return self.run(self.compiled, args)[0]
+
+    def run(
+        self, compiled: Any, args: tuple[Any, ...], step: torch.Tensor | None = None
+    ) -> tuple[list[Any], torch.Tensor | None]:
+        """Return what `compiled` returns, and the step.
+
+        The step of random operators is drawn from PyTorch's generator, unless it is given.
+        """
+        if self.draft.is_random:
+            if step is None:
+                step = torch.empty(1, dtype=torch.int64).random_(1 << 31)
+            values = compiled(*self._pick_fed(args), step)
+        else:
+            values = compiled(*self._pick_fed(args))
+        if self._pairs:
+            torch.autograd.graph.increment_version(self._pick_written(args))
+        for i, shape, stride in self._strides:
+            values[i] = torch.empty_strided(shape, stride, dtype=values[i].dtype).copy_(values[i])
+        return values, step
+
+    def samples(self) -> Iterator[tuple[Any, dict[str, torch.Tensor]]]:
+        """Yield each compiled network with made-up feeds; what it writes is restored at the end."""
+        variables = [self.kept.scope.var(name) for name, _ in self._pairs]
+        before = [variable.numpy() for variable in variables]
+        try:
+            yield from self._samples([_sample(*meta) for meta in self._feed_metas()])
+        finally:
+            for variable, value in zip(variables, before, strict=True):
+                variable.set(value)
+
+    def _samples(self, feeds: Sequence[Any]) -> Iterator[tuple[Any, dict[str, torch.Tensor]]]:
+        yield self.compiled, dict(zip(self.draft.feeds, feeds))
+
+    def _feed_metas(self) -> list[tuple[Any, torch.dtype]]:
+        variables = map(self.draft.program.global_block().var, self.draft.feeds)
+        return [(variable.shape, torch_dtype(variable.dtype)) for variable in variables]
+
+    @property
+    def bytes(self) -> int:
+        """What the plans hold, and the memory that they work in."""
+        return sum(map(_bytes_of, self.callables()))
+
+    def callables(self) -> list[Any]:
+        """Return the compiled networks that have run."""
+        return [self.compiled]
+
+    def find_node(self, error: BaseException) -> Node | None:
+        """Return the node of the graph whose operator an error names."""
+        nodes = self.draft.translated.nodes
+        return next((nodes[n] for n in getattr(error, "outputs", ()) if n in nodes), None)
+
+
+def _sample(shape: Any, dtype: torch.dtype) -> torch.Tensor:
+    """Return random floats, or zeros of another dtype, which are valid indices."""
+    generator = torch.Generator().manual_seed(0)
+    if not dtype.is_floating_point:
+        return torch.zeros(shape, dtype=dtype)
+    return torch.rand(shape, generator=generator).to(dtype)
+
+
+def _bytes_of(compiled: Any) -> int:
+    last = compiled.plans.last
+    if last is None:
+        return 0
+    plan = last.plan
+    return int(plan.held_bytes + plan.arena_bytes * max(1, plan.instances))

@@ -1,0 +1,42 @@
+"""What the two ways to differentiate a graph share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import torch
+
+import opwright as ow
+from opwright_torch.plans.building import Draft, Job
+from opwright_torch.plans.forward import Results
+
+FREED: Final = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after "
+    "they have already been freed). Saved intermediate values of the graph are freed when you call "
+    ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+    "graph a second time or if you need to access saved tensors after calling backward."
+)
+keeps_graph: Final = torch._C._autograd._get_current_graph_task_keep_graph
+
+
+def mark_results(ctx: Any, results: Results, job: Job) -> None:
+    """Say which results of a Function have no gradient."""
+    if len(job.differentiable) < len(results):
+        fixed = [value for i, value in enumerate(results) if i not in job.differentiable]
+        ctx.mark_non_differentiable(*fixed)
+
+
+def append_gradients(
+    job: Job, draft: Draft, targets: Any, grads: Mapping[Any, Any] | None = None
+) -> tuple[list[str], list[int | None]]:
+    """Append the backward; return gradients to fetch, and for each trained input its place there.
+
+    The place is None where no target depends on the input.
+    """
+    pairs = ow.append_backward(targets, grads=grads)
+    found = {variable.name: grad.name for variable, grad in pairs}
+    names = [found.get(draft.name(index)) for index in job.trained]
+    wanted = [name for name in names if name is not None]
+    places = iter(range(len(wanted)))
+    return wanted, [None if name is None else next(places) for name in names]

@@ -1,0 +1,168 @@
+"""Trains in two plans: a forward, and a backward that reads what the forward saves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch.autograd.function import once_differentiable
+
+import opwright as ow
+from opwright_torch.dtypes import torch_dtype
+from opwright_torch.plans.building import write_state
+from opwright_torch.plans.forward import Forward, Pick, Results, pick
+from opwright_torch.plans.gradients import FREED, append_gradients, keeps_graph, mark_results
+
+
+class Handing(NamedTuple):
+    """How the second plan's first arguments are found again in the backward."""
+
+    second: Any
+    sources: tuple[Any, ...]  # a feed's name, or the position of a result
+    pick_feeds: Pick  # inputs of the graph that are saved
+    pick_results: Pick  # results that are saved
+    pick_arguments: Pick  # of saved inputs, saved results and the rest, in the order of `second`
+
+
+class TwoPlans(Forward):
+    """Computes results in one plan and gradients in another, which reads what the first saves."""
+
+    kind = "two plans"
+
+    def _prepare(self) -> None:
+        draft, job = self.draft, self.job
+        block = draft.program.global_block()
+        n_forward = len(block.ops)
+        targets = [block.var(draft.results[i]) for i in job.differentiable]
+        tangents = {target: _create_tangent(block, target) for target in targets}
+        wanted, self.grad_places = append_gradients(job, draft, targets, tangents)
+        read = {name for op in block.ops[n_forward:] for name in _names_read(op)}
+        self._is_read = [draft.name(index) in read for index in job.kept]
+        write_state(block, self._pairs)
+        self.cut = ow.cut(
+            draft.program,
+            draft.feeds,
+            draft.results,
+            {tangent: target for target, tangent in tangents.items()},
+            wanted,
+            scope=self.kept.scope,
+            varying=[self.draft.name(i) for i in self.job.kept if i in self.job.trained],
+            fetch_as=torch.Tensor,
+            detach=True,
+            **self._options,
+        )
+        self._pick_trained = pick(job.trained)
+        self._like = [(t.shape, torch_dtype(t.dtype)) for t in targets]
+        self._handings: dict[int, Handing] = {}
+
+    def __call__(self, args: tuple[Any, ...]) -> Results:
+        """Return the results, which record."""
+        results: Results = _apply(self, args, *self._pick_trained(args))
+        return results
+
+    def handing(self, second: Any, sources: tuple[Any, ...]) -> Handing:
+        """Return where the arguments of the second plan come from."""
+        found = self._handings.get(id(sources))
+        if found is None:
+            names = dict(zip(self.draft.feeds, self.job.fed))
+            feeds = tuple(names[s] for s in sources if s in names)
+            results = tuple(s for s in sources if isinstance(s, int) and s < self.n_results)
+            rest = [s for s in sources if s not in names and s not in results]
+            saved = [*(s for s in sources if s in names), *results, *rest]
+            order = tuple(map(saved.index, sources))
+            picks = pick(feeds), pick(results), pick(order)
+            found = self._handings[id(sources)] = Handing(second, sources, *picks)
+        return found
+
+    def differentiate(self, args: tuple[Any, ...], step: Any, tangents: Sequence[Any]) -> list[Any]:
+        """Return the gradients of the trained inputs, by running both plans."""
+        values, step = self.run(self.cut.first, args, step)
+        second, sources = values.pop()
+        names = dict(zip(self.draft.feeds, (*self._pick_fed(args), step)))
+        handed = [names[s] if isinstance(s, str) else values[s] for s in sources]
+        return self.spread(second(*handed, *self.fill(tangents)))
+
+    def fill(self, given: Sequence[Any]) -> list[torch.Tensor]:
+        """Return the tangents of all differentiable results, with zeros for those without."""
+        pairs = zip((given[i] for i in self.job.differentiable), self._like)
+        return [
+            torch.zeros(shape, dtype=dtype) if tangent is None else tangent.contiguous()
+            for tangent, (shape, dtype) in pairs
+        ]
+
+    def check(self, tensors: Sequence[torch.Tensor], versions: Sequence[int]) -> None:
+        """Raise PyTorch's error if what the backward reads was changed since the forward."""
+        self.kept.check(tensors, versions, self._is_read)
+
+    def spread(self, grads: Sequence[Any]) -> list[Any]:
+        """Return a gradient for each trained input, None where the results do not depend on it."""
+        return [None if place is None else grads[place] for place in self.grad_places]
+
+    def _samples(self, feeds: Sequence[Any]) -> Iterator[tuple[Any, dict[str, torch.Tensor]]]:
+        yield self.cut.first, dict(zip(self.draft.feeds, feeds))
+        values = self.cut.first(*feeds)
+        second, sources = values.pop()
+        names = dict(zip(self.draft.feeds, feeds))
+        handed = [names[s] if isinstance(s, str) else values[s] for s in sources]
+        yield second, dict(zip(second.feed_names, [*handed, *self.fill([None] * self.n_results)]))
+
+    def callables(self) -> list[Any]:
+        """Return the compiled networks that have run."""
+        return [self.cut.first, *(handing.second for handing in self._handings.values())]
+
+
+class _TwoSteps(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, plan: TwoPlans, args: tuple[Any, ...], *_: Any) -> Results:
+        values, step = plan.run(plan.cut.first, args)
+        handing = plan.handing(*values.pop())
+        n = plan.n_results
+        results = values[:n]
+        ctx.save_for_backward(*handing.pick_feeds(args), *handing.pick_results(results))
+        rest = values[n:]
+        if step is not None:
+            rest.append(step)
+        ctx.rest, ctx.plan, ctx.handing = rest, plan, handing
+        ctx.read = plan.pick_kept(args), plan.kept.versions
+        ctx.set_materialize_grads(False)
+        mark_results(ctx, results, plan.job)
+        return tuple(results)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
+        plan, rest = ctx.plan, ctx.rest
+        if rest is None:
+            raise RuntimeError(FREED)
+        given = (*ctx.saved_tensors, *rest)
+        plan.check(*ctx.read)
+        if not keeps_graph():
+            ctx.rest = None
+        handed = ctx.handing.pick_arguments(given)
+        del rest, given
+        grads = ctx.handing.second(*handed, *plan.fill(tangents))
+        return (None, None, *plan.spread(grads))
+
+
+def _names_read(op: ow.Operator) -> Iterator[str]:
+    """Yield the inputs whose elements an operator reads."""
+    for slot in ow.op_proto(op.type).inputs:
+        if not slot.shape_only:
+            yield from op.inputs.get(slot.name, ())
+
+
+def _create_tangent(block: ow.Block, target: ow.Variable) -> ow.Variable:
+    """Return the variable that the gradient of a result is fed to."""
+    return block.create_var(
+        block.program.free_name(f"{target.name}_tangent"),
+        target.shape,
+        target.dtype,
+        is_data=True,
+        stop_gradient=True,
+    )
+
+
+# Without the search of the arguments for wrappers of functorch, whose transforms trace the model
+# itself and never call what is compiled.
+_apply: Final = super(torch.autograd.Function, _TwoSteps).apply
