@@ -281,6 +281,7 @@ def _creation() -> list[Case]:
             "like", lambda x: (torch.zeros_like(x), torch.ones_like(x, dtype=torch.int32)), [WHOLE]
         ),
         Case("new", lambda x: (x.new_zeros(2, 3), x.new_full((2,), 7), x.new_ones(())), [WHOLE]),
+        Case("fill", lambda x, y: ((x + 1).fill_(2), torch.fill(x, y)), [A, NUMBER]),
         Case("arange", lambda x: x + torch.arange(4), [A]),
         Case("arange-float", lambda x: x + torch.arange(0.5, 2.5, 0.5, dtype=x.dtype), [A]),
         Case("linspace", lambda x: x + torch.linspace(0, 1, 4, dtype=x.dtype), [A]),

@@ -6,6 +6,7 @@ from typing import Final
 
 import torch
 
+from opwright_torch.aten.pointwise import unread
 from opwright_torch.translate import Rows, Translator
 from opwright_torch.translate.translator import Value
 
@@ -18,7 +19,7 @@ def _filled(t: Translator, value: Value) -> Value:
     return t.op("expand", t.cast(value, t.dtype()), shape=t.shape())
 
 
-@ROWS.row("aten::zeros", "aten::zeros_like", "aten::new_zeros", "aten::zero")
+@ROWS.row("aten::zeros", "aten::zeros_like", "aten::new_zeros")
 @ROWS.row("aten::empty", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided")
 @ROWS.row("aten::empty_strided", "aten::empty_permuted", "aten::_efficientzerotensor")
 def zeros(t: Translator, **_: Value) -> Value:
@@ -38,10 +39,11 @@ def full(t: Translator, fill_value: Value, **_: Value) -> Value:
     return _filled(t, fill_value)
 
 
-@ROWS.row("aten::fill")
-def fill(t: Translator, input: Value, value: Value) -> Value:
-    """One value in the shape of the input."""
-    return _filled(t, value)
+@ROWS.row("aten::fill", "aten::zero")
+def fill(t: Translator, input: Value, value: Value = 0) -> Value:
+    """One value in the shape of the input, of which its gradient is 0."""
+    filled = _filled(t, value)
+    return unread(t, input, filled) if t.trains(input) else filled
 
 
 @ROWS.row("aten::scalar_tensor")

@@ -24,8 +24,13 @@ def without_slope(t: Translator, result: Value, *inputs: Value) -> Value:
     trained = [x for x in inputs if t.trains(x)]
     result = t.stop(result) if trained else result
     for x in trained:
-        result = t.op("where", t.full(False, (), "bool"), x, result)
+        result = unread(t, x, result)
     return result
+
+
+def unread(t: Translator, x: Value, result: Value) -> Value:
+    """Return a result on which `x` has no influence, and of which its gradient is 0."""
+    return t.op("where", t.full(False, (), "bool"), x, result)
 
 
 @ROWS.row("aten::add", "aten::add.Tensor", "aten::add.Scalar")
@@ -68,7 +73,7 @@ def multiply(t: Translator, input: Value, other: Value) -> Value:
     """The product."""
     dtype = t.dtype()
     if is_number(other) and dtype in FLOATS:
-        return t.op("scale", t.cast(input, dtype), scale=float(other))
+        return _times(t, t.cast(input, dtype), other)
     x, y = t.promote(input, other)
     return t.op("logical_and" if dtype == "bool" else "multiply", x, y)
 
