@@ -37,7 +37,7 @@ EXCLUDED: Final[dict[str, str]] = {
     "to_sparse": "sparse tensors",
     "empty*": "values that nobody knows",
     "new_empty*": "values that nobody knows",
-    "nn.functional.embedding_bag_offsets": "private",
+    "nn.functional.linear_cross_entropy*": "Python that asks whether its arguments need gradients",
 }
 """By a pattern of names, with the reason."""
 

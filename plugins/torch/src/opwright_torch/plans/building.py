@@ -98,8 +98,16 @@ def draft(job: Job, sizes: Mapping[Any, int]) -> Draft:
     feeds = [str(translated.inputs[i]) for i in job.fed]
     if is_random:
         feeds.append(vocabulary.STEP)
-    results = [value.name for value in translated.outputs]
+    results: list[str] = []
+    for value in translated.outputs:  # each has a gradient of its own
+        is_new = value.name not in results
+        results.append(value.name if is_new else _copy(block, value))
     return Draft(translated, feeds, results, is_random)
+
+
+def _copy(block: ow.Block, value: ow.Variable) -> str:
+    (name,) = block.append_op(vocabulary.ASSIGN, {"x": value}, {}).output_names()
+    return str(name)
 
 
 def write_state(block: ow.Block, pairs: Iterable[tuple[str, str]]) -> None:
@@ -113,13 +121,16 @@ def strides_of(
 ) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
     """Return position, shape and strides of the results that PyTorch does not lay out densely.
 
-    The rows of such a result do not follow each other, as those of a transposed one.
+    The rows of such a result do not follow each other, as those of a transposed one. A result of
+    which several elements are one, as what ``expand`` returns, gets memory for each.
     """
     found = []
     for position, node in enumerate(results_of(job.captured)):
         value = node.meta["val"]
         shape = tuple(evaluate(size, sizes) for size in value.shape)
         stride = tuple(evaluate(step, sizes) for step in value.stride())
-        if not torch.empty_strided(shape, stride, device="meta").is_contiguous():
+        overlaps = any(step == 0 and size > 1 for step, size in zip(stride, shape))
+        is_dense = torch.empty_strided(shape, stride, device="meta").is_contiguous()
+        if not (overlaps or is_dense):
             found.append((position, shape, stride))
     return found

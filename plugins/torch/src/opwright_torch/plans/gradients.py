@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import torch
@@ -28,15 +28,29 @@ def mark_results(ctx: Any, results: Results, job: Job) -> None:
 
 
 def append_gradients(
-    job: Job, draft: Draft, targets: Any, grads: Mapping[Any, Any] | None = None
+    job: Job, draft: Draft, targets: Sequence[ow.Variable], grads: Mapping[Any, Any] | None = None
 ) -> tuple[list[str], list[int | None]]:
     """Append the backward; return gradients to fetch, and for each trained input its place there.
 
     The place is None where no target depends on the input.
     """
-    pairs = ow.append_backward(targets, grads=grads)
+    reached = _reached(draft, targets)
+    parameters = [name for name in map(draft.name, job.trained) if name in reached]
+    if not parameters:  # as where all targets are constants
+        return [], [None] * len(job.trained)
+    pairs = ow.append_backward(targets, parameters, grads=grads)
     found = {variable.name: grad.name for variable, grad in pairs}
     names = [found.get(draft.name(index)) for index in job.trained]
     wanted = [name for name in names if name is not None]
     places = iter(range(len(wanted)))
     return wanted, [None if name is None else next(places) for name in names]
+
+
+def _reached(draft: Draft, targets: Sequence[ow.Variable]) -> set[str]:
+    """Return the variables from which a gradient can flow to a target."""
+    trained = draft.translated.trained
+    names = set(trained.intersection(target.name for target in targets))
+    for op in reversed(draft.program.global_block().ops):
+        if not names.isdisjoint(op.output_names()):
+            names.update(trained.intersection(op.input_names()))
+    return names

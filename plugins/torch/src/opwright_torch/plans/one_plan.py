@@ -22,7 +22,7 @@ class OnePlan(Forward):
 
     def _prepare(self) -> None:
         loss = self.draft.program.global_block().var(self.draft.results[self.job.loss])
-        wanted, self.grad_places = append_gradients(self.job, self.draft, loss)
+        wanted, self.grad_places = append_gradients(self.job, self.draft, [loss])
         self.compiled = self._compile([*self.draft.results, *wanted])
         self._pick_trained = pick(self.job.trained)
 
@@ -70,7 +70,7 @@ class _OneStep(torch.autograd.Function):
         if tangent is None:
             return (None,) * (2 + len(plan.grad_places))
         scale = tangent.item()
-        if scale != 1.0:
+        if grads and scale != 1.0:
             grads = torch._foreach_mul(grads, scale)
         elif keeps:
             grads = [grad.clone() for grad in grads]

@@ -42,6 +42,7 @@ class Translated(NamedTuple):
     constants: dict[str, torch.Tensor]  # tensors that the graph holds, by variable
     nodes: dict[str, Node]  # which node wrote a variable
     declined: list[Declined]
+    trained: frozenset[str]  # variables that gradients flow through
 
 
 def translate(
@@ -201,7 +202,13 @@ class Translator:
             else:
                 self._env[node] = self._compute(node)
         return Translated(
-            self.program, inputs, outputs, self._constants, self._nodes, self._declined
+            self.program,
+            inputs,
+            outputs,
+            self._constants,
+            self._nodes,
+            self._declined,
+            frozenset(self._trained),
         )
 
     def _enter(self, node: Node, is_kept: bool, is_trained: bool) -> str | None:
