@@ -13,6 +13,7 @@ SUBJECTS = (
     "indexing",
     "losses",
     "normalization",
+    "own",
     "pointwise",
     "pooling",
     "products",
@@ -43,7 +44,6 @@ def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
     """Name the tables from ATen operators to what writes ours."""
     for subject in SUBJECTS:
         registry.add("torch", f"aten.{subject}", f"opwright_torch.aten.{subject}:ROWS")
-    registry.add("torch", "ops", "opwright_torch.ops.rows:ROWS")
 
 
 @plugin.hookimpl

@@ -16,10 +16,12 @@ import torch
 from torch.autograd import forward_ad
 
 import opwright as ow
+from opwright.errors import DtypeError
 from opwright.op import OpDefinition, VarProto, can_be_float, dtype_to_numpy
 from opwright.runtime import EagerSource, MissingOperatorError, make_function
 from opwright_torch.dtypes import as_torch, dtype_name
 from opwright_torch.ops.calls import Call, recipe_of, slot_names, unflatten
+from opwright_torch.ops.casting import PRODUCTS, WIDE
 from opwright_torch.ops.dispatched import make_dispatched, make_drawing
 from opwright_torch.ops.library import execute
 from opwright_torch.ops.recording import Layout, record
@@ -59,15 +61,17 @@ class TorchSource(EagerSource):
         Recorded calls of plain tensors come first, for speed.
         """
         n = self._n_inputs
-        if _records() and not _is_transforming() and self._simple is not None:
-            is_recorded = False
+        if self._simple is not None and not _is_transforming():
+            requires = False
             for value in args[:n]:
                 if value.__class__ not in _PLAIN:
                     break
-                is_recorded = is_recorded or value.requires_grad
+                requires = requires or value.requires_grad
             else:
-                if is_recorded:
+                if requires and _records():
                     return record(self._simple, args[n:], *args[:n])
+                if requires:
+                    return self._detached(*args)
         return self._run_any(args)
 
     def _run_any(self, args: tuple[Any, ...]) -> Any:
@@ -106,6 +110,7 @@ class TorchSource(EagerSource):
         places = list(enumerate(slot_names(proto, counts)))
         is_plain = not any(slot.duplicable for slot in proto.inputs) and -1 not in counts
         floats = [can_be_float(proto, proto.output_slots[name]) for name in self.returned]
+        stops = tuple(i for i, n in enumerate(self.returned) if n in recipe.stops and floats[i])
         return Layout(
             source.eager,
             proto.type,
@@ -118,8 +123,14 @@ class TorchSource(EagerSource):
             recipe.outputs,
             tuple(map(names.index, recipe.outputs)),
             any(name not in self.returned for name in recipe.inner),
-            tuple(i for i, n in enumerate(self.returned) if n in recipe.stops and floats[i]),
+            stops,
             None if is_plain else partial(unflatten, proto, counts),
+            is_one
+            and is_plain
+            and not recipe.reads
+            and not recipe.outputs
+            and not stops
+            and all(_root(slot) == proto.output_slots[names[0]].same_as for slot in proto.inputs),
         )
 
     def as_tensors(self, given: Sequence[Sequence[Any]]) -> list[torch.Tensor]:
@@ -135,6 +146,11 @@ class TorchSource(EagerSource):
             for items, held in zip(given, self._hold_numbers(stubs), strict=True)
             for item, number in zip(items, held, strict=True)
         ]
+
+
+def _root(slot: VarProto) -> str:
+    """Return the slot whose dtype an input has."""
+    return slot.same_as or slot.name
 
 
 def _stub(tensor: torch.Tensor) -> Any:
@@ -161,10 +177,19 @@ def make_torch_function(definition: OpDefinition, context: Any) -> Callable[...,
         run = make_drawing(definition, context, run)
         run_dispatched = make_drawing(definition, context, run_dispatched)
 
+    casts = definition.op_type in PRODUCTS | WIDE
+
     def function(*args: Any, **named: Any) -> Any:
-        if _is_dynamo() or _count_modes() or _is_autocast() or forward_ad._current_level >= 0:
+        if _is_dynamo() or _count_modes() or forward_ad._current_level >= 0:
             return choose()(*args, **named)
-        return run(*args, **named)
+        if casts and _is_autocast():
+            return run_dispatched(*args, **named)
+        try:
+            return run(*args, **named) if named else run(*args)
+        except DtypeError:
+            if casts or not _is_autocast():
+                raise
+        return run_dispatched(*args, **named)  # autocast promotes what has several dtypes
 
     def choose() -> Callable[..., Any]:
         """The runtime reads no tensor that `torch.func` wraps, and calls `TorchSource.slow`."""
