@@ -215,8 +215,9 @@ class AttrProto(ProtoValue):
             return False
         if high is not None and not (element < high if self.max_exclusive else element <= high):
             return False
-        is_int = self.type.element is not AttrType.FLOAT and type(element) is int
-        return not is_int or INT_MIN <= element <= INT_MAX
+        if type(element) is not int or self.type.element is AttrType.FLOAT:
+            return True
+        return INT_MIN <= element <= INT_MAX
 
     def _check_closely(self, op_type: str, value: object) -> AttrValue:
         if self.is_dtype and not isinstance(value, str) and value is not None:

@@ -219,17 +219,14 @@ class GraphBuilder:
         Those are given values, and constants: these are not computed again before the next run.
         """
         overwrites = not op.definition.leaves_inputs(op.attrs)
-        owned = []
-        for value in op.inputs[slot]:
+        for place, value in enumerate(op.inputs[slot]):
             external = value.buffer.external
             is_given = external is not None and not external.lasts
             if is_given or (overwrites and value.is_constant):
                 copy = new_value(value.name, value.meta)
                 self.graph.ops.append(copy_op(value, copy, op.index))
-                owned.append(copy)
-            else:
-                owned.append(value)
-        op.inputs = (*op.inputs[:slot], tuple(owned), *op.inputs[slot + 1 :])
+                owned = (*op.inputs[slot][:place], copy, *op.inputs[slot][place + 1 :])
+                op.inputs = (*op.inputs[:slot], owned, *op.inputs[slot + 1 :])
         return op.inputs[slot]
 
     def _give(self, name: str, meta: Meta) -> None:
@@ -279,12 +276,13 @@ class GraphBuilder:
         """Return a new value for ``name``: in the scope if it is kept there, else in the plan."""
         if name in self.written_feeds:
             return self._overwrite(name, meta, self.written_feeds[name], op)
-        if size == 0 and -1 in meta.shape:
-            value = Value(name, meta, Buffer(0), op)
-            value.buffer.dynamic = True
+        is_dynamic = size == 0 and -1 in meta.shape
+        if is_dynamic or (
+            name not in self._lasting and (not self._keep_all or name in self.inner_names)
+        ):
+            value = Value(name, meta, Buffer(size), op)
+            value.buffer.dynamic = is_dynamic
             return value
-        if name not in self._lasting and (not self._keep_all or name in self.inner_names):
-            return Value(name, meta, Buffer(size), op)
         if name not in self.persistables:
             external = External(Role.PERSISTABLE, name, meta, create=True)
             self.persistables[name] = Buffer(size, external)

@@ -354,15 +354,13 @@ class Edit:
 
     def _redirect(self, op: LoweredOp) -> None:
         """Replace the inputs of an operator by their stand-ins."""
-        if any(self._reads_anew(value) for values in op.inputs for value in values):
+        old = self._stand_in
+        if any(v in old or v.source in old for values in op.inputs for v in values):
             op.inputs = tuple([tuple(map(self._read_instead, values)) for values in op.inputs])
             for child in op.children:
                 child.bindings = tuple(
                     [(self._read_instead(value), number) for value, number in child.bindings]
                 )
-
-    def _reads_anew(self, value: Value) -> bool:
-        return (value.source or value) in self._stand_in or value in self._stand_in
 
     def _read_instead(self, value: Value) -> Value:
         if value.source in self._stand_in:

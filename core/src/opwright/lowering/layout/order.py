@@ -26,7 +26,7 @@ def advance_updates(graph: Graph) -> None:
     if not candidates:
         return
     candidates &= _last_readers(graph)
-    behind = _find_places(graph.ops, candidates)
+    behind = _find_places(graph.ops, candidates) if candidates else {}
     if not behind:
         return
     moved = {op for ops in behind.values() for op in ops}

@@ -173,7 +173,7 @@ def _grow(last: LoweredOp, uses: Uses, left: Steps) -> list[LoweredOp]:
         step = left.get(op)
         if step is None or op is None or op in tree:
             continue
-        if value.meta != meta or value.source is not None:
+        if value.source is not None or (value.meta is not meta and value.meta != meta):
             continue
         reads = step[0]
         n_inputs = len(inputs) - 1 + len(reads)

@@ -10,7 +10,7 @@ not wait for those of the others.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from opwright.rewriting import (
     Buffer,
@@ -60,8 +60,7 @@ def _fused(update: LoweredOp) -> str:
 
 def _kind(op: LoweredOp) -> Hashable:
     """What updates of one step must have in common."""
-    slots = _inputs(op)
-    (rate,), (param,) = slots[_SHARED], slots["param"]
+    (rate,), (param,) = op.input(_SHARED), op.input("param")
     return op.type, tuple(sorted(op.attrs.items())), rate, param.meta.dtype
 
 
@@ -83,20 +82,14 @@ def _movable(updates: list[LoweredOp], uses: Uses) -> list[LoweredOp]:
 
 
 def _merge(graph: Graph, updates: list[LoweredOp]) -> LoweredOp | None:
-    inputs: dict[str, list[Value]] = {}
-    outputs: dict[str, list[Value]] = {}
-    for op in updates:
-        for slot, values in _inputs(op).items():
-            if slot != _SHARED or slot not in inputs:
-                inputs.setdefault(slot, []).extend(values)
-        for proto, values in zip(op.definition.proto.outputs, op.outputs, strict=True):
-            outputs.setdefault(proto.name, []).extend(values)
     last = updates[-1]
-    return make_if_served(graph, _fused(last), inputs, outputs, last.attrs, last)
-
-
-def _inputs(op: LoweredOp) -> dict[str, tuple[Value, ...]]:
-    return {
-        slot.name: values
-        for slot, values in zip(op.definition.proto.inputs, op.inputs, strict=True)
+    inputs: dict[str, Sequence[Value]] = {
+        name: [value for op in updates for value in op.inputs[slot]]
+        for name, slot in last.definition.input_index.items()
     }
+    inputs[_SHARED] = last.input(_SHARED)
+    outputs = {
+        name: [value for op in updates for value in op.outputs[slot]]
+        for name, slot in last.definition.output_index.items()
+    }
+    return make_if_served(graph, _fused(last), inputs, outputs, last.attrs, last)
