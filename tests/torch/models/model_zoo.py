@@ -21,6 +21,17 @@ class Entry(NamedTuple):
     inputs: Callable[[int], tuple[Tensor, ...]]  # of a batch size
 
 
+MAXVIT = {
+    "input_size": (64, 64),
+    "stem_channels": 16,
+    "partition_size": 2,
+    "block_channels": [16, 32, 64, 128],
+    "block_layers": [1, 1, 2, 1],
+    "head_dim": 8,
+    "stochastic_depth_prob": 0.0,
+}
+"""The smallest that is published takes images of 224 pixels alone."""
+
 TORCHVISION: dict[str, tuple[int, dict[str, Any]]] = {
     "alexnet": (64, {}),
     "convnext_tiny": (64, {}),
@@ -29,7 +40,7 @@ TORCHVISION: dict[str, tuple[int, dict[str, Any]]] = {
     "efficientnet_v2_s": (64, {}),
     "googlenet": (64, {"init_weights": False, "aux_logits": False}),
     "inception_v3": (96, {"init_weights": False, "aux_logits": False}),
-    "maxvit_t": (64, {"input_size": (64, 64), "partition_size": 2}),
+    "maxvit_t": (64, MAXVIT),
     "mnasnet0_5": (64, {}),
     "mobilenet_v2": (64, {}),
     "mobilenet_v3_small": (64, {}),
@@ -121,7 +132,10 @@ def _images(side: int, batch: int, frames: int = 0) -> tuple[Tensor, ...]:
 def _torchvision(name: str, **options: Any) -> nn.Module:
     if "num_classes" not in options:
         options["num_classes"] = 5
-    model = load_torchvision().models.get_model(name, weights=None, **options)
+    models = load_torchvision().models
+    if name == "maxvit_t":
+        return _without_dropout(models.maxvit.MaxVit(**options))
+    model = models.get_model(name, weights=None, **options)
     return _without_dropout(model)
 
 

@@ -41,6 +41,9 @@ EXCLUDED: Final[dict[str, str]] = {
 }
 """By a pattern of names, with the reason."""
 
+UNDETERMINED: Final = {"argsort": 0, "kthvalue": 1, "sort": 1, "topk": 1}
+"""The output that has indices: of equal elements PyTorch may name any."""
+
 
 def excluded(entry: Any) -> str | None:
     """Return why an entry is left out, or None."""

@@ -10,6 +10,7 @@ from operator import getitem
 from typing import Any, Final, NamedTuple
 
 import torch
+from opinfo_entries import UNDETERMINED
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule
@@ -46,6 +47,7 @@ class Sample(NamedTuple):
     function: Callable[..., tuple[torch.Tensor, ...]]
     tensors: Tensors
     tolerance: float = 0.0  # that of the dtype, if this is larger
+    undetermined: int = -1  # the output of which values are not compared
 
 
 class WrongError(Exception):
@@ -82,7 +84,12 @@ def _as_sample(entry: Any, sample: Any) -> Sample:
             results = sample.output_process_fn_grad(results)
         return tuple(leaf for leaf in tree_flatten(results)[0] if isinstance(leaf, torch.Tensor))
 
-    return Sample(function, [leaves[i] for i in places], COARSE.get(entry.name, 0.0))
+    return Sample(
+        function,
+        [leaves[i] for i in places],
+        COARSE.get(entry.name, 0.0),
+        UNDETERMINED.get(entry.name, -1),
+    )
 
 
 def try_sample(sample: Sample, gradient: bool) -> Outcome:
@@ -90,17 +97,16 @@ def try_sample(sample: Sample, gradient: bool) -> Outcome:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            copies = _copy(sample.tensors)
+            copies = copy_all(sample.tensors)
             expected = sample.function(*copies)
             if any(t.dtype not in NAMES for t in (*expected, *sample.tensors)):
                 return Outcome("left out", ("a dtype that opwright lacks",))
             region = compile_sample(sample)
             results = _run(region, sample.tensors)
             random = _is_random(region)
-            for i, (result, truth) in enumerate(zip(results, expected, strict=True)):
-                check_one(f"output {i}", result.detach(), truth.detach(), random, sample.tolerance)
+            compare(sample, results, expected, random)
             if gradient and not random:
-                _check_gradients(sample, copies, expected, results)
+                check_gradients(sample, copies, expected, results)
             for i, (tensor, copy) in enumerate(zip(sample.tensors, copies)):
                 check_one(f"input {i} behind the call", tensor.detach(), copy.detach(), random, 0.0)
         except RefusedError as error:
@@ -112,7 +118,7 @@ def try_sample(sample: Sample, gradient: bool) -> Outcome:
     return Outcome("called" if reasons else "ours", reasons)
 
 
-def _copy(tensors: Tensors) -> Tensors:
+def copy_all(tensors: Tensors) -> Tensors:
     return [deepcopy(t.detach()).requires_grad_(t.requires_grad) for t in tensors]
 
 
@@ -155,7 +161,14 @@ def _run(region: Any, tensors: Tensors) -> Tensors:
         raise WrongError(f"the plan fails: {_shown(error)}") from error
 
 
-def _check_gradients(
+def compare(sample: Sample, results: Tensors, expected: Sequence[Any], random: bool) -> None:
+    """Raise WrongError where results differ from PyTorch's."""
+    for i, (result, truth) in enumerate(zip(results, expected, strict=True)):
+        unknown = random or i == sample.undetermined
+        check_one(f"output {i}", result.detach(), truth.detach(), unknown, sample.tolerance)
+
+
+def check_gradients(
     sample: Sample, copies: Tensors, expected: Sequence[Any], results: Tensors
 ) -> None:
     """Compare the gradients by tensors of ours, and by their copies of PyTorch's."""
