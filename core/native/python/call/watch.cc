@@ -79,7 +79,8 @@ class Watch {
 }  // namespace
 
 void BindWatch(py::module_& module) {
-  py::class_<Watch>(module, "Watch", py::is_final())
+  py::class_<Watch>(module, "Watch", py::is_final(),
+                    "Whether arguments of a call are the objects of an earlier one, unchanged.")
       .def(py::init<const py::tuple&, const py::sequence&, py::str>(), py::arg("arguments"),
            py::arg("positions"), py::arg("attribute"))
       .def("is_same", &Watch::IsSame, py::arg("arguments"));
