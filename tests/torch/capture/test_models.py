@@ -155,6 +155,15 @@ def attention(m: Any, f: Any, x: Any) -> Any:
     return F.scaled_dot_product_attention(q, q, q, is_causal=True).flatten(2)
 
 
+def attention_with_a_bias_that_records(m: Any, f: Any, x: Any) -> Any:
+    q = f(x).view(1, x.shape[0], 2, 2).transpose(1, 2)
+    bias = f.weight[None, None, :1, :1]
+    attended = F.scaled_dot_product_attention(
+        q, q, q, attn_mask=bias.expand(1, 2, *x.shape[:1] * 2)
+    )
+    return attended.transpose(1, 2).reshape(1, x.shape[0], 4)
+
+
 def losses(m: Any, f: Any, x: Any) -> Any:
     return F.cross_entropy(f(x), torch.ones(x.shape[0], dtype=torch.int64), label_smoothing=0.1)
 
@@ -175,7 +184,7 @@ FUNCTIONS = (
     *(in_place_on_a_view, view_changed_before_no_grad, no_grad, enable_grad_inside_no_grad),
     *(detach, autocast, checkpointed, own_function, cond, flex, vmap, inner_gradient),
     *(static_cache, slices_of_a_constant, constants, index_put, inputs_changed, attention),
-    *(losses, dropout, sizes, casts),
+    *(attention_with_a_bias_that_records, losses, dropout, sizes, casts),
 )
 
 

@@ -19,9 +19,12 @@ _NOTHING = {
 }
 
 _SAME_IF_SHAPED = {
-    *(aten.slice.Tensor, aten.view.default, aten.reshape.default, aten.expand.default),
+    *(aten.slice.Tensor, aten.reshape.default, aten.expand.default),
 }
 """They return their argument where the result has its shape."""
+
+_RESHAPES = {aten.view.default, aten._unsafe_view.default}
+"""They need strides that tensors have in PyTorch alone."""
 
 
 def clean(module: GraphModule) -> None:
@@ -57,6 +60,8 @@ def _takes_gradient(node: Node) -> bool:
 
 def _shorten(node: Node) -> None:
     """Put the argument of an operator that does nothing to it in the place of the result."""
+    if node.target in _RESHAPES:
+        node.target = aten.reshape.default
     target: Any = node.target
     if target is aten.copy.default:
         source = _copied(node)
