@@ -26,19 +26,29 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-def translated(function: Function, tensors: Tensors) -> Translated:
+def translated(function: Function, tensors: Tensors, mode: str = "fake") -> Translated:
     """Return the Program of a function; tensors that require gradients get them."""
 
     def flat(*given: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return as_tuple(function(*given))
 
-    mode = FunctionalTensorMode(pre_dispatch=True, export=True)
-    functional = dispatch_functionalize(flat, mode)
-    traced = make_fx(functional, pre_dispatch=True, tracing_mode="fake")(
+    functional = dispatch_functionalize(flat, FunctionalTensorMode(pre_dispatch=True, export=True))
+    traced = make_fx(functional, pre_dispatch=True, tracing_mode=mode)(
         *(t.detach() for t in tensors)
     )
     trained = [i for i, t in enumerate(tensors) if t.requires_grad]
-    return translate(traced.graph, traced, trainable=trained)
+    return translate(traced.graph, traced, sizes_of(traced, tensors), trainable=trained)
+
+
+def sizes_of(traced: torch.fx.GraphModule, tensors: Tensors) -> dict[Any, int]:
+    """Return the symbols of a trace, and the sizes that they stand for."""
+    values = [node.meta["val"] for node in traced.graph.nodes if node.op == "placeholder"]
+    return {
+        symbol.node.expr: size
+        for value, tensor in zip(values, tensors)
+        for symbol, size in zip(value.shape, tensor.shape)
+        if isinstance(symbol, torch.SymInt)
+    }
 
 
 def weights_of(outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -112,6 +112,8 @@ def _pointwise() -> list[Case]:
         Case("logaddexp2", torch.logaddexp2, [A, B]),
         Case("xlogy", torch.xlogy, [line(0, 0, 2), line(-1, 2, 3)]),
         Case("xlog1py", torch.special.xlog1py, [line(0, 0, 2), line(-2, 2, 3)]),
+        Case("entr", torch.special.entr, [line(0.5, 2, 0.25)]),
+        Case("ldexp", torch.ldexp, [A, SMALL]),
         Case("hypot", torch.hypot, [A, B]),
         Case("atanh", torch.atanh, [INNER]),
         Case("heaviside", torch.heaviside, [line(-1, 0, 2).detach(), line(5, 6, 7).detach()]),
@@ -252,6 +254,18 @@ def _indexing() -> list[Case]:
         Case("scatter", lambda x, i, y: x.scatter(1, i, y), [A, whole(3, 1), drawn(3, 1)]),
         Case("scatter-value", lambda x, i: x.scatter(1, i, 2.0), [A, i % 3]),
         Case("scatter_add", lambda x, i, y: x.scatter_add(1, i, y), [A, i, drawn(2, 3)]),
+        *(
+            Case(
+                f"scatter_reduce-{kind}-{own}",
+                lambda x, i, y, kind=kind, own=own: x.scatter_reduce(
+                    1, i, y, kind, include_self=own
+                ),
+                [A, i, drawn(2, 3, seed=4)],
+            )
+            for kind in ("sum", "prod", "mean", "amax", "amin")
+            for own in (True, False)
+        ),
+        Case("masked_scatter", lambda x, m, y: x.masked_scatter(m, y), [A, MASK, B]),
         Case("index_select", lambda x, j: x.index_select(1, j), [A, j]),
         Case("index_add", lambda x, j, y: x.index_add(1, j, y, alpha=2), [A, j, drawn(3, 3)]),
         Case("index_fill", lambda x, j: x.index_fill(1, j, 3.0), [A, j]),

@@ -119,6 +119,21 @@ def test_no_gradient_flows_where_the_graph_says_so() -> None:
     torch.testing.assert_close(results.gradients, truth.gradients)
 
 
+def test_sizes_that_are_symbols_become_numbers() -> None:
+    def function(x: torch.Tensor) -> list[torch.Tensor]:
+        n, m = x.shape
+        wide = x.view(m, n)[: n // 2].expand(3, -1, -1)
+        return [wide, x.new_zeros(n + m), torch.arange(n * 2), x * n, torch.ops.aten.diff(x)]
+
+    tensors = [torch.rand(4, 6, requires_grad=True)]
+    found = translated(function, tensors, "symbolic")
+    assert not found.declined
+    truth = with_torch(function, tensors)
+    results = with_plan(found, tensors, truth)
+    torch.testing.assert_close(results.outputs, truth.outputs)
+    torch.testing.assert_close(results.gradients, truth.gradients)
+
+
 DTYPES = ["bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
 
 

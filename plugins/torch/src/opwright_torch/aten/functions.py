@@ -75,6 +75,22 @@ def _times_logarithm(t: Translator, input: Value, other: Value, type: str, pole:
     return t.op("multiply", x, t.op(type, safe))
 
 
+@ROWS.row("aten::special_entr")
+def entropy(t: Translator, input: Value) -> Value:
+    """The input times its negative logarithm: 0 at 0, -inf below."""
+    x = t.cast(input, t.dtype())
+    (below,) = t.promote(-math.inf)
+    inner = t.op("negative", _times_logarithm(t, x, x, "log", 0))
+    return t.op("where", t.op("less", x, 0), below, inner)
+
+
+@ROWS.row("aten::ldexp")
+def ldexp(t: Translator, input: Value, other: Value) -> Value:
+    """`input` · 2^`other`."""
+    x, y = t.promote(input, other)
+    return t.op("multiply", x, t.op("power", t.full(2, (), x.dtype), y))
+
+
 @ROWS.row("aten::heaviside")
 def heaviside(t: Translator, input: Value, values: Value) -> Value:
     """0 below 0, 1 above, `values` at 0."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from opwright_torch.aten.shapes import axis_of, rank, with_shape
+from torch import broadcast_shapes, iinfo
+
+from opwright_torch.aten.shapes import axis_of, broadcast, rank, with_shape
+from opwright_torch.dtypes import torch_dtype
 from opwright_torch.translate import Decline, Rows, Translator
-from opwright_torch.translate.translator import Value
+from opwright_torch.translate.translator import FLOATS, Value
 
 ROWS: Final = Rows()
 
@@ -35,8 +38,6 @@ def _indexed_axes(indices: Value) -> list[int]:
 
 def _common(t: Translator, indices: list[Value]) -> tuple[list[Value], list[int]]:
     """Return indices of one shape, and that shape."""
-    from torch import broadcast_shapes
-
     shape = list(broadcast_shapes(*(tuple(index.shape) for index in indices)))
     wide = [
         index if list(index.shape or ()) == shape else t.op("expand", index, shape=shape)
@@ -162,8 +163,6 @@ def _scatter(
     if not math.prod(places.shape):
         return with_shape(t, x, t.shape())
     updates = _cut(t, updates, list(places.shape))
-    if reduction not in ("none", "add") and t.trains(x, updates):
-        raise Decline(f"the gradient of reduction {reduction!r} differs where elements are equal")
     out = t.op("scatter", x, places, updates, axis=axis, reduction=reduction)
     return with_shape(t, out, t.shape())
 
@@ -179,13 +178,30 @@ def scatter_reduce(
     include_self: bool = True,
 ) -> Value:
     """The input with elements combined with others at positions along an axis."""
-    if reduce not in REDUCTIONS or (not include_self and reduce != "sum"):
-        raise Decline(f"reduce={reduce!r}, include_self={include_self}")
+    is_mean = reduce == "mean"
+    if is_mean and input.dtype not in FLOATS:
+        raise Decline(f"reduce='mean' of {input.dtype}")
     x = input
     if not include_self:
-        zeros = t.full(0, index.shape, input.dtype)
-        x = _scatter(t, x, dim, index, zeros, "none")
-    return _scatter(t, x, dim, index, src, REDUCTIONS[reduce])
+        neutral = t.full(_neutral(reduce, input.dtype), index.shape, input.dtype)
+        x = _scatter(t, x, dim, index, neutral, "none")
+    out = _scatter(t, x, dim, index, src, "add" if is_mean else REDUCTIONS[reduce])
+    if not is_mean:
+        return out
+    ones = t.full(1, index.shape, input.dtype)
+    counts = t.full(int(include_self), input.shape, input.dtype)
+    counts = _scatter(t, counts, dim, index, ones, "add")
+    return t.op("divide", out, t.op("clip", counts, min=1.0))
+
+
+def _neutral(reduce: str, dtype: str) -> float:
+    """Return the number that does not change what it is combined with."""
+    if reduce not in ("amax", "amin"):
+        return int(reduce == "prod")
+    if dtype in FLOATS:
+        return -math.inf if reduce == "amax" else math.inf
+    info = iinfo(torch_dtype(dtype))
+    return int(info.min if reduce == "amax" else info.max)
 
 
 @ROWS.row("aten::index_select", "aten::index_select_copy")
@@ -227,6 +243,19 @@ def _slices(
     x, updates = _front(t, x, [axis]), _front(t, updates, [axis])
     out = t.op("scatter_nd", x, places, updates, reduction=reduction)
     return with_shape(t, _back(t, out, [axis]), t.shape())
+
+
+@ROWS.row("aten::masked_scatter")
+def masked_scatter(t: Translator, input: Value, mask: Value, source: Value) -> Value:
+    """The input with the elements of a source, in their order, where the mask is true."""
+    x, chosen = broadcast(t, input, t.cast(mask, "bool"))
+    count = math.prod(x.shape)
+    if not count:
+        return x
+    numbers = t.op("cumsum", t.cast(with_shape(t, chosen, [count]), "int64"), axis=0)
+    places = t.op("clip", t.op("subtract", numbers, 1), min=0.0)
+    values = t.op("gather", with_shape(t, source, [math.prod(source.shape)]), places)
+    return t.op("where", chosen, with_shape(t, values, list(x.shape)), x)
 
 
 @ROWS.row("aten::embedding")

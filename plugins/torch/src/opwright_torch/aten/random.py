@@ -64,6 +64,13 @@ def normal(t: Translator, mean: Value = 0, std: Value = 1, **_: Value) -> Value:
     return _normal(t, float(mean), float(std))
 
 
+@ROWS.row("aten::normal.Tensor_float", "aten::normal.float_Tensor", "aten::normal.Tensor_Tensor")
+def normal_of(t: Translator, mean: Value, std: Value = 1, **_: Value) -> Value:
+    """Normal numbers, with a mean or a deviation of each."""
+    center, deviation = t.promote(mean, std)
+    return t.op("add", center, t.op("multiply", deviation, _normal(t, 0.0, 1.0)))
+
+
 @ROWS.row("aten::randint", "aten::randint_like")
 def randint(t: Translator, high: int, low: int = 0, **_: Value) -> Value:
     """Whole numbers from `low` to before `high`."""
