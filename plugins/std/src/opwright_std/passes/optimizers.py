@@ -40,12 +40,12 @@ def fuse_optimizers(graph: Graph) -> None:
     for updates in groups.values():
         if len(updates) < 2 or not graph.is_served(_fused(updates[0])):
             continue
-        together = _movable(updates, graph.uses())
-        if len(together) < 2:
-            continue
-        made = _merge(graph, together)
-        if made is not None:
-            edit.fuse(together, [made])
+        # Nearly always all may move, which the edit sees; only else each is looked at by itself.
+        for uses in (None, graph.uses()):
+            together = _movable(updates, uses)
+            made = _merge(graph, together) if len(together) > 1 else None
+            if made is not None and edit.fuse(together, [made]):
+                break
     edit.apply()
 
 
@@ -64,8 +64,11 @@ def _kind(op: LoweredOp) -> Hashable:
     return op.type, tuple(sorted(op.attrs.items())), rate, param.meta.dtype
 
 
-def _movable(updates: list[LoweredOp], uses: Uses) -> list[LoweredOp]:
-    """Return the updates that may run where the last one does; none reads what another writes."""
+def _movable(updates: list[LoweredOp], uses: Uses | None) -> list[LoweredOp]:
+    """Return the updates that may run where the last one does; none reads what another writes.
+
+    Without `uses` the other operators are left out of account.
+    """
     last = updates[-1]
     found: list[LoweredOp] = []
     written: set[Buffer] = set()
@@ -74,7 +77,7 @@ def _movable(updates: list[LoweredOp], uses: Uses) -> list[LoweredOp]:
         reads = {value.buffer for value in op.data_reads()}
         writes = {value.buffer for value in op.writes()}
         apart = written.isdisjoint(reads | writes) and read.isdisjoint(writes)
-        if op is last or (apart and uses.may_move(op, last)):
+        if op is last or (apart and (uses is None or uses.may_move(op, last))):
             written |= writes
             read |= reads
             found.append(op)
