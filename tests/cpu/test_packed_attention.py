@@ -29,6 +29,7 @@ class Step:
         masked: bool = False,
         scale: float | None = None,
         dtype: str = "float32",
+        stacked: bool = False,
     ) -> None:
         self.main, self.startup = ow.Program(), ow.Program()
         self.width, self.dtype, self.masked = width, dtype, masked
@@ -36,8 +37,13 @@ class Step:
             x = layers.data("x", shape=[None, None, width], dtype=dtype)
             mask = layers.data("mask", shape=[None, 1, 1, None], dtype="bool") if masked else None
             qkv = layers.fc(x, 3 * width, num_flatten_dims=2)
-            self.parts = ow.ops.split(qkv, axis=2, num=3)
-            q, k, v = (self._apart(part, heads) for part in self.parts)
+            if stacked:
+                shape = [0, 0, 3, heads, width // heads]
+                apart = ow.ops.transpose(ow.ops.reshape(qkv, shape=shape), axes=[2, 0, 3, 1, 4])
+                q, k, v = ow.ops.unstack(apart, axis=0, num=3)
+            else:
+                self.parts = ow.ops.split(qkv, axis=2, num=3)
+                q, k, v = (self._apart(part, heads) for part in self.parts)
             attributes = {} if scale is None else {"scale": scale}
             seen = ow.ops.scaled_dot_product_attention(
                 q, k=k, v=v, mask=mask, causal=causal, **attributes
@@ -100,6 +106,13 @@ def test_a_mask_a_scale_and_float64_are_fused_too(options):
     is_double = options.get("dtype") == "float64"
     types = assert_same(Step(64, 2, **options), 3, 40, tolerance=1e-11 if is_double else 1e-4)
     assert (types["cpu.packed_attention"], types["cpu.packed_attention_grad"]) == (1, 1)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_parts_that_are_taken_from_a_stack_are_fused_too(masked, n_threads):
+    types = assert_same(Step(masked=masked, stacked=True), 2, 65)
+    assert (types["cpu.packed_attention"], types["cpu.packed_attention_grad"]) == (1, 1)
+    assert types["transpose"] == types["unstack"] == types["stack"] == 0
 
 
 def test_one_row_has_nothing_to_be_transposed():

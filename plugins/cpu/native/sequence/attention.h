@@ -65,7 +65,8 @@ struct AttentionShape {
 AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta& k,
                                   const opwright::Meta& v, bool causal);
 
-// Of qkv [batch, time, 3 * heads * size]: the queries of all heads, the keys, then the values.
+// Of qkv [batch, time, 3 * heads * size], or with the last axis split into three: the queries of
+// all heads, the keys, then the values.
 AttentionShape MakePackedShape(const opwright::Meta& qkv, int64_t heads, bool causal);
 
 // Which inputs are what, for each of the two operators; the mask may be absent.

@@ -39,7 +39,10 @@ AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta&
 }
 
 AttentionShape MakePackedShape(const opwright::Meta& qkv, int64_t heads, bool causal) {
-  const int64_t time = qkv.dim(1), width = qkv.dim(2) / 3;
+  int64_t width = qkv.dim(2);
+  for (int32_t axis = 3; axis < qkv.rank(); ++axis) width *= qkv.dim(axis);
+  width /= 3;
+  const int64_t time = qkv.dim(1);
   AttentionShape shape;
   shape.units = qkv.dim(0) * heads;
   shape.queries = shape.keys = time;

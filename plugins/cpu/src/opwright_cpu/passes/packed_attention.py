@@ -24,6 +24,12 @@ HEADS_APART = (0, 2, 1, 3)
 
 PARTS = ("q", "k", "v")
 
+STACKED = (2, 0, 3, 1, 4)
+"""From [batch, time, 3, heads, size] to queries, keys and values one behind the other."""
+
+UNSTACKED = (1, 3, 0, 2, 4)
+"""And back."""
+
 
 def fuse_packed_attention(graph: Graph) -> None:
     """Make ``cpu.packed_attention_grad``, then ``cpu.packed_attention``."""
@@ -42,15 +48,15 @@ def _fuse_attention(graph: Graph, edit: Edit, attention: LoweredOp) -> None:
     behind = None if out is None else _transposed(graph, out)
     if before is None or behind is None:
         return
-    split, transposes = before
-    inputs = {"qkv": input_of(split, "x"), "mask": input_of(attention, "mask")}
+    qkv, ops = before
+    inputs = {"qkv": qkv, "mask": input_of(attention, "mask")}
     outputs = {
         "out": output_of(behind, "out"),
         "log_sum_exp": output_of(attention, "log_sum_exp"),
     }
     made = _make(graph, "cpu.packed_attention", inputs, outputs, attention)
     if made is not None:
-        edit.fuse([split, *transposes, attention, behind], [made])
+        edit.fuse([*ops, attention, behind], [made])
 
 
 def _fuse_gradient(graph: Graph, edit: Edit, gradient: LoweredOp) -> None:
@@ -62,18 +68,17 @@ def _fuse_gradient(graph: Graph, edit: Edit, gradient: LoweredOp) -> None:
         return
     if tuple(apart.attrs["axes"]) != HEADS_APART:
         return
-    concat, transposes = joined
     inputs = {
-        "qkv": input_of(before[0], "x"),
+        "qkv": before[0],
         "mask": input_of(gradient, "mask"),
         "out": output_of(behind, "out"),
         "log_sum_exp": input_of(gradient, "log_sum_exp"),
         "out_grad": input_of(apart, "x"),
     }
-    outputs = {"qkv_grad": output_of(concat, "out")}
+    outputs = {"qkv_grad": output_of(joined[-1], "out")}
     made = _make(graph, "cpu.packed_attention_grad", inputs, outputs, gradient)
     if made is not None:
-        edit.fuse([apart, gradient, *transposes, concat], [made])
+        edit.fuse([apart, gradient, *joined], [made])
 
 
 Slots = Mapping[str, Value | None]
@@ -96,8 +101,24 @@ def _own(value: Value | None) -> Value | None:
     return value if value is None else value.source or value
 
 
-def _parts_of(attention: LoweredOp) -> tuple[LoweredOp, list[LoweredOp]] | None:
-    """Return the operator that splits queries, keys and values, and those that transpose them."""
+def _parts_of(attention: LoweredOp) -> tuple[Value, list[LoweredOp]] | None:
+    """Return queries, keys and values side by side, and the operators that move them apart."""
+    return _unstacked_parts(attention) or _split_parts(attention)
+
+
+def _unstacked_parts(attention: LoweredOp) -> tuple[Value, list[LoweredOp]] | None:
+    parts = [input_of(attention, slot) for slot in PARTS]
+    unstack = writer_of(parts[0], "unstack")
+    if unstack is None or unstack.attrs["axis"] != 0 or list(unstack.outputs[0]) != parts:
+        return None
+    transpose = writer_of(input_of(unstack, "x"), "transpose")
+    qkv = None if transpose is None else input_of(transpose, "x")
+    if transpose is None or qkv is None or tuple(transpose.attrs["axes"]) != STACKED:
+        return None
+    return qkv, [transpose, unstack]
+
+
+def _split_parts(attention: LoweredOp) -> tuple[Value, list[LoweredOp]] | None:
     transposes, splits = [], set()
     for place, slot in enumerate(PARTS):
         transpose = writer_of(input_of(attention, slot), "transpose")
@@ -109,7 +130,10 @@ def _parts_of(attention: LoweredOp) -> tuple[LoweredOp, list[LoweredOp]] | None:
             return None
         transposes.append(transpose)
         splits.add(split)
-    return (splits.pop(), transposes) if len(splits) == 1 else None
+    if len(splits) != 1:
+        return None
+    split = splits.pop()
+    return split.inputs[0][0], [split, *transposes]
 
 
 def _is_part(split: LoweredOp, place: int, part: Value) -> bool:
@@ -132,10 +156,26 @@ def _transposed(graph: Graph, out: Value) -> LoweredOp | None:
     return None
 
 
-def _joined_gradients(
-    graph: Graph, gradient: LoweredOp
-) -> tuple[LoweredOp, list[LoweredOp]] | None:
-    """Return the operator that joins the three gradients, and those that transpose them."""
+def _joined_gradients(graph: Graph, gradient: LoweredOp) -> list[LoweredOp] | None:
+    """Return the operators that put the three gradients side by side, the last one behind."""
+    return _stacked_gradients(graph, gradient) or _concatenated_gradients(graph, gradient)
+
+
+def _stacked_gradients(graph: Graph, gradient: LoweredOp) -> list[LoweredOp] | None:
+    grads = [output_of(gradient, f"{slot}_grad") for slot in PARTS]
+    stack = None if grads[0] is None else graph.uses().only_reader(grads[0])
+    if stack is None or stack.type != "stack" or stack.attrs["axis"] != 0:
+        return None
+    out = output_of(stack, "out")
+    transpose = None if out is None else graph.uses().only_reader(out)
+    if list(stack.inputs[0]) != grads or transpose is None or transpose.type != "transpose":
+        return None
+    if input_of(transpose, "x") is not out or tuple(transpose.attrs["axes"]) != UNSTACKED:
+        return None
+    return [stack, transpose]
+
+
+def _concatenated_gradients(graph: Graph, gradient: LoweredOp) -> list[LoweredOp] | None:
     transposes: list[LoweredOp] = []
     for slot in PARTS:
         grad = output_of(gradient, f"{slot}_grad")
@@ -151,5 +191,5 @@ def _joined_gradients(
             continue
         (joined,) = concat.inputs
         if len(joined[0].meta.shape) == 3 and [_own(value) for value in joined] == wanted:
-            return concat, transposes
+            return [*transposes, concat]
     return None

@@ -10,14 +10,16 @@ FLOATS = ("float32", "float64")
 def _need_heads(ctx: InferContext) -> tuple[int, int, int, int]:
     """Return batch, time, heads, and the size of a head."""
     shape, heads = ctx.input("qkv").shape, ctx.attr("heads")
+    packed = len(shape) == 3 and shape[2] % (3 * heads) == 0
+    apart = len(shape) == 5 and shape[2:4] == (3, heads)
     ctx.require(
-        len(shape) == 3 and shape[2] % (3 * heads) == 0,
-        f"qkv must be [batch, time, 3 * heads * size] with {heads} heads, got "
-        f"{format_shape(shape)}",
+        packed or apart,
+        f"qkv must be [batch, time, 3 * heads * size] or [batch, time, 3, heads, size] with "
+        f"{heads} heads, got {format_shape(shape)}",
     )
     if ctx.has_input("mask"):
         _check_mask(ctx, (shape[0], heads, shape[1], shape[1]))
-    return shape[0], shape[1], heads, shape[2] // (3 * heads)
+    return shape[0], shape[1], heads, shape[4] if apart else shape[2] // (3 * heads)
 
 
 def _check_mask(ctx: InferContext, scores: tuple[int, ...]) -> None:
@@ -66,7 +68,7 @@ PACKED_ATTENTION = _with_attributes(
         "scaled_dot_product_attention of queries, keys and values that lie side by side, each of "
         "them head by head: nothing is copied to be in the order that it wants."
     )
-    .add_input("qkv", "float [batch, time, 3 * heads * size]")
+    .add_input("qkv", "float [batch, time, 3 * heads * size], or [batch, time, 3, heads, size]")
     .dtypes(*FLOATS)
     .add_input("mask", "bool or dtype of qkv, broadcasts to [batch, heads, time, time]")
     .dtypes("bool", *FLOATS)
@@ -80,7 +82,7 @@ PACKED_ATTENTION = _with_attributes(
 PACKED_ATTENTION_GRAD = _with_attributes(
     OpMaker("cpu.packed_attention_grad")
     .add_comment("Gradient of cpu.packed_attention: of the queries, keys and values, side by side.")
-    .add_input("qkv", "float [batch, time, 3 * heads * size]")
+    .add_input("qkv", "float [batch, time, 3 * heads * size], or [batch, time, 3, heads, size]")
     .dtypes(*FLOATS)
     .add_input("mask", "as the operator has it")
     .dtypes("bool", *FLOATS)
@@ -91,6 +93,6 @@ PACKED_ATTENTION_GRAD = _with_attributes(
     .same_dtype_as("qkv")
     .add_input("out_grad", "[batch, time, heads, size]")
     .same_dtype_as("qkv")
-    .add_output("qkv_grad", "[batch, time, 3 * heads * size]")
+    .add_output("qkv_grad", "shape of qkv")
     .same_dtype_as("qkv")
 ).build(infer_shape=_gradient_shape, plan_only=True)
