@@ -275,3 +275,27 @@ def test_plans_with_threads_and_pytorchs_threads_take_turns() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
     )
     assert done.stdout.strip() == "done", done.stderr
+
+
+def test_a_higher_order_operator_is_a_call_with_a_gradient() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda t: t.sin() * 2, lambda t: t.cos(), (x,))
+
+    compiled = torch.compile(function, backend="opwright", fullgraph=True)
+    for sign in (1, -1):
+        x = (sign * torch.ones(3)).requires_grad_()
+        (grad,) = torch.autograd.grad(compiled(x).sum(), x)
+        (truth,) = torch.autograd.grad(function(x).sum(), x)
+        torch.testing.assert_close(grad, truth)
+
+
+def test_random_calls_repeat_under_pytorchs_seed() -> None:
+    compiled = torch.compile(
+        lambda x: torch.nn.functional.rrelu(x, training=True), backend="opwright"
+    )
+    x = -torch.ones(16)
+    torch.manual_seed(5)
+    first, second = compiled(x), compiled(x)
+    torch.manual_seed(5)
+    assert torch.equal(compiled(x), first)
+    assert not torch.equal(first, second)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from itertools import count
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -21,7 +20,6 @@ import torch
 from opwright.errors import AttributeValueError
 
 _OBJECTS: Final[dict[str, object]] = {}
-_NUMBERS: Final = count()
 _PROCESS: Final = uuid4().hex
 """Begins the keys of objects, so that those of another process are recognized."""
 
@@ -136,7 +134,7 @@ def encode_target(target: Any) -> Any:
 
 
 def _keep(value: object) -> str:
-    key = f"{_PROCESS}:{next(_NUMBERS)}"
+    key = f"{_PROCESS}:{id(value)}"  # nothing else gets this id, for the object is kept
     _OBJECTS[key] = value
     return key
 
