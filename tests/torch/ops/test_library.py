@@ -13,6 +13,7 @@ from one_operator import graded_slots
 from samples import Sample, callable_cases, make_sample, over_operators
 
 import opwright as ow
+import opwright_torch
 from opwright_torch import ops
 from opwright_torch.ops.library import find_overloads, torch_name
 
@@ -224,3 +225,25 @@ def test_gradients_under_autocast_have_the_dtypes_of_inputs():
         loss = ops.mse(ops.matmul(x, w), torch.zeros(4, 5))
     ops.mean(loss).backward()
     assert x.grad.dtype == w.grad.dtype == torch.float32
+
+
+def test_every_operator_is_defined_on_request() -> None:
+    opwright_torch.define_operators()
+    known = ow.current_context().ops
+    types = [t for t in known.types() if not known.get(t).proto.has_blocks]
+    assert all(torch._C._jit_get_schemas_for_operator(torch_name(t)) for t in types)
+
+
+def test_an_exported_program_is_saved_and_loaded(tmp_path: Any) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return ops.softmax(ops.matmul(x, x, transpose_y=True), axis=0)
+
+    program = torch.export.export(Model(), (X,))
+    torch.export.save(program, tmp_path / "model.pt2")
+    loaded = torch.export.load(tmp_path / "model.pt2")
+    torch.testing.assert_close(loaded.module()(X), Model()(X))
+
+
+def test_modules_of_the_package_are_no_operators() -> None:
+    assert not hasattr(ops, "library")

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         """Any operator, as far as a type checker knows."""
 
 
+for _name in [name for name in globals() if f"{__name__}.{name}" in sys.modules]:
+    del globals()[_name]  # a module of this package is no operator
 define_vjp()
 sys.modules[__name__].__class__ = Namespace
 Finder("", globals(), make_torch_function)

@@ -85,6 +85,24 @@ def find_type(overload: Any) -> str:
     return _overloads[overload._schema.name].type
 
 
+def define_operators() -> None:
+    """Define ``torch.ops.opwright.NAME`` for every discovered operator.
+
+    Each is defined with the first use of ``opwright_torch.ops.NAME`` anyway. A program that
+    ``torch.export.load`` reads, and code that names ``torch.ops.opwright.NAME``, need them before.
+
+    Raises
+    ------
+    RegistrationError
+        If an operator of the same name in PyTorch has other slots or attributes.
+    """
+    ops = ow.current_context().ops
+    for op_type in ops.types():
+        definition = ops.get(op_type)
+        if not definition.plan_only and not definition.proto.has_blocks:
+            find_overloads(definition)
+
+
 def _schemas(proto: OpProto) -> list[str]:
     name = torch_name(proto.type).partition("::")[2]
     inputs = [_input_text(proto, slot) for slot in proto.inputs]
