@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.autograd import forward_ad
+from torch.autograd import Function, forward_ad
 
 import opwright as ow
 from opwright.errors import DtypeError
@@ -24,7 +24,7 @@ from opwright_torch.ops.calls import Call, recipe_of, slot_names, unflatten
 from opwright_torch.ops.casting import PRODUCTS, WIDE
 from opwright_torch.ops.dispatched import make_dispatched, make_drawing
 from opwright_torch.ops.library import execute
-from opwright_torch.ops.recording import Layout, record
+from opwright_torch.ops.recording import Layout, Recorded
 from opwright_torch.ops.transforms import apply_call, run_call
 
 _is_dynamo = torch.compiler.is_dynamo_compiling
@@ -51,6 +51,8 @@ class TorchSource(EagerSource):
         self._n_inputs = len(self.proto.inputs)
         self._detached = EagerSource(definition, context, self._returned, as_tuple, True).call
         self._layouts: dict[tuple[int, ...], Layout] = {}
+        # As Recorded.apply, without its look for tensors of torch.func, which `slow` has made.
+        self._record = super(Function, Recorded).apply  # type: ignore[misc]
         self._simple = None
         if not any(slot.duplicable or slot.optional for slot in self.proto.inputs):
             self._simple = self.layout((1,) * self._n_inputs)
@@ -69,7 +71,7 @@ class TorchSource(EagerSource):
                 requires = requires or value.requires_grad
             else:
                 if requires and _records():
-                    return record(self._simple, args[n:], *args[:n])
+                    return self._record(self._simple, args[n:], *args[:n])
                 if requires:
                     return self._detached(*args)
         return self._run_any(args)
@@ -86,7 +88,7 @@ class TorchSource(EagerSource):
             pairs = zip(args, given, strict=False)
             counts = tuple([-1 if v is None else len(items) for v, items in pairs])
             if not is_special:
-                return record(self.layout(counts), args[n:], *flat)
+                return self._record(self.layout(counts), args[n:], *flat)
             call = Call(self.proto.type, counts, args[n:], self.returned)
             apply = apply_call if _is_transforming() else run_call
             results = apply(execute, call, flat)

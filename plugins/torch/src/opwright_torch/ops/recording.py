@@ -34,7 +34,7 @@ class Layout(NamedTuple):
 
 
 class Recorded(Function):
-    """A call of an operator: ``record(layout, attributes, *tensors)``."""
+    """A call of an operator: ``apply(layout, attributes, *tensors)``."""
 
     @staticmethod
     def forward(ctx: Any, layout: Layout, attrs: tuple[Any, ...], *values: Any) -> Any:
@@ -85,10 +85,6 @@ class Recorded(Function):
         call = Call(layout.type, layout.counts, freeze(attrs), layout.returned)
         needed = ctx.needs_input_grad[2:]
         return (None, None, *_gradients(call, kept, values, needed, grads))
-
-
-record = super(Function, Recorded).apply
-"""As ``Recorded.apply``, without its look for tensors of ``torch.func``, which `slow` has made."""
 
 
 def _meta(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Meta:
