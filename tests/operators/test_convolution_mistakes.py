@@ -75,6 +75,22 @@ BAD: list[tuple[str, Mapping[str, Any], dict[str, Any], str]] = [
             (IMAGES, {"kernel": [2, 8], "ceil_mode": True}, "covers 8 of 0 + 7 + 0; take a sm"),
             ({"x": (2, 3, 0, 7)}, {"paddings": [1, 1, 0, 0]}, "x must be at least 1, got [2, 3,"),
             (IMAGES, {"data_format": "NCWH"}, "data_format must be one of 'NCHW', 'NHWC'"),
+            (IMAGES, {"dilations": [1]}, "dilations must hold a number for the height and one for"),
+            (
+                IMAGES,
+                {"dilations": [6, 1]},
+                "the kernel must fit into the padded height, got a ker",
+            ),
+            (
+                IMAGES,
+                {"paddings": [0, 0, 4, 0], "dilations": [1, 3]},
+                "got left 4 for kernel=[2, 2] and dilations=[1, 3]; pad the input first",
+            ),
+            (
+                {"x": (2, 3, 6, 2)},
+                {"paddings": [0, 0, 3, 3], "dilations": [1, 3]},
+                "dilations must be at most the sizes of x beside padding, got 3 for 2 elements",
+            ),
         )
     ),
     ("adaptive_avg_pool2d", {"x": (6, 7)}, {"output_size": [1, 1]}, "x must be [n, channels, he"),

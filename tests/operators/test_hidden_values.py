@@ -160,7 +160,7 @@ def test_values_in_the_future_do_not_reach_the_past(library: str) -> None:
 
 
 LINEAR = ("interpolate", "roi_align", "avg_pool1d", "avg_pool2d", "avg_pool3d")
-LINEAR += ("adaptive_avg_pool2d", "pad")
+LINEAR += ("adaptive_avg_pool2d", "adaptive_avg_pool3d", "pad", "resize")
 FEW = 150
 """Elements of x: each one is NaN once."""
 

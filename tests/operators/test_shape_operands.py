@@ -110,6 +110,10 @@ OPERATORS: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
         lambda x, n, t: ops.interpolate(ops.fill(shape=[1, 1, 2, 2]), output_size=[t + 1, n + 1]),
         lambda x: np.zeros((1, 1, x.shape[1] + 1, x.shape[0] + 1), np.float32),
     ),
+    "resize": (
+        lambda x, n, t: ops.resize(ops.fill(shape=[2, 2]), output_size=[t + 1, n + 1]),
+        lambda x: np.zeros((x.shape[1] + 1, x.shape[0] + 1), np.float32),
+    ),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,15 @@ from case import FLOATS, INTS, LENGTHS, WIDE, Array, Case, Random, Source, Value
 INF, NAN = np.inf, np.nan
 
 
-def searchsorted(x: Array, values: Array, side: str = "left") -> Array:
+def searchsorted(
+    x: Array, values: Array, side: str = "left", rows: bool = False, dtype: str = "int64"
+) -> Array:
+    if rows:
+        found = np.zeros(values.shape, dtype)
+        for row in np.ndindex(x.shape[:-1]):
+            found[row] = searchsorted(x[row], values[row], side)
+        return found
+
     def is_before(element: float, value: float) -> bool:
         if element != element:
             return side == "right" and value != value
@@ -19,15 +28,22 @@ def searchsorted(x: Array, values: Array, side: str = "left") -> Array:
 
     line = x.tolist()
     places = [sum(is_before(e, v) for e in line) for v in values.reshape(-1).tolist()]
-    return np.array(places, np.int64).reshape(values.shape)
+    return np.array(places, dtype).reshape(values.shape)
 
 
-def search(label: str, x: Source, values: Source, side: str = "left", **options: Any) -> Case:
+def search(
+    label: str,
+    x: Source,
+    values: Source,
+    side: str = "left",
+    attrs: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Case:
     return Case(
         "searchsorted",
         {"x": x, "values": values},
         searchsorted,
-        {"side": side},
+        {"side": side, **(attrs or {})},
         label=f"{label}-{side}",
         no_grad="its result is positions",
         **options,
@@ -67,6 +83,7 @@ def spread(label: str, x: Source, dtypes: tuple[str, ...] = WIDE, **attrs: Any) 
 
 RISING = Values([-1.5, -1.0, -1.0, 0.0, 0.5, 0.5, 0.5, 2.0])
 WHOLE = Values([0, 1, 1, 1, 2, 4, 4, 9])
+ROWS = Values(np.sort(np.linspace(-2, 2, 42).reshape(2, 3, 7)[:, ::-1] % 1.7, -1).tolist())
 SPECIAL = Values([-INF, -1.0, 0.0, INF, NAN, NAN])
 
 CASES = (
@@ -83,6 +100,17 @@ CASES = (
     *(search(f"values-{n}", RISING, Random((n,))) for n in LENGTHS),
     search("number", RISING, Random(())),
     search("empty", Random((0,)), Random((2, 3))),
+    *(
+        search(label, x, Random((2, 3, n)), side, {"rows": True, "dtype": dtype})
+        for label, x, n, side, dtype in (
+            ("rows", ROWS, 5, "left", "int64"),
+            ("rows-int32", ROWS, 9, "right", "int32"),
+            ("rows-without-values", ROWS, 0, "left", "int64"),
+            ("rows-without-elements", Random((2, 3, 0)), 4, "left", "int64"),
+        )
+    ),
+    search("line-int32", RISING, Random((4, 5)), "right", {"dtype": "int32"}),
+    search("line-as-row", RISING, Random((9,)), "left", {"rows": True}),
     *(count(f"length-{n}", Random((n,), 0, 4), 5) for n in LENGTHS),
     count("one-id", Random((9,), 0, 0), 1),
     *(count(f"weights-{n}", Random((n,), 0, 4, dtype="int64"), 6, Random((n,))) for n in (0, 1, 9)),

@@ -22,20 +22,22 @@ def windows(
     strides: Sequence[int],
     paddings: Sequence[int],
     ceil_mode: bool,
+    dilations: Sequence[int],
 ) -> list[list[range]]:
     """Return the positions that each window covers, axis by axis, in the padding too."""
     found = []
     for axis in range(len(kernel)):
         before, after = (paddings or [0, 0] * len(kernel))[2 * axis : 2 * axis + 2]
-        end = shape[2 + axis] + after
-        placed = [range(-before, kernel[axis] - before)]
+        end, step = shape[2 + axis] + after, (dilations or [1] * len(kernel))[axis]
+        reach = (kernel[axis] - 1) * step + 1
+        placed = [range(-before, reach - before, step)]
         while True:
             begin = placed[-1].start + (strides or kernel)[axis]
-            fits = begin + kernel[axis] <= end
-            wanted = ceil_mode and placed[-1].stop < end and begin < shape[2 + axis]
+            fits = begin + reach <= end
+            wanted = ceil_mode and placed[-1].start + reach < end and begin < shape[2 + axis]
             if not (fits or wanted):
                 break
-            placed.append(range(begin, begin + kernel[axis]))
+            placed.append(range(begin, begin + reach, step))
         found.append(placed)
     return found
 
@@ -66,8 +68,10 @@ def max_pool(
     paddings: Sequence[int] = (),
     ceil_mode: bool = False,
     data_format: str = "NCHW",
+    dilations: Sequence[int] = (),
 ) -> tuple[Array, Array]:
-    axes = windows(first_channels(x, data_format).shape, kernel, strides, paddings, ceil_mode)
+    shape = first_channels(x, data_format).shape
+    axes = windows(shape, kernel, strides, paddings, ceil_mode, dilations)
     return greatest_of(x, axes, data_format)
 
 
@@ -102,9 +106,11 @@ def avg_pool(
     ceil_mode: bool = False,
     count_include_pad: bool = False,
     data_format: str = "NCHW",
+    dilations: Sequence[int] = (),
+    divisor: int = 0,
 ) -> Array:
     images = first_channels(x, data_format)
-    axes = windows(images.shape, kernel, strides, paddings, ceil_mode)
+    axes = windows(images.shape, kernel, strides, paddings, ceil_mode, dilations)
     ends = [
         size + after
         for size, after in zip(images.shape[2:], paddings[1::2] or [0] * len(kernel), strict=True)
@@ -116,7 +122,7 @@ def avg_pool(
             count = math.prod(
                 sum(i < end for i in places) for places, end in zip(window, ends, strict=True)
             )
-        return math.fsum(plane[place] for place in inside) / count
+        return math.fsum(plane[place] for place in inside) / (divisor or count)
 
     out = np.zeros((*images.shape[:2], *map(len, axes)))
     for at, mean in pooled(images, axes, find):
@@ -131,14 +137,14 @@ def bins(sizes: Sequence[int], output_size: Sequence[int]) -> list[list[range]]:
     ]
 
 
-def adaptive_max_pool2d(
+def adaptive_max_pool(
     x: Array, output_size: Sequence[int], data_format: str = "NCHW"
 ) -> tuple[Array, Array]:
     sizes = first_channels(x, data_format).shape[2:]
     return greatest_of(x, bins(sizes, output_size), data_format)
 
 
-def adaptive_avg_pool2d(x: Array, output_size: Sequence[int], data_format: str = "NCHW") -> Array:
+def adaptive_avg_pool(x: Array, output_size: Sequence[int], data_format: str = "NCHW") -> Array:
     images = first_channels(x, data_format)
     axes = bins(images.shape[2:], output_size)
 
@@ -177,19 +183,21 @@ def average(x: tuple[int, ...], kernel: Sequence[int], label: str, **attrs: Any)
 def adaptive(x: tuple[int, ...], size: Sequence[int], label: str, **attrs: Any) -> Case:
     given = {"x": images(x, **attrs)}
     attrs = {"output_size": list(size), **attrs}
-    terms = max(x[2] * x[3], 1)
-    return Case("adaptive_avg_pool2d", given, adaptive_avg_pool2d, attrs, label=label, terms=terms)
+    terms, op_type = max(math.prod(x[2:]), 1), f"adaptive_avg_pool{len(size)}d"
+    return Case(op_type, given, adaptive_avg_pool, attrs, label=label, terms=terms)
 
 
 def adaptive_greatest(x: tuple[int, ...], size: Sequence[int], label: str, **attrs: Any) -> Case:
     given = {"x": images(x, **attrs)}
     attrs = {"output_size": list(size), **attrs}
-    return Case("adaptive_max_pool2d", given, adaptive_max_pool2d, attrs, label=label, ulps=0)
+    op_type = f"adaptive_max_pool{len(size)}d"
+    return Case(op_type, given, adaptive_max_pool, attrs, label=label, ulps=0)
 
 
 ASYMMETRIC: dict[str, Any] = {"strides": [2, 1], "paddings": [1, 2, 0, 1]}
 DEEP: dict[str, Any] = {"strides": [2, 1, 3], "paddings": [1, 0, 0, 1, 1, 1]}
 CEIL: dict[str, Any] = {"ceil_mode": True}
+DILATED: dict[str, Any] = {"dilations": [2, 3], "strides": [1, 2], "paddings": [3, 1, 2, 3]}
 
 # Shape, kernel, name and attributes of what both kinds of windows must get right.
 SHARED: tuple[tuple[tuple[int, ...], Sequence[int], str, dict[str, Any]], ...] = (
@@ -232,6 +240,18 @@ SHARED: tuple[tuple[tuple[int, ...], Sequence[int], str, dict[str, Any]], ...] =
     *(((1, 1, 2, 2, 2 * n), (2, 2, 2), f"width-{n}", {}) for n in LENGTHS if n),
     *(((1, n, 2, 1, 2), (2, 1, 2), f"ndhwc-channels-{n}", NDHWC) for n in LENGTHS),
     ((0, 2, 2, 2, 2), (2, 2, 2), "batch-0", {}),
+    ((2, 2, 7, 6), (3, 2), "dilated", {"dilations": [2, 3], "strides": [1, 2]}),
+    ((1, 2, 7, 8), (3, 2), "dilated-padded", DILATED),
+    ((1, 2, 7, 8), (3, 2), "dilated-ceil", {**DILATED, "strides": [3, 4], **CEIL}),
+    ((1, 3, 7, 8), (3, 2), "dilated-nhwc", {**DILATED, **CEIL, **NHWC}),
+    *(
+        ((1, 1, 2, n + 6), (2, 3), f"dilated-{n}", {"strides": [1, 1], "dilations": [1, 3]})
+        for n in LENGTHS
+        if n
+    ),
+    ((2, 3, 8), (3,), "dilated", {"strides": [2], "paddings": [3, 2], "dilations": [2], **CEIL}),
+    ((1, 2, 5, 4, 6), (2, 2, 2), "dilated", {**DEEP, "dilations": [2, 1, 3], **CEIL}),
+    ((1, 3, 5, 4, 6), (2, 2, 2), "dilated-ndhwc", {**DEEP, "dilations": [2, 1, 3], **NDHWC}),
 )
 
 TIES = Values(
@@ -264,6 +284,11 @@ CASES = (
         for x, kernel, label, attrs in SHARED
         if "paddings" in attrs
     ),
+    average((2, 2, 5, 6), (3, 2), "divisor", divisor=5, **ASYMMETRIC, **CEIL),
+    average((2, 3, 5, 6), (3, 2), "divisor-nhwc", divisor=5, **ASYMMETRIC, **NHWC),
+    average((2, 2, 7, 8), (3, 2), "divisor-dilated", divisor=2, **DILATED),
+    average((2, 3, 8), (3,), "divisor", divisor=7),
+    average((1, 2, 3, 2, 4), (3, 2, 2), "divisor", divisor=1),
     Case(
         "avg_pool2d",
         {"x": SPECIAL},
@@ -294,4 +319,17 @@ CASES = (
     *(adaptive_greatest((1, 1, 2, n), (1, 1), f"width-{n}") for n in LENGTHS if n),
     adaptive_greatest((1, 2, 3, 36), (2, 18), "many-bins"),
     adaptive_greatest((0, 2, 4, 4), (2, 2), "batch-0"),
+    *(
+        case
+        for make in (adaptive, adaptive_greatest)
+        for case in (
+            make((2, 3, 4, 2, 6), (2, 1, 3), "divides"),
+            make((1, 2, 5, 3, 7), (2, 2, 3), "overlaps"),
+            make((1, 2, 2, 3, 2), (3, 1, 4), "repeats"),
+            make((2, 3, 5, 3, 4), (2, 2, 3), "ndhwc", **NDHWC),
+            *(make((1, 1, 2, 3, n), (1, 2, 1), f"width-{n}") for n in LENGTHS if n),
+            *(make((1, n, 2, 1, 3), (1, 1, 2), f"ndhwc-channels-{n}", **NDHWC) for n in LENGTHS),
+            make((0, 2, 4, 4, 2), (2, 2, 1), "batch-0"),
+        )
+    ),
 )

@@ -84,12 +84,24 @@ def unique(x: Array) -> tuple[Array, Array, Array, Array]:
     return np.array(values, x.dtype), first, inverse.reshape(x.shape), counts
 
 
-def different(label: str, x: Source, dtypes: tuple[str, ...] = WIDE) -> Case:
+def different_slices(x: Array, axis: int) -> tuple[Array, Array, Array, Array]:
+    slices = np.moveaxis(x, axis, 0)
+    keys = [tuple((n != n, 0 if n != n else n) for n in part.reshape(-1)) for part in slices]
+    kept = sorted(set(keys))
+    first = np.array([keys.index(key) for key in kept], np.int64)
+    inverse = np.array([kept.index(key) for key in keys], np.int64)
+    counts = np.array([keys.count(key) for key in kept], np.int64)
+    return x.take(first, axis), first, inverse, counts
+
+
+def different(
+    label: str, x: Source, dtypes: tuple[str, ...] = WIDE, axis: int | None = None
+) -> Case:
     reason = "it is no continuous function"
     outputs = {"index": 1, "inverse": 1, "counts": 1}
-    return Case(
-        "unique", {"x": x}, unique, dtypes=dtypes, label=label, no_grad=reason, outputs=outputs
-    )
+    attrs = {} if axis is None else {"axis": axis}
+    expected = unique if axis is None else different_slices
+    return Case("unique", {"x": x}, expected, attrs, dtypes, label, outputs=outputs, no_grad=reason)
 
 
 CASES = (
@@ -101,4 +113,11 @@ CASES = (
     different("special", Values([np.nan, 1.0, np.inf, np.nan, -np.inf, 1.0])),
     different("empty", Random((0, 3))),
     different("scalar", Random(())),
+    different("rows", Random((40, 2), 0, 3), (*FLOATS, *INTS), 0),
+    different("columns", Values([[3, 1, 3, 1], [2, 0, 2, -1]]), (*FLOATS, "int32"), 1),
+    different("slices", Random((2, 9, 2), 0, 1), (*INTS, "bool"), -2),
+    different("rows-special", Values([[np.nan, 1], [1, np.nan], [np.nan, 1.0], [0, 1]]), axis=0),
+    different("no-rows", Random((0, 3)), axis=0),
+    different("rows-without-elements", Random((3, 0)), axis=0),
+    different("one-axis", Values([3, 1, 3, 2, 1, 1]), axis=0),
 )

@@ -272,6 +272,14 @@ def _indexing() -> list[Case]:
         Case("take_along_dim", lambda x, i: x.take_along_dim(i, 1), [A, whole(3, 2, high=4)]),
         Case("embedding", lambda w, i: fn.embedding(i, w), [A, i]),
         Case("embedding-padding", lambda w, i: fn.embedding(i, w, padding_idx=1), [A, i]),
+        Case(
+            "searchsorted",
+            lambda x, y, s: (
+                torch.searchsorted(x.sort(-1).values, y, right=True, out_int32=True),
+                torch.searchsorted(x, y, sorter=s),
+            ),
+            [A.detach(), B.detach(), A.detach().argsort(-1)],
+        ),
         Case("bucketize", lambda x: torch.bucketize(x, torch.tensor([0.0, 1, 2])), [TIED.detach()]),
     ]
 
@@ -287,6 +295,42 @@ def _masked(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     out = x * 2
     out[mask] = 0.0
     return out
+
+
+def _images() -> list[Case]:
+    image, volume = drawn(2, 3, 7, 6), drawn(1, 2, 4, 5, 6)
+
+    def resized(mode: str, **options: Any) -> Case:
+        factors = options.pop("scale_factor", None)
+        sizes = {"scale_factor": factors} if factors else {"size": (9, 4)}
+        return Case(
+            f"interpolate-{mode}-{'-'.join(options)}{factors or ''}",
+            lambda x: fn.interpolate(x, mode=mode, **sizes, **options),
+            [image],
+        )
+
+    return [
+        Case("max_pool-dilated", lambda x: fn.max_pool2d(x, 2, 1, 1, (2, 3)), [image]),
+        Case("max_pool3d-dilated", lambda x: fn.max_pool3d(x, 2, dilation=2), [volume]),
+        Case(
+            "avg_pool-divisor",
+            lambda x: fn.avg_pool2d(x, 2, 3, 1, True, False, divisor_override=3),
+            [image],
+        ),
+        Case("adaptive_avg_pool3d", lambda x: fn.adaptive_avg_pool3d(x, (3, 2, 4)), [volume]),
+        Case("adaptive_max_pool3d", lambda x: fn.adaptive_max_pool3d(x, (3, 2, 4)), [volume]),
+        resized("nearest-exact"),
+        resized("bicubic"),
+        resized("bicubic", align_corners=True),
+        resized("bicubic", scale_factor=(1.3, 0.7)),
+        resized("bicubic", antialias=True),
+        resized("bilinear", antialias=True),
+        Case(
+            "interpolate-trilinear",
+            lambda x: fn.interpolate(x, (3, 7, 9), mode="trilinear"),
+            [volume],
+        ),
+    ]
 
 
 def _creation() -> list[Case]:
@@ -328,5 +372,6 @@ CASES: Final = [
     *_shapes(),
     *_reductions(),
     *_indexing(),
+    *_images(),
     *_creation(),
 ]

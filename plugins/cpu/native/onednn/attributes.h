@@ -50,13 +50,16 @@ struct PoolAttrs {
   std::vector<int64_t> kernel;
   std::vector<int64_t> strides;   // none: the kernel
   std::vector<int64_t> paddings;  // before and after each spatial axis
+  std::vector<int64_t> dilations;
   std::string data_format;
-  OPWRIGHT_ATTRIBUTES(kernel, strides, paddings, data_format);
+  OPWRIGHT_ATTRIBUTES(kernel, strides, paddings, dilations, data_format);
 };
 
 struct AveragePoolAttrs : PoolAttrs {
   bool count_include_pad = false;
-  OPWRIGHT_ATTRIBUTES(kernel, strides, paddings, data_format, count_include_pad);
+  int64_t divisor = 0;  // 0: the number of elements
+  OPWRIGHT_ATTRIBUTES(kernel, strides, paddings, dilations, data_format, count_include_pad,
+                      divisor);
 };
 
 struct AdaptivePoolAttrs {

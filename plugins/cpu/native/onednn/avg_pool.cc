@@ -30,6 +30,17 @@ OPWRIGHT_CPU_CLONES void AddRowsInto(int64_t rows, int64_t n, const T* x, T* sum
   }
 }
 
+// The same of the rows that a window covers.
+template <typename T>
+void AddWindowInto(const Window& window, int64_t n, const T* x, T* sums) {
+  if (window.step == 1) {
+    return AddRowsInto<T>(window.end - window.begin, n, x + window.begin * n, sums);
+  }
+  for (int64_t row = window.begin; row < window.end; row += window.step) {
+    AddInto<T>(n, x + row * n, sums);
+  }
+}
+
 template <typename T>
 OPWRIGHT_CPU_CLONES void DivideInto(int64_t n, const T* x, T divisor, T* out) {
   for (int64_t i = 0; i < n; ++i) out[i] = x[i] / divisor;
@@ -39,8 +50,14 @@ struct AveragePoolShape : PoolWindows {
   void Make(const opwright::Shape& x_shape, const opwright::Shape& out_shape,
             const AveragePoolAttrs& attrs) {
     PoolWindows::Make(x_shape, out_shape, attrs, attrs.count_include_pad);
+    divisor = attrs.divisor;
   }
   using PoolWindows::Make;
+
+  // What the sum over a window is divided by.
+  int64_t CountOf(const Window& slice, const Window& row, const Window& column) const {
+    return divisor != 0 ? divisor : slice.count * row.count * column.count;
+  }
 
   // One row of sums for each thread.
   uint64_t WorkspaceBytes(uint64_t item_bytes, int32_t n_threads) const {
@@ -49,6 +66,8 @@ struct AveragePoolShape : PoolWindows {
   uint64_t RowBytes(uint64_t item_bytes) const {
     return (static_cast<uint64_t>(x.row()) * item_bytes + 63) / 64 * 64;
   }
+
+  int64_t divisor = 0;  // 0: the number of elements
 };
 
 // Runs function(row of all planes, row of sums) over all rows, in several threads where it pays.
@@ -73,10 +92,10 @@ struct AveragePool {
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
     shape_.Make(ctx.input(0).shape(), ctx.output(0).shape(), attrs);
-    for (const Window& row : shape_.rows) height_ = std::max(height_, row.end - row.begin);
+    for (const Window& row : shape_.rows) height_ = std::max(height_, row.size());
     ctx.SetWorkspace(shape_.WorkspaceBytes(sizeof(T), ctx.n_threads()));
     int64_t depth = 1;
-    for (const Window& slice : shape_.slices) depth = std::max(depth, slice.end - slice.begin);
+    for (const Window& slice : shape_.slices) depth = std::max(depth, slice.size());
     height_ *= depth;
     const int64_t n_rows = shape_.out.planes * shape_.out_rows();
     ctx.SetEstimate(100 +
@@ -102,22 +121,21 @@ struct AveragePool {
     const Window& slices = shape_.SliceOf(row);
     const Window& rows = shape_.RowOf(row);
     std::fill(sums, sums + shape_.x.row(), T(0));
-    for (int64_t d = slices.begin; d < slices.end; ++d) {
-      AddRowsInto<T>(rows.end - rows.begin, shape_.x.row(),
-                     plane + d * shape_.x.slice() + rows.begin * shape_.x.row(), sums);
+    for (int64_t d = slices.begin; d < slices.end; d += slices.step) {
+      AddWindowInto<T>(rows, shape_.x.row(), plane + d * shape_.x.slice(), sums);
     }
     for (int64_t j = 0; j < shape_.out.width; ++j) {
       const Window& columns = shape_.columns[static_cast<size_t>(j)];
-      const T divisor = static_cast<T>(slices.count * rows.count * columns.count);
+      const T divisor = static_cast<T>(shape_.CountOf(slices, rows, columns));
       T* mean = out + j * run;
       if (run == 1) {
         T sum = 0;
-        for (int64_t w = columns.begin; w < columns.end; ++w) sum += sums[w];
+        for (int64_t w = columns.begin; w < columns.end; w += columns.step) sum += sums[w];
         *mean = sum / divisor;
         continue;
       }
       std::fill(mean, mean + run, T(0));
-      AddRowsInto<T>(columns.end - columns.begin, run, sums + columns.begin * run, mean);
+      AddWindowInto<T>(columns, run, sums, mean);
       DivideInto<T>(run, mean, divisor, mean);
     }
   }
@@ -158,22 +176,22 @@ struct AveragePoolGrad {
     for (int64_t row = 0; row < shape_.out_rows(); ++row) {
       const Window& slices = shape_.SliceOf(row);
       const Window& rows = shape_.RowOf(row);
-      SpreadRow(grad + row * shape_.out.row(), slices.count * rows.count, sums);
-      for (int64_t d = slices.begin; d < slices.end; ++d) {
-        for (int64_t h = rows.begin; h < rows.end; ++h) {
+      SpreadRow(grad + row * shape_.out.row(), slices, rows, sums);
+      for (int64_t d = slices.begin; d < slices.end; d += slices.step) {
+        for (int64_t h = rows.begin; h < rows.end; h += rows.step) {
           AddInto<T>(shape_.x.row(), sums, x_grad + d * shape_.x.slice() + h * shape_.x.row());
         }
       }
     }
   }
 
-  void SpreadRow(const T* grad, int64_t row_count, T* sums) const {
+  void SpreadRow(const T* grad, const Window& slices, const Window& rows, T* sums) const {
     const int64_t run = shape_.x.run;
     std::fill(sums, sums + shape_.x.row(), T(0));
     for (int64_t j = 0; j < shape_.out.width; ++j) {
       const Window& columns = shape_.columns[static_cast<size_t>(j)];
-      const T divisor = static_cast<T>(row_count * columns.count);
-      for (int64_t w = columns.begin; w < columns.end; ++w) {
+      const T divisor = static_cast<T>(shape_.CountOf(slices, rows, columns));
+      for (int64_t w = columns.begin; w < columns.end; w += columns.step) {
         for (int64_t c = 0; c < run; ++c) sums[w * run + c] += grad[j * run + c] / divisor;
       }
     }
@@ -187,9 +205,9 @@ struct AvgPoolKernel : AveragePool<T, AveragePoolAttrs> {};
 template <typename T>
 struct AvgPoolGradKernel : AveragePoolGrad<T, AveragePoolAttrs> {};
 template <typename T>
-struct AdaptiveAvgPool2dKernel : AveragePool<T, AdaptivePoolAttrs> {};
+struct AdaptiveAvgPoolKernel : AveragePool<T, AdaptivePoolAttrs> {};
 template <typename T>
-struct AdaptiveAvgPool2dGradKernel : AveragePoolGrad<T, AdaptivePoolAttrs> {};
+struct AdaptiveAvgPoolGradKernel : AveragePoolGrad<T, AdaptivePoolAttrs> {};
 
 }  // namespace
 }  // namespace opwright_cpu
@@ -204,10 +222,15 @@ OPWRIGHT_CPU_REGISTER_WIDENED("avg_pool2d_grad", opwright_cpu::AvgPoolGradKernel
 OPWRIGHT_REGISTER_KERNEL_FOR("avg_pool3d_grad", "cpu", opwright_cpu::AvgPoolGradKernel, float,
                              double);
 OPWRIGHT_CPU_REGISTER_WIDENED("avg_pool3d_grad", opwright_cpu::AvgPoolGradKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_avg_pool2d", "cpu", opwright_cpu::AdaptiveAvgPool2dKernel,
+OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_avg_pool2d", "cpu", opwright_cpu::AdaptiveAvgPoolKernel,
                              float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_avg_pool2d", opwright_cpu::AdaptiveAvgPool2dKernel);
+OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_avg_pool2d", opwright_cpu::AdaptiveAvgPoolKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_avg_pool2d_grad", "cpu",
-                             opwright_cpu::AdaptiveAvgPool2dGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_avg_pool2d_grad",
-                              opwright_cpu::AdaptiveAvgPool2dGradKernel);
+                             opwright_cpu::AdaptiveAvgPoolGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_avg_pool2d_grad", opwright_cpu::AdaptiveAvgPoolGradKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_avg_pool3d", "cpu", opwright_cpu::AdaptiveAvgPoolKernel,
+                             float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_avg_pool3d", opwright_cpu::AdaptiveAvgPoolKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_avg_pool3d_grad", "cpu",
+                             opwright_cpu::AdaptiveAvgPoolGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_avg_pool3d_grad", opwright_cpu::AdaptiveAvgPoolGradKernel);

@@ -19,12 +19,12 @@ OPWRIGHT_CPU_CLONES void AddWhereFound(int64_t n, const T* grad, const int32_t* 
   for (int64_t i = 0; i < n; ++i) sums[i] += index[i] == position ? grad[i] : T(0);
 }
 
-// For each place along an axis the windows that cover it, which stand one behind the other.
+// For each place along an axis the windows from the first that covers it to the last.
 std::vector<Part> WindowsOver(const std::vector<Window>& windows, int64_t size) {
   std::vector<Part> covering(static_cast<size_t>(size), Part{0, 0});
   for (size_t i = 0; i < windows.size(); ++i) {
     const auto number = static_cast<int64_t>(i);
-    for (int64_t place = windows[i].begin; place < windows[i].end; ++place) {
+    for (int64_t place = windows[i].begin; place < windows[i].end; place += windows[i].step) {
       Part& known = covering[static_cast<size_t>(place)];
       known = {known.begin == known.end ? number : known.begin, number + 1};
     }
@@ -38,6 +38,7 @@ struct MaxPoolShape : PoolWindows {
     PoolWindows::Make(x_shape, out_shape, attrs, false);
     stride = (attrs.strides.empty() ? attrs.kernel : attrs.strides).back();
     kernel = attrs.kernel.back();
+    step = attrs.dilations.back();
     left = attrs.paddings[attrs.paddings.size() - 2];
   }
   void Make(const opwright::Shape& x_shape, const opwright::Shape& out_shape,
@@ -55,14 +56,14 @@ struct MaxPoolShape : PoolWindows {
     int64_t count = 1;
     for (const std::vector<Window>* axis : {&slices, &rows, &columns}) {
       int64_t most = 1;
-      for (const Window& window : *axis) most = std::max(most, window.end - window.begin);
+      for (const Window& window : *axis) most = std::max(most, window.size());
       count *= most;
     }
     return count;
   }
 
   // Of columns; the stride is 0 where they are no even distance apart.
-  int64_t stride = 1, kernel = 1, left = 0;
+  int64_t stride = 1, kernel = 1, step = 1, left = 0;
 };
 
 template <typename T, typename Attrs>
@@ -106,8 +107,8 @@ struct MaxPool {
     if (shape_.stride == 0 && shape_.x.width <= kMostColumns) {
       return PoolColumns(slices, rows, plane, out, index);
     }
-    for (int64_t d = slices.begin; d < slices.end; ++d) {
-      for (int64_t h = rows.begin; h < rows.end; ++h) {
+    for (int64_t d = slices.begin; d < slices.end; d += slices.step) {
+      for (int64_t h = rows.begin; h < rows.end; h += rows.step) {
         const int64_t first = (d * shape_.x.height + h) * shape_.x.width;
         if (shape_.stride == 0) {
           TakeBins(plane + first, static_cast<int32_t>(first), out, index);
@@ -161,7 +162,7 @@ struct MaxPool {
   // Channels first: tap by tap, all windows of the row that it lies in.
   void TakeRow(const T* x, int32_t first, T* out, int32_t* index) const {
     for (int64_t tap = 0; tap < shape_.kernel; ++tap) {
-      const int64_t shift = tap - shape_.left;
+      const int64_t shift = tap * shape_.step - shape_.left;
       const int64_t begin = shift < 0 ? (-shift + shape_.stride - 1) / shape_.stride : 0;
       if (shift >= shape_.x.width) continue;
       const int64_t end =
@@ -206,9 +207,9 @@ struct MaxPool {
       is_first = false;
       taps.count = 0;
     };
-    for (int64_t d = slices.begin; d < slices.end; ++d) {
-      for (int64_t h = rows.begin; h < rows.end; ++h) {
-        for (int64_t w = columns.begin; w < columns.end; ++w) {
+    for (int64_t d = slices.begin; d < slices.end; d += slices.step) {
+      for (int64_t h = rows.begin; h < rows.end; h += rows.step) {
+        for (int64_t w = columns.begin; w < columns.end; w += columns.step) {
           const int64_t position = (d * shape_.x.height + h) * shape_.x.width + w;
           taps.elements[taps.count] = position * run;
           taps.positions[taps.count] = static_cast<int32_t>(position);
@@ -322,9 +323,9 @@ struct MaxPoolKernel : MaxPool<T, PoolAttrs> {};
 template <typename T>
 struct MaxPoolGradKernel : MaxPoolGrad<T, PoolAttrs> {};
 template <typename T>
-struct AdaptiveMaxPool2dKernel : MaxPool<T, AdaptivePoolAttrs> {};
+struct AdaptiveMaxPoolKernel : MaxPool<T, AdaptivePoolAttrs> {};
 template <typename T>
-struct AdaptiveMaxPool2dGradKernel : MaxPoolGrad<T, AdaptivePoolAttrs> {};
+struct AdaptiveMaxPoolGradKernel : MaxPoolGrad<T, AdaptivePoolAttrs> {};
 
 }  // namespace
 }  // namespace opwright_cpu
@@ -339,9 +340,13 @@ OPWRIGHT_CPU_REGISTER_WIDENED("max_pool2d_grad", opwright_cpu::MaxPoolGradKernel
 OPWRIGHT_REGISTER_KERNEL_FOR("max_pool3d_grad", "cpu", opwright_cpu::MaxPoolGradKernel, float,
                              double);
 OPWRIGHT_CPU_REGISTER_WIDENED("max_pool3d_grad", opwright_cpu::MaxPoolGradKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool2d", "cpu", opwright_cpu::AdaptiveMaxPool2dKernel,
+OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool2d", "cpu", opwright_cpu::AdaptiveMaxPoolKernel,
                              float, double, OPWRIGHT_CPU_HALVES);
 OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool2d_grad", "cpu",
-                             opwright_cpu::AdaptiveMaxPool2dGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_max_pool2d_grad",
-                              opwright_cpu::AdaptiveMaxPool2dGradKernel);
+                             opwright_cpu::AdaptiveMaxPoolGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_max_pool2d_grad", opwright_cpu::AdaptiveMaxPoolGradKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool3d", "cpu", opwright_cpu::AdaptiveMaxPoolKernel,
+                             float, double, OPWRIGHT_CPU_HALVES);
+OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool3d_grad", "cpu",
+                             opwright_cpu::AdaptiveMaxPoolGradKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_max_pool3d_grad", opwright_cpu::AdaptiveMaxPoolGradKernel);

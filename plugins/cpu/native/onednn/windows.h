@@ -13,11 +13,14 @@
 
 namespace opwright_cpu {
 
-// One window along one axis: elements [begin, end), and how many count for a mean.
+// One window along one axis: every step-th element of [begin, end), and how many count for a mean.
 struct Window {
   int64_t begin;
   int64_t end;
   int64_t count;
+  int64_t step = 1;
+
+  int64_t size() const { return (end - begin + step - 1) / step; }
 };
 
 // Images in either order of axes; those without a depth have one of 1. With the channels last,
@@ -47,18 +50,20 @@ struct ImageSizes {
   int64_t row() const { return width * run; }
 };
 
-// Windows of `kernel` elements at a distance of `stride`.
+// Windows of `kernel` elements, `step` apart, at a distance of `stride`.
 inline std::vector<Window> SlidingWindows(int64_t size, int64_t count, int64_t kernel,
-                                          int64_t stride, int64_t before, int64_t after,
-                                          bool include_pad) {
+                                          int64_t stride, int64_t step, int64_t before,
+                                          int64_t after, bool include_pad) {
   std::vector<Window> windows;
+  const int64_t reach = (kernel - 1) * step + 1;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t first = i * stride - before;
-    const int64_t begin = std::max<int64_t>(first, 0);
-    const int64_t end = std::min(first + kernel, size);
+    const int64_t begin = first < 0 ? (step - -first % step) % step : first;
+    Window window{begin, std::min(first + reach, size), 0, step};
     // What sticks out beyond the padding is nothing at all.
-    const int64_t padded = std::min(first + kernel, size + after) - first;
-    windows.push_back({begin, end, include_pad ? padded : end - begin});
+    const Window padded{first, std::min(first + reach, size + after), 0, step};
+    window.count = include_pad ? padded.size() : window.size();
+    windows.push_back(window);
   }
   return windows;
 }
@@ -89,7 +94,7 @@ struct PoolWindows {
     const std::vector<int64_t>& strides = attrs.strides.empty() ? attrs.kernel : attrs.strides;
     const size_t last = attrs.kernel.size() - 1;
     const auto slide = [&](int64_t size, int64_t count, size_t axis) {
-      return SlidingWindows(size, count, attrs.kernel[axis], strides[axis],
+      return SlidingWindows(size, count, attrs.kernel[axis], strides[axis], attrs.dilations[axis],
                             attrs.paddings[2 * axis], attrs.paddings[2 * axis + 1], include_pad);
     };
     slices = last == 2 ? slide(x.depth, out.depth, 0) : std::vector<Window>{{0, 1, 1}};
@@ -100,7 +105,7 @@ struct PoolWindows {
             const AdaptivePoolAttrs& attrs) {
     x = ImageSizes::Of(x_shape, attrs.data_format);
     out = ImageSizes::Of(out_shape, attrs.data_format);
-    slices = {{0, 1, 1}};
+    slices = Bins(x.depth, out.depth);
     rows = Bins(x.height, out.height);
     columns = Bins(x.width, out.width);
   }

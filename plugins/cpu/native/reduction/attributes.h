@@ -38,7 +38,9 @@ struct SortAttrs {
 
 struct SearchsortedAttrs {
   std::string side;
-  OPWRIGHT_ATTRIBUTES(side);
+  bool rows;
+  std::string dtype;
+  OPWRIGHT_ATTRIBUTES(side, rows, dtype);
 };
 
 struct CrossEntropyAttrs {

@@ -1,4 +1,5 @@
 // searchsorted: binary search, without branches that depend on the elements.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -37,31 +38,42 @@ template <typename T>
 struct SearchsortedKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
-  opwright::Status Prepare(opwright::PrepareContext& ctx, const SearchsortedAttrs&) {
-    n_ = ctx.input(0).dim(0);
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const SearchsortedAttrs& attrs) {
+    n_ = ctx.input(0).dim(-1);
     n_values_ = ctx.input(1).shape().numel();
+    row_ = attrs.rows ? ctx.input(1).dim(-1) : std::max<int64_t>(n_values_, 1);
     for (int64_t n = n_; n > 0; n /= 2) ++n_steps_;
     ctx.SetEstimate(StreamNs(8 * (n_steps_ + 1) * n_values_, ctx.n_threads()));
     return opwright::Status::Ok();
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const SearchsortedAttrs& attrs) const {
+    if (attrs.dtype == "int32") {
+      Search(ctx, attrs, ctx.output(0).template data<int32_t>());
+    } else {
+      Search(ctx, attrs, ctx.output(0).template data<int64_t>());
+    }
+    return opwright::Status::Ok();
+  }
+
+  template <typename Out>
+  void Search(const opwright::RunContext& ctx, const SearchsortedAttrs& attrs, Out* out) const {
     const T* x = ctx.input(0).template data<T>();
     const T* values = ctx.input(1).template data<T>();
-    int64_t* out = ctx.output(0).template data<int64_t>();
     const int64_t grain = kElementGrain / (n_steps_ + 1) + 1;
     const bool is_right = attrs.side == "right";
     ParallelFor(ctx.n_threads(), n_values_, grain, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        out[i] =
-            is_right ? CountBefore<true>(x, n_, values[i]) : CountBefore<false>(x, n_, values[i]);
+        const T* row = x + i / row_ * n_;
+        out[i] = static_cast<Out>(is_right ? CountBefore<true>(row, n_, values[i])
+                                           : CountBefore<false>(row, n_, values[i]));
       }
     });
-    return opwright::Status::Ok();
   }
 
   int64_t n_ = 0;
   int64_t n_values_ = 0;
+  int64_t row_ = 1;  // values that are searched in one row of x
   int64_t n_steps_ = 0;
 };
 

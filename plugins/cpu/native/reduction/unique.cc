@@ -1,5 +1,7 @@
-// unique: the first of each run of equal elements, which a sort puts beside each other.
+// unique: the first of each run of equal elements, or slices, which a sort puts beside each other.
+#include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "common/digit_sort.h"
 #include "common/half_rows.h"
@@ -9,6 +11,11 @@
 namespace opwright_cpu {
 namespace {
 
+struct UniqueAttrs {
+  std::optional<int64_t> axis;
+  OPWRIGHT_ATTRIBUTES(axis);
+};
+
 // Slots: x; out, index, inverse, counts, of which the last three may be absent.
 template <typename T>
 struct UniqueKernel {
@@ -17,8 +24,15 @@ struct UniqueKernel {
 
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
-  opwright::Status Prepare(opwright::PrepareContext& ctx, const opwright::NoAttrs&) {
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const UniqueAttrs& attrs) {
     n_ = ctx.input(0).numel();
+    if (attrs.axis.has_value()) {
+      slices_ = LinesAlong(ctx.input(0).shape(), *attrs.axis);
+      const auto n = static_cast<uint64_t>(slices_.length);
+      ctx.SetWorkspace(n * sizeof(int64_t) + static_cast<uint64_t>(n_) * sizeof(Key));
+      ctx.SetEstimate(static_cast<uint64_t>(20 + 50 * n_));
+      return opwright::Status::Ok();
+    }
     if (sizeof(T) < 8 && n_ > std::numeric_limits<uint32_t>::max()) {
       return opwright::Status::Refused("sorts at most 4294967295 elements, got ", n_);
     }
@@ -27,7 +41,8 @@ struct UniqueKernel {
     return opwright::Status::Ok();
   }
 
-  opwright::Status Run(const opwright::RunContext& ctx, const opwright::NoAttrs&) const {
+  opwright::Status Run(const opwright::RunContext& ctx, const UniqueAttrs& attrs) const {
+    if (attrs.axis.has_value()) return RunSlices(ctx, *attrs.axis);
     const T* x = ctx.input(0).data<T>();
     auto* items = ctx.workspace<Item>();
     for (int64_t i = 0; i < n_; ++i) {
@@ -67,7 +82,54 @@ struct UniqueKernel {
     }
   }
 
+  opwright::Status RunSlices(const opwright::RunContext& ctx, int64_t axis) const {
+    const T* x = ctx.input(0).data<T>();
+    const int64_t n = slices_.length, size = slices_.count(), inner = slices_.inner;
+    auto* order = ctx.workspace<int64_t>();
+    Key* keys = static_cast<Key*>(static_cast<void*>(order + n));  // slice by slice
+    for (int64_t i = 0; i < n; ++i) {
+      order[i] = i;
+      for (int64_t k = 0; k < size; ++k)
+        keys[i * size + k] = KeyOf<T, Key>(x[PlaceOf(slices_, k, i)]);
+    }
+    const auto is_same = [=](int64_t a, int64_t b) {
+      return std::equal(keys + a * size, keys + (a + 1) * size, keys + b * size);
+    };
+    std::sort(order, order + n, [=](int64_t a, int64_t b) {
+      const Key *first = keys + a * size, *second = keys + b * size;
+      const auto differ = std::mismatch(first, first + size, second);
+      return differ.first == first + size ? a < b : *differ.first < *differ.second;
+    });
+    int64_t count = n > 0;
+    for (int64_t i = 1; i < n; ++i) count += !is_same(order[i - 1], order[i]);
+    std::vector<int64_t> dims = ctx.input(0).shape().dims();
+    dims[FromFront(axis, ctx.input(0).rank())] = count;
+    OPWRIGHT_RETURN_IF_ERROR(ctx.Resize(0, opwright::Shape(dims)));
+    for (uint32_t slot : {1u, 3u}) {
+      if (ctx.has_output(slot)) OPWRIGHT_RETURN_IF_ERROR(ctx.Resize(slot, opwright::Shape{count}));
+    }
+    T* out = ctx.output(0).template data<T>();
+    int64_t* index = Find(ctx, 1);
+    int64_t* inverse = Find(ctx, 2);
+    int64_t* counts = Find(ctx, 3);
+    int64_t run = -1;
+    for (int64_t i = 0; i < n; ++i) {
+      if (i == 0 || !is_same(order[i - 1], order[i])) {
+        ++run;
+        for (int64_t k = 0; k < size; ++k) {
+          out[(k / inner * count + run) * inner + k % inner] = x[PlaceOf(slices_, k, order[i])];
+        }
+        if (index != nullptr) index[run] = order[i];
+        if (counts != nullptr) counts[run] = 0;
+      }
+      if (inverse != nullptr) inverse[order[i]] = run;
+      if (counts != nullptr) ++counts[run];
+    }
+    return opwright::Status::Ok();
+  }
+
   int64_t n_ = 0;
+  Lines slices_;
 };
 
 }  // namespace

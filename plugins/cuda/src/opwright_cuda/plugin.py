@@ -300,8 +300,9 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("convolution:CONV_TRANSPOSE", "conv2d_transpose conv3d_transpose"),
     *_cudnn("conv2d_grad"),
     Row("convolution:CONVOLUTION_GRAD", "conv2d_grad conv3d_grad"),
-    Row("pooling:MAX", "max_pool2d max_pool3d adaptive_max_pool2d"),
-    Row("pooling:MAX_GRAD", "max_pool2d_grad max_pool3d_grad adaptive_max_pool2d_grad"),
+    Row("pooling:MAX", "max_pool2d max_pool3d adaptive_max_pool2d adaptive_max_pool3d"),
+    Row("pooling:MAX_GRAD", "max_pool2d_grad max_pool3d_grad"),
+    Row("pooling:MAX_GRAD", "adaptive_max_pool2d_grad adaptive_max_pool3d_grad"),
     Row("unpool:UNPOOL", "max_unpool2d"),
     Row("unpool:UNPOOL_GRAD", "max_unpool2d_grad"),
     Row("regions:ROI_ALIGN", "roi_align"),
@@ -312,8 +313,9 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("interpolate:INTERPOLATE", "interpolate"),
     Row("watching:ASSERT_TRUE", "assert_true", ("bool",)),
     Row("interpolate:INTERPOLATE_GRAD", "interpolate_grad"),
-    Row("pooling:AVERAGE", "avg_pool2d avg_pool3d adaptive_avg_pool2d"),
-    Row("pooling:AVERAGE_GRAD", "avg_pool2d_grad avg_pool3d_grad adaptive_avg_pool2d_grad"),
+    Row("pooling:AVERAGE", "avg_pool2d avg_pool3d adaptive_avg_pool2d adaptive_avg_pool3d"),
+    Row("pooling:AVERAGE_GRAD", "avg_pool2d_grad avg_pool3d_grad"),
+    Row("pooling:AVERAGE_GRAD", "adaptive_avg_pool2d_grad adaptive_avg_pool3d_grad"),
 )
 
 NOT_THERE: Final = {
@@ -321,6 +323,10 @@ NOT_THERE: Final = {
     **dict.fromkeys(
         ("inverse", "cholesky", "solve", "triangular_solve", "fft", "ifft", "rfft", "irfft"),
         'NumPy computes it on the host: fallback="cpu" runs it there (2026-11-23)',
+    ),
+    **dict.fromkeys(
+        ("resize", "resize_grad"),
+        'interpolate has a kernel for two modes: fallback="cpu" runs others there (2026-11-28)',
     ),
     "unique": "how many elements differ, only the values tell: as of nonzero (2026-11-23)",
     "print": 'the host writes the values: fallback="cpu" runs it there (2026-11-23)',

@@ -68,6 +68,8 @@ def helper(module: str, types: str, dtypes: tuple[str, ...] = FLOAT, reuse: str 
     return Row(module, types, dtypes, reuse, hidden=True)
 
 
+_ADAPTIVE = " ".join(f"adaptive_{kind}_pool{n}d" for n in (2, 3) for kind in ("avg", "max"))
+
 ROWS: tuple[Row, ...] = (
     # Element-wise
     Row("unary", "abs negative sign square", NUMBER, "out=x"),
@@ -207,10 +209,12 @@ ROWS: tuple[Row, ...] = (
     Row("avg_pool", "avg_pool1d", NO_KERNEL),
     Row("avg_pool", "avg_pool2d avg_pool3d", WIDE),
     gradient("avg_pool", "avg_pool2d avg_pool3d", WIDE),
-    Row("adaptive_pool", "adaptive_avg_pool2d adaptive_max_pool2d", WIDE),
-    gradient("adaptive_pool", "adaptive_avg_pool2d adaptive_max_pool2d", WIDE),
+    Row("adaptive_pool", _ADAPTIVE, WIDE),
+    gradient("adaptive_pool", _ADAPTIVE, WIDE),
     Row("interpolate", "interpolate", WIDE),
     gradient("interpolate", "interpolate", WIDE),
+    Row("resize", "resize", WIDE),
+    gradient("resize", "resize", WIDE),
     Row("iou", "iou", NO_KERNEL),
     Row("box_coder", "box_coder", NO_KERNEL),
     Row("prior_box", "prior_box", WIDE),

@@ -70,14 +70,15 @@ def _max_pool(rank: int) -> Function:
         strides: Sequence[int],
         paddings: Sequence[int],
         ceil_mode: bool,
+        dilations: Sequence[int],
     ) -> Any:
         begins = _begins(paddings, kernel)
         require(begins is not None or not ceil_mode, "uneven paddings with ceil_mode")
         if begins is None:
             padded = pad_spatial(x, paddings, -torch.inf)
-            return function(padded, kernel, list(strides) or None), None
+            return function(padded, kernel, list(strides) or None, 0, dilations), None
         out, index = function(
-            x, kernel, list(strides) or None, begins, 1, ceil_mode, return_indices=True
+            x, kernel, list(strides) or None, begins, dilations, ceil_mode, return_indices=True
         )
         return out, index
 
@@ -237,6 +238,21 @@ def _interpolate(x: Tensor, output_size: Sequence[int], mode: str, align_corners
     return F.interpolate(x, tuple(output_size), mode=mode, align_corners=corners)
 
 
+def _resize(
+    x: Tensor, output_size: Sequence[int], mode: str, coordinates: str, antialias: bool
+) -> Tensor:
+    require(x.dim() == len(output_size) + 2, "axes besides those of images")
+    require(mode != "nearest", "the element that is nearest")
+    require(coordinates in ("half_pixel", "align_corners"), "where places lie")
+    require(not antialias or mode == "linear", "another cubic function")
+    require(mode != "cubic" or len(output_size) == 2, "a cubic function but in images")
+    lines = {1: "linear", 2: "bilinear", 3: "trilinear"}[len(output_size)]
+    kind = {"linear": lines, "cubic": "bicubic", "area": "area"}[mode]
+    corners = None if mode == "area" else coordinates == "align_corners"
+    size = tuple(output_size)
+    return F.interpolate(x, size, mode=kind, align_corners=corners, antialias=antialias)
+
+
 OPERATORS: dict[str, Function] = {
     "conv1d": _conv(1),
     "conv2d": _conv(2),
@@ -255,8 +271,15 @@ OPERATORS: dict[str, Function] = {
     "adaptive_max_pool2d": channels_first(
         lambda x, output_size: (F.adaptive_max_pool2d(x, tuple(output_size)),)
     ),
+    "adaptive_avg_pool3d": channels_first(
+        lambda x, output_size: F.adaptive_avg_pool3d(x, tuple(output_size))
+    ),
+    "adaptive_max_pool3d": channels_first(
+        lambda x, output_size: (F.adaptive_max_pool3d(x, tuple(output_size)),)
+    ),
     "pixel_shuffle": channels_first(lambda x, factor: F.pixel_shuffle(x, factor)),
     "interpolate": channels_first(_interpolate),
+    "resize": _resize,
     "batch_norm": _batch_norm,
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,

@@ -91,13 +91,15 @@ def _argsort(x: Tensor, axis: int = -1, descending: bool = False) -> Tensor:
     return torch.argsort(x, dim=axis, descending=descending, stable=True)
 
 
-def _quantile(x: Tensor, q: float, axis: Sequence[int], keepdims: bool) -> Tensor:
+def _quantile(
+    x: Tensor, q: float, axis: Sequence[int], keepdims: bool, interpolation: str = "linear"
+) -> Tensor:
     require(x.dtype in (torch.float32, torch.float64), "a quantile in 16 bits")
     axes = sorted(a % max(x.dim(), 1) for a in axes_of(axis, x))
     kept = [a for a in range(x.dim()) if a not in axes]
     require(x.numel() > 0, "a quantile of no elements")
     lines = x.permute([*kept, *axes]).reshape([*(x.shape[a] for a in kept), -1])
-    out = torch.quantile(lines, q, dim=-1)
+    out = torch.quantile(lines, q, dim=-1, interpolation=interpolation)
     for a in axes if keepdims else ():
         out = out.unsqueeze(a)
     return out
@@ -108,9 +110,9 @@ def _median(x: Tensor, axis: Sequence[int], keepdims: bool) -> Tensor:
     return _quantile(x, 0.5, axis, keepdims)
 
 
-def _searchsorted(x: Tensor, values: Tensor, side: str) -> Tensor:
+def _searchsorted(x: Tensor, values: Tensor, side: str, rows: bool, dtype: str) -> Tensor:
     require(not bool(torch.isnan(x.double()).any()), "NaN that are equal")
-    return torch.searchsorted(x, values, side=side)
+    return torch.searchsorted(x, values, side=side, out_int32=dtype == "int32")
 
 
 def _bincount(x: Tensor, length: int, weights: Tensor | None = None) -> Tensor:

@@ -18,18 +18,25 @@ struct Pooling {
   int64_t n_outputs;
   int64_t n_pixels;
   int32_t channels;
+  int32_t divisor;  // of means; 0: the number of elements
   Divider by_channels;
 };
 
-// The windows that cover an element.
+// The windows from the first that covers an element to the last.
 OW_INLINE Span WindowsOf(int32_t place, const PoolAxis& axis) {
   if (axis.kernel == 0) {
     return {static_cast<int32_t>(int64_t(place) * axis.n_windows / axis.size),
             CeilOfQuotient((int64_t(place) + 1) * axis.n_windows, axis.size)};
   }
   const int32_t padded = place + axis.before;
-  const int32_t first = padded < axis.kernel ? 0 : (padded - axis.kernel) / axis.stride + 1;
+  const int32_t reach = (axis.kernel - 1) * axis.dilation + 1;
+  const int32_t first = padded < reach ? 0 : (padded - reach) / axis.stride + 1;
   return {first, min(padded / axis.stride + 1, axis.n_windows)};
+}
+
+// Whether one of these windows covers the element: with a dilation some do not.
+OW_INLINE bool Covers(int32_t window, int32_t place, const PoolAxis& axis) {
+  return axis.dilation == 1 || (place + axis.before - window * axis.stride) % axis.dilation == 0;
 }
 
 struct Position {
@@ -80,14 +87,21 @@ OW_INLINE int64_t OffsetOfOutput(const Position& at, int64_t row, int32_t w, con
   return (row * p.w.n_windows + w) * p.channels + at.channel;
 }
 
-// Calls function(row of all rows of images, slice, row) for what the spans cover.
+// Calls function(row of all rows of images, slice, row) for every `by_slice`-th slice and every
+// `by_row`-th row of what the spans cover.
 template <typename Function>
 OW_INLINE void OverRows(int64_t image, Span slices, Span rows, int32_t depth, int32_t height,
-                        const Function& function) {
-  for (int32_t d = slices.begin; d < slices.end; ++d) {
+                        const Function& function, int32_t by_slice = 1, int32_t by_row = 1) {
+  for (int32_t d = slices.begin; d < slices.end; d += by_slice) {
     const int64_t slice = (image * depth + d) * height;
-    for (int32_t h = rows.begin; h < rows.end; ++h) function(slice + h, d, h);
+    for (int32_t h = rows.begin; h < rows.end; h += by_row) function(slice + h, d, h);
   }
+}
+
+// What the sum of a window is divided by.
+OW_INLINE int64_t CountAt(int32_t d, int32_t h, int32_t w, const Pooling& p) {
+  if (p.divisor != 0) return p.divisor;
+  return int64_t(CountOf(d, p.d)) * CountOf(h, p.h) * CountOf(w, p.w);
 }
 
 // Of equal elements the first; NaN is greater than every number. `index` may be null.
@@ -101,8 +115,8 @@ __global__ void pool_max(T* out, int32_t* index, const T* x, Pooling p) {
     const Span columns = WindowAt(at.w, p.w);
     int32_t place = -1;
     T best = T();
-    OverRows(at.image, slices, rows, p.d.size, p.h.size, [&](int64_t row, int32_t d, int32_t h) {
-      for (int32_t w = columns.begin; w < columns.end; ++w) {
+    const auto take = [&](int64_t row, int32_t d, int32_t h) {
+      for (int32_t w = columns.begin; w < columns.end; w += p.w.dilation) {
         const T element = x[OffsetOfPixel(at, row, w, p)];
         const Value value = Load(element);
         const Value greatest = Load(best);
@@ -112,7 +126,8 @@ __global__ void pool_max(T* out, int32_t* index, const T* x, Pooling p) {
         best = element;
         place = (d * p.h.size + h) * p.w.size + w;
       }
-    });
+    };
+    OverRows(at.image, slices, rows, p.d.size, p.h.size, take, p.d.dilation, p.h.dilation);
     out[i] = best;
     if (index != nullptr) index[i] = place;
   }
@@ -154,16 +169,19 @@ __global__ void pool_average(T* out, const T* x, Pooling p, int32_t lanes) {
     const Span slices = WindowAt(at.d, p.d);
     const Span rows = WindowAt(at.h, p.h);
     const Span columns = WindowAt(at.w, p.w);
-    const int32_t width = columns.end - columns.begin;
+    const int32_t width = CeilOfQuotient(columns.end - columns.begin, p.w.dilation);
     Value sum = 0;
     int32_t w = lane;  // of the rows as if they were one
-    OverRows(at.image, slices, rows, p.d.size, p.h.size, [&](int64_t row, int32_t, int32_t) {
-      for (; w < width; w += lanes) sum += Load(x[OffsetOfPixel(at, row, columns.begin + w, p)]);
+    const auto add = [&](int64_t row, int32_t, int32_t) {
+      for (; w < width; w += lanes) {
+        sum += Load(x[OffsetOfPixel(at, row, columns.begin + w * p.w.dilation, p)]);
+      }
       w -= width;
-    });
+    };
+    OverRows(at.image, slices, rows, p.d.size, p.h.size, add, p.d.dilation, p.h.dilation);
     if (lanes > 1) sum = WarpReduce(sum, SumOf<Value>());
-    const int64_t count = int64_t(CountOf(at.d, p.d)) * CountOf(at.h, p.h) * CountOf(at.w, p.w);
-    if (lane == 0) out[i] = Store<T>(sum / static_cast<Value>(count));
+    const auto count = static_cast<Value>(CountAt(at.d, at.h, at.w, p));
+    if (lane == 0) out[i] = Store<T>(sum / count);
   }
 }
 
@@ -178,9 +196,10 @@ __global__ void pool_average_grad(T* x_grad, const T* out_grad, Pooling p) {
     Value sum = 0;
     OverRows(at.image, slices, rows, p.d.n_windows, p.h.n_windows,
              [&](int64_t row, int32_t d, int32_t h) {
-               const int64_t in_rows = int64_t(CountOf(d, p.d)) * CountOf(h, p.h);
+               if (!Covers(d, at.d, p.d) || !Covers(h, at.h, p.h)) return;
                for (int32_t w = columns.begin; w < columns.end; ++w) {
-                 const auto count = static_cast<Value>(in_rows * CountOf(w, p.w));
+                 if (!Covers(w, at.w, p.w)) continue;
+                 const auto count = static_cast<Value>(CountAt(d, h, w, p));
                  sum += Load(out_grad[OffsetOfOutput(at, row, w, p)]) / count;
                }
              });

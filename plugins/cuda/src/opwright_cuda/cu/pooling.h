@@ -7,8 +7,9 @@
 
 namespace opwright_cuda {
 
-// One spatial axis. Window i covers `kernel` elements from i * stride - before on; with kernel 0
-// the axis is cut into `n_windows` bins, those of sizes that do not divide it overlapping.
+// One spatial axis. Window i covers `kernel` elements from i * stride - before on, `dilation`
+// apart; with kernel 0 the axis is cut into `n_windows` bins, those of sizes that do not divide it
+// overlapping.
 struct PoolAxis {
   int32_t size;
   int32_t n_windows;
@@ -17,6 +18,7 @@ struct PoolAxis {
   int32_t before;
   int32_t after;
   int32_t counts_padding;
+  int32_t dilation;
   Divider by_size;
   Divider by_windows;
 };
@@ -31,8 +33,8 @@ OW_INLINE int32_t CeilOfQuotient(int64_t x, int64_t by) {
   return static_cast<int32_t>((x + by - 1) / by);
 }
 
-// What a window that has a kernel covers, without padding, and by what its sum is divided along
-// this axis.
+// What a window that has a kernel and no dilation covers, without padding, and by what its sum is
+// divided along this axis.
 OW_INLINE Span SlidingWindowAt(int32_t i, const PoolAxis& axis) {
   const int32_t begin = i * axis.stride - axis.before;
   return {max(begin, 0), min(begin + axis.kernel, axis.size)};
@@ -45,13 +47,28 @@ OW_INLINE int32_t CountOfSliding(int32_t i, const PoolAxis& axis) {
   return span.end - span.begin;
 }
 
-// The same of any window, or bin.
+// What a window with a dilation covers, with the padding behind it that counts.
+OW_INLINE Span DilatedWindowAt(int32_t i, const PoolAxis& axis, bool with_padding) {
+  const int32_t begin = i * axis.stride - axis.before;
+  const int32_t end = begin + (axis.kernel - 1) * axis.dilation + 1;
+  if (with_padding) return {begin, min(end, axis.size + axis.after)};
+  const int32_t first =
+      begin < 0 ? (axis.dilation - -begin % axis.dilation) % axis.dilation : begin;
+  return {first, min(end, axis.size)};
+}
+
+// The same of any window, or bin; every `dilation`-th element counts.
 OW_INLINE Span WindowAt(int32_t i, const PoolAxis& axis) {
+  if (axis.dilation != 1) return DilatedWindowAt(i, axis, false);
   if (axis.kernel != 0) return SlidingWindowAt(i, axis);
   return {static_cast<int32_t>(int64_t(i) * axis.size / axis.n_windows),
           CeilOfQuotient((int64_t(i) + 1) * axis.size, axis.n_windows)};
 }
 OW_INLINE int32_t CountOf(int32_t i, const PoolAxis& axis) {
+  if (axis.dilation != 1) {
+    const Span span = DilatedWindowAt(i, axis, axis.counts_padding != 0);
+    return CeilOfQuotient(span.end - span.begin, axis.dilation);
+  }
   if (axis.kernel != 0) return CountOfSliding(i, axis);
   const Span span = WindowAt(i, axis);
   return span.end - span.begin;

@@ -9,11 +9,13 @@ OW_INLINE bool IsLess(C x, C y) {
   return x < y || (x == x && y != y);
 }
 
-template <typename T>
-__global__ void searchsorted(int64_t* out, const T* x, const T* values, int64_t length, int64_t n,
-                             bool is_right) {
+// `row` values are searched in each row of x, of `length` elements.
+template <typename T, typename Out>
+__global__ void searchsorted(Out* out, const T* rows, const T* values, int64_t length, int64_t row,
+                             int64_t n, bool is_right) {
   for (int64_t k = GlobalIndex(); k < n; k += GridThreads()) {
     const auto value = Load(values[k]);
+    const T* x = rows + k / row * length;
     int64_t low = 0, high = length;  // all before `low` stand before the value, none from `high` on
     while (low < high) {
       const int64_t middle = low + (high - low) / 2;
@@ -25,6 +27,6 @@ __global__ void searchsorted(int64_t* out, const T* x, const T* values, int64_t 
         high = middle;
       }
     }
-    out[k] = low;
+    out[k] = static_cast<Out>(low);
   }
 }

@@ -41,6 +41,7 @@ class Axis(NamedTuple):
     before: int = 0
     after: int = 0
     counts_padding: bool = False
+    dilation: int = 1
 
     @property
     def longest(self) -> int:
@@ -64,6 +65,8 @@ class Pooling(NamedTuple):
         Elements of out and of x.
     channels : int
         Elements between two neighbours in a row.
+    divisor : int
+        What the sum of a window is divided by; 0 for the number of its elements.
     """
 
     depth: Axis
@@ -72,6 +75,7 @@ class Pooling(NamedTuple):
     n_outputs: int
     n_pixels: int
     channels: int
+    divisor: int = 0
 
     def struct(self) -> Struct:
         """Return ``Pooling`` of pooling.cu."""
@@ -80,7 +84,7 @@ class Pooling(NamedTuple):
             self.height.struct(),
             self.width.struct(),
             np.array([self.n_outputs, self.n_pixels], np.int64),
-            np.int32(self.channels),
+            np.array([self.channels, self.divisor], np.int32),
             divider(max(self.channels, 1)),
         )
 
@@ -147,8 +151,9 @@ def _strips(pooling: Pooling, meta: Meta, of_pixels: bool) -> Strips | None:
     """
     height, width = pooling.height, pooling.width
     is_small = all(0 < axis.kernel <= SMALL and axis.stride <= SMALL for axis in (height, width))
+    is_plain = height.dilation == width.dilation == 1 and pooling.divisor == 0
     is_narrow = 0 < pooling.n_outputs < NARROW and 0 < pooling.n_pixels < NARROW
-    if not (is_small and is_narrow and pooling.depth == Axis(1, 1, 1)):
+    if not (is_small and is_plain and is_narrow and pooling.depth == Axis(1, 1, 1)):
         return None
     vector = math.gcd(VECTOR_BYTES // ITEM_BYTES[meta.dtype], pooling.channels)
     # A vector for each neighbour is kept in registers.
@@ -174,13 +179,16 @@ def _describe(ctx: PrepareContext, x: Meta, out: Meta) -> Pooling:
     axes = [_axis(attrs, i, x.shape[first + i], out.shape[first + i]) for i in range(rank)]
     depth, height, width = [Axis(1, 1, 1)] * (3 - rank) + axes
     reach = max(
-        axis.size + axis.before + axis.after + axis.kernel + axis.stride
+        axis.size + axis.before + axis.after + axis.kernel * axis.dilation + axis.stride
         for axis in (depth, height, width)
     )
     channels = x.shape[-1] if is_last else 1
     if reach >= LIMIT or channels >= NARROW:
         ctx.refuse(f"padded images must be smaller than {LIMIT}, got {reach}")
-    return Pooling(depth, height, width, count_of(out), count_of(x), channels)
+    divisor = attrs.get("divisor", 0)
+    if divisor >= LIMIT:
+        ctx.refuse(f"the divisor must be smaller than {LIMIT}, got {divisor}")
+    return Pooling(depth, height, width, count_of(out), count_of(x), channels, divisor)
 
 
 def _axis(attrs: dict[str, Any], i: int, size: int, n_windows: int) -> Axis:
@@ -190,7 +198,8 @@ def _axis(attrs: dict[str, Any], i: int, size: int, n_windows: int) -> Axis:
     strides = attrs["strides"] or kernel
     before, after = attrs["paddings"][2 * i : 2 * i + 2]
     counts_padding = attrs.get("count_include_pad", False)
-    return Axis(size, n_windows, kernel[i], strides[i], before, after, counts_padding)
+    dilation = attrs["dilations"][i]
+    return Axis(size, n_windows, kernel[i], strides[i], before, after, counts_padding, dilation)
 
 
 def _launch(

@@ -15,10 +15,13 @@ from opwright_cuda.source import own_source
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Search for each value by halves."""
-    (x,), n = ctx.inputs["x"], count_of(ctx.outputs["out"][0])
+    (x,), (out,) = ctx.inputs["x"], ctx.outputs["out"]
+    n = count_of(out)
+    row = max(out.shape[-1] if ctx.attrs["rows"] else n, 1)  # values for one row of x
     arguments: list[Argument] = [plan.output("out"), plan.input("x"), plan.input("values")]
-    arguments += [np.int64(x.shape[0]), np.int64(n), np.bool_(ctx.attrs["side"] == "right")]
-    expression = f"searchsorted<{CTYPES[x.dtype]}>"
+    arguments += [np.int64(x.shape[-1]), np.int64(row), np.int64(n)]
+    arguments.append(np.bool_(ctx.attrs["side"] == "right"))
+    expression = f"searchsorted<{CTYPES[x.dtype]}, {CTYPES[ctx.attrs['dtype']]}>"
     plan.launch(own_source("searchsorted.cu"), expression, blocks_for(n, plan), THREADS, arguments)
 
 

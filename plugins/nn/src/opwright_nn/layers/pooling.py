@@ -18,6 +18,7 @@ def max_pool1d(
     strides: int | Sequence[int] | None = None,
     paddings: str | int | Sequence[int] = 0,
     *,
+    dilations: int | Sequence[int] = 1,
     ceil_mode: bool = False,
     data_format: str = "NCL",
     name: str | None = None,
@@ -28,12 +29,12 @@ def max_pool1d(
     ----------
     x : Variable, [n, channels, length]
         Or [n, length, channels] with ``data_format="NLC"``.
-    kernel, strides, paddings, ceil_mode, name
+    kernel, strides, paddings, dilations, ceil_mode, name
         As in `layers.max_pool2d`, with one size, or a pair of paddings.
     data_format : str
         "NCL" or "NLC".
     """
-    options = (ceil_mode, data_format, name)
+    options = (dilations, ceil_mode, data_format, name)
     return _append_pool("max_pool1d", 1, x, kernel, strides, paddings, options)
 
 
@@ -44,6 +45,7 @@ def max_pool2d(
     strides: int | Sequence[int] | None = None,
     paddings: str | int | Sequence[int] = 0,
     *,
+    dilations: int | Sequence[int] = 1,
     ceil_mode: bool = False,
     data_format: str = "NCHW",
     name: str | None = None,
@@ -60,6 +62,8 @@ def max_pool2d(
         The step of the window, down and across; by default its size.
     paddings : int, pair, four ints, "same" or "valid"
         As in `layers.conv2d`, but smaller than the window.
+    dilations : int or pair of int, at least 1
+        Rows and columns from one element of a window to the next.
     ceil_mode : bool
         Whether a last window may extend beyond the padding.
     data_format : str
@@ -67,7 +71,7 @@ def max_pool2d(
     name : str, optional
         The prefix of the names of its variables.
     """
-    options = (ceil_mode, data_format, name)
+    options = (dilations, ceil_mode, data_format, name)
     return _append_pool("max_pool2d", 2, x, kernel, strides, paddings, options)
 
 
@@ -78,6 +82,7 @@ def max_pool3d(
     strides: int | Sequence[int] | None = None,
     paddings: str | int | Sequence[int] = 0,
     *,
+    dilations: int | Sequence[int] = 1,
     ceil_mode: bool = False,
     data_format: str = "NCDHW",
     name: str | None = None,
@@ -88,12 +93,12 @@ def max_pool3d(
     ----------
     x : Variable, [n, channels, depth, height, width]
         Or [n, depth, height, width, channels] with ``data_format="NDHWC"``.
-    kernel, strides, paddings, ceil_mode, name
+    kernel, strides, paddings, dilations, ceil_mode, name
         As in `layers.max_pool2d`, with three sizes, or six paddings.
     data_format : str
         "NCDHW" or "NDHWC".
     """
-    options = (ceil_mode, data_format, name)
+    options = (dilations, ceil_mode, data_format, name)
     return _append_pool("max_pool3d", 3, x, kernel, strides, paddings, options)
 
 
@@ -104,6 +109,7 @@ def avg_pool1d(
     strides: int | Sequence[int] | None = None,
     paddings: str | int | Sequence[int] = 0,
     *,
+    dilations: int | Sequence[int] = 1,
     ceil_mode: bool = False,
     count_include_pad: bool = False,
     data_format: str = "NCL",
@@ -115,12 +121,12 @@ def avg_pool1d(
     ----------
     x : Variable, [n, channels, length]
         Or [n, length, channels] with ``data_format="NLC"``.
-    kernel, strides, paddings, ceil_mode, count_include_pad, name
+    kernel, strides, paddings, dilations, ceil_mode, count_include_pad, name
         As in `layers.avg_pool2d`, with one size, or a pair of paddings.
     data_format : str
         "NCL" or "NLC".
     """
-    options = (ceil_mode, data_format, name)
+    options = (dilations, ceil_mode, data_format, name)
     more = _check_count("avg_pool1d", count_include_pad)
     return _append_pool("avg_pool1d", 1, x, kernel, strides, paddings, options, more)
 
@@ -132,6 +138,7 @@ def avg_pool2d(
     strides: int | Sequence[int] | None = None,
     paddings: str | int | Sequence[int] = 0,
     *,
+    dilations: int | Sequence[int] = 1,
     ceil_mode: bool = False,
     count_include_pad: bool = False,
     data_format: str = "NCHW",
@@ -141,12 +148,12 @@ def avg_pool2d(
 
     Parameters
     ----------
-    x, kernel, strides, paddings, ceil_mode, data_format, name
+    x, kernel, strides, paddings, dilations, ceil_mode, data_format, name
         As in `layers.max_pool2d`.
     count_include_pad : bool
         Whether padding counts as zeros. (PyTorch's default is True.)
     """
-    options = (ceil_mode, data_format, name)
+    options = (dilations, ceil_mode, data_format, name)
     more = _check_count("avg_pool2d", count_include_pad)
     return _append_pool("avg_pool2d", 2, x, kernel, strides, paddings, options, more)
 
@@ -158,6 +165,7 @@ def avg_pool3d(
     strides: int | Sequence[int] | None = None,
     paddings: str | int | Sequence[int] = 0,
     *,
+    dilations: int | Sequence[int] = 1,
     ceil_mode: bool = False,
     count_include_pad: bool = False,
     data_format: str = "NCDHW",
@@ -169,12 +177,12 @@ def avg_pool3d(
     ----------
     x : Variable, [n, channels, depth, height, width]
         Or [n, depth, height, width, channels] with ``data_format="NDHWC"``.
-    kernel, strides, paddings, ceil_mode, count_include_pad, name
+    kernel, strides, paddings, dilations, ceil_mode, count_include_pad, name
         As in `layers.avg_pool2d`, with three sizes, or six paddings.
     data_format : str
         "NCDHW" or "NDHWC".
     """
-    options = (ceil_mode, data_format, name)
+    options = (dilations, ceil_mode, data_format, name)
     more = _check_count("avg_pool3d", count_include_pad)
     return _append_pool("avg_pool3d", 3, x, kernel, strides, paddings, options, more)
 
@@ -251,22 +259,25 @@ def _append_pool(
     kernel: object,
     strides: object,
     paddings: object,
-    options: tuple[object, object, object],
+    options: tuple[object, object, object, object],
     more: dict[str, Any] | None = None,
 ) -> ow.Variable:
-    ceil_mode, data_format, name = options
+    dilations, ceil_mode, data_format, name = options
     images = Images(who, x, data_format, rank)
     size = images.windows("kernel", kernel)
     steps = size if strides is None else images.windows("strides", strides)
+    holes = images.windows("dilations", dilations)
     attrs: dict[str, Any] = {
         "kernel": size,
-        "paddings": images.paddings(paddings, size, steps),
+        "paddings": images.paddings(paddings, size, steps, holes),
         "ceil_mode": checks.check_bool(who, "ceil_mode", ceil_mode),
         "data_format": images.data_format,
         **(more or {}),
     }
     if steps != size:
         attrs["strides"] = steps
+    if set(holes) != {1}:
+        attrs["dilations"] = holes
     images.shape()
     layer = begin(who, name)
     return operators.append(layer.block, who, {"x": images.variable}, attrs, name=layer.out)

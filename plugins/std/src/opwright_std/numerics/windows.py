@@ -80,11 +80,14 @@ class Axis(NamedTuple):
     def counts(self, include_pad: bool) -> Array:
         """Return how many elements each window covers, with or without the padding."""
         begins = np.arange(self.out) * self.stride - self.before
-        ends = begins + self.kernel
+        ends = begins + (self.kernel - 1) * self.dilation + 1
         if include_pad:
             # What ceil_mode lets stick out beyond the padding is nothing at all.
-            return np.minimum(ends, self.size + self.after) - begins
-        return np.minimum(ends, self.size) - np.maximum(begins, 0)
+            reach = np.minimum(ends, self.size + self.after) - begins
+        else:  # from the first tap behind the padding on
+            first = np.where(begins < 0, begins % self.dilation, begins)
+            reach = np.minimum(ends, self.size) - first
+        return -(-reach // self.dilation)
 
 
 def axes_of(
@@ -206,16 +209,22 @@ def infer_pooled(ctx: InferContext) -> tuple[int, int, Ints]:
     n, channels, *sizes = image_dims(ctx)
     kernel = spatial_attr(ctx, "kernel")
     strides = spatial_attr(ctx, "strides") if ctx.attr("strides") else kernel
-    for i, padding in enumerate(paddings_attr(ctx)):
-        if padding >= kernel[i // 2]:
-            # A window could cover nothing but padding.
-            ctx.fail(
-                "paddings must be smaller than the kernel, got "
-                f"{_SIDES[len(kernel)][i]} {padding} for kernel={list(kernel)}; pad the input first"
-            )
+    dilations = spatial_attr(ctx, "dilations")
     require_elements(ctx, sizes)
+    for i, padding in enumerate(paddings_attr(ctx)):
+        # A window could cover nothing but padding.
+        side, axis = _SIDES[len(kernel)][i], i // 2
+        if padding > (kernel[axis] - 1) * dilations[axis]:
+            got = f"{side} {padding} for kernel={list(kernel)}"
+            got += f" and dilations={list(dilations)}" if set(dilations) != {1} else ""
+            ctx.fail(f"paddings must be smaller than the kernel, got {got}; pad the input first")
+        if padding > 0 and 0 <= sizes[axis] < dilations[axis]:
+            ctx.fail(
+                f"dilations must be at most the sizes of x beside padding, got {dilations[axis]} "
+                f"for {sizes[axis]} elements with {side} {padding}; pad the input first"
+            )
     ceil_mode = ctx.attr("ceil_mode")
-    return n, channels, infer_windows(ctx, sizes, kernel, strides, ceil_mode=ceil_mode)
+    return n, channels, infer_windows(ctx, sizes, kernel, strides, dilations, ceil_mode)
 
 
 def require_elements(ctx: InferContext, sizes: Sequence[int]) -> None:
@@ -264,7 +273,9 @@ def add_pool_attrs(maker: OpMaker, rank: int = 2) -> OpMaker:
         bool,
         "whether a last window may stick out beyond the padding, if it begins before it",
     ).default(False)
-    return add_data_format(maker, rank)
+    add_data_format(maker, rank)
+    maker.add_attr("dilations", list[int], f"distance of two elements of a window: {names}", rank)
+    return maker.default([1] * rank).at_least(1).as_added()
 
 
 # -- in the bodies of composites -------------------------------------------------------------------

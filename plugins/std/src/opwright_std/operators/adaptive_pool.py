@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, grad_op, linear_in
+from opwright.op import InferContext, OpDefinition, OpMaker, grad_op, linear_in
 from opwright_std.compositions.selections import pick_in_planes
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.numerics.windows import (
     Ints,
     add_data_format,
+    axis_names,
     channels_first,
     image_dims,
     require_elements,
@@ -21,70 +23,82 @@ from opwright_std.numerics.windows import (
 from opwright_std.operators.max_pool import add_place_output, max_pool_grad, require_plane
 
 
-def _bins(size: int, count: int) -> list[slice]:
-    """Return `count` bins that cover an axis; those of sizes that do not divide it overlap."""
-    return [slice(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+def _bins(sizes: Ints, counts: Ints) -> list[list[slice]]:
+    """Return the bins that cover each axis; those of sizes that do not divide it overlap."""
+    return [
+        [slice(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+        for size, count in zip(sizes, counts, strict=True)
+    ]
 
 
-def _counts(rows: list[slice], columns: list[slice], dtype: np.dtype[np.floating]) -> Array:
+def _counts(axes: list[list[slice]], dtype: np.dtype[np.floating]) -> Array:
     """Return the number of elements of each bin."""
-    heights, widths = ([bin.stop - bin.start for bin in bins] for bins in (rows, columns))
-    return np.outer(heights, widths).astype(dtype)
+    counts = np.ones((), np.int64)
+    for bins in axes:
+        counts = np.multiply.outer(counts, [bin.stop - bin.start for bin in bins])
+    return counts.astype(dtype)
+
+
+def _at(axis: int, part: slice) -> tuple[slice, ...]:
+    return (*[slice(None)] * axis, part)
 
 
 def adaptive_avg_pool2d(x: Array, out: Array, *, output_size: Ints, data_format: str) -> None:
     images, result = channels_first(x, data_format), channels_first(out, data_format)
-    rows, columns = (_bins(*pair) for pair in zip(images.shape[2:], output_size, strict=True))
-    sums = np.empty((*result.shape[:3], images.shape[3]), x.dtype)
-    for i, part in enumerate(rows):
-        np.sum(images[:, :, part], axis=2, out=sums[:, :, i])
-    for j, part in enumerate(columns):
-        np.sum(sums[..., part], axis=3, out=result[..., j])
-    result /= _counts(rows, columns, x.dtype)
+    axes = _bins(images.shape[2:], output_size)
+    counts = _counts(axes, x.dtype)
+    for axis, bins in enumerate(axes, 2):
+        parts = [images[_at(axis, bin)].sum(axis, keepdims=True) for bin in bins]
+        images = np.concatenate(parts, axis)
+    result[...] = images / counts
 
 
 def adaptive_avg_pool2d_grad(
     out_grad: Array, x_grad: Array, *, output_size: Ints, data_format: str
 ) -> None:
     slopes, result = channels_first(out_grad, data_format), channels_first(x_grad, data_format)
-    rows, columns = (_bins(*pair) for pair in zip(result.shape[2:], output_size, strict=True))
-    slopes = slopes / _counts(rows, columns, out_grad.dtype)
-    sums = np.zeros((*slopes.shape[:3], result.shape[3]), out_grad.dtype)
-    for j, part in enumerate(columns):
-        sums[..., part] += slopes[..., j : j + 1]
-    result[...] = 0
-    for i, part in enumerate(rows):
-        result[:, :, part] += sums[:, :, i : i + 1]
+    axes = _bins(result.shape[2:], output_size)
+    slopes = slopes / _counts(axes, out_grad.dtype)
+    for axis, bins in reversed(list(enumerate(axes, 2))):
+        shape = (*slopes.shape[:axis], result.shape[axis], *slopes.shape[axis + 1 :])
+        sums = np.zeros(shape, out_grad.dtype)
+        for i, bin in enumerate(bins):
+            sums[_at(axis, bin)] += slopes[_at(axis, slice(i, i + 1))]
+        slopes = sums
+    result[...] = slopes
 
 
 def adaptive_max_pool2d(
     x: Array, out: Array, index: Array, *, output_size: Ints, data_format: str
 ) -> None:
     images, best = channels_first(x, data_format), channels_first(out, data_format)
-    places, width = channels_first(index, data_format), images.shape[3]
-    rows, columns = (_bins(*pair) for pair in zip(images.shape[2:], output_size, strict=True))
-    for (i, down), (j, across) in product(enumerate(rows), enumerate(columns)):
-        covered = images[:, :, down, across]
-        n_columns = across.stop - across.start
-        flat = covered.reshape(*covered.shape[:2], (down.stop - down.start) * n_columns)
+    places, sizes = channels_first(index, data_format), images.shape[2:]
+    for bins in product(*map(enumerate, _bins(sizes, output_size))):
+        at, parts = zip(*bins, strict=True)
+        covered = images[(slice(None), slice(None), *parts)]
+        flat = covered.reshape(*covered.shape[:2], math.prod(covered.shape[2:]))
         place = flat.argmax(axis=2)  # of equals the first; NaN is above every number
-        best[:, :, i, j] = np.take_along_axis(flat, place[..., None], 2)[..., 0]
-        row, column = np.divmod(place, n_columns)
-        places[:, :, i, j] = (row + down.start) * width + column + across.start
+        best[(..., *at)] = np.take_along_axis(flat, place[..., None], 2)[..., 0]
+        inside = np.unravel_index(place, covered.shape[2:])
+        begun = [i + part.start for i, part in zip(inside, parts, strict=True)]
+        places[(..., *at)] = np.ravel_multi_index(begun, sizes)
 
 
+adaptive_avg_pool3d, adaptive_avg_pool3d_grad = adaptive_avg_pool2d, adaptive_avg_pool2d_grad
+adaptive_max_pool3d = adaptive_max_pool2d
 adaptive_max_pool2d_grad = max_pool_grad("adaptive_max_pool2d_grad")
+adaptive_max_pool3d_grad = max_pool_grad("adaptive_max_pool3d_grad")
 
 
 def _adaptive_shape(ctx: InferContext) -> None:
-    """The output has output_size in the place of height and width."""
+    """The output has output_size in the place of the spatial axes."""
     n, channels, *sizes = image_dims(ctx)
     require_elements(ctx, sizes)
     set_images(ctx, "out", n, channels, spatial_attr(ctx, "output_size"))
 
 
 def _adaptive_max_shape(ctx: InferContext) -> None:
-    """The outputs have output_size in the place of height and width."""
+    """The outputs have output_size in the place of the spatial axes."""
     require_plane(ctx)
     n, channels, *sizes = image_dims(ctx)
     require_elements(ctx, sizes)
@@ -92,36 +106,50 @@ def _adaptive_max_shape(ctx: InferContext) -> None:
         set_images(ctx, slot, n, channels, spatial_attr(ctx, "output_size"))
 
 
-def _adaptive_maker(op_type: str, comment: str) -> OpMaker:
+def _adaptive_maker(op_type: str, rank: int, comment: str) -> OpMaker:
+    names = axis_names(rank)
     maker = OpMaker(op_type).add_comment(
-        f"{comment} over the rows from floor(i * height / output_size[0]) to "
-        "ceil((i + 1) * height / output_size[0]), the last excluded, and over the columns likewise."
+        f"{comment} along each axis from floor(i * size / output_size) to "
+        "ceil((i + 1) * size / output_size), the last excluded."
     )
-    maker.add_input("x", "float images, [n, channels, height, width] or as data_format says")
+    maker.add_input("x", f"float images, [n, channels, {names}] or as data_format says")
     maker.dtypes(*FLOATS)
     maker.add_output("out", "[n, channels, *output_size] or as data_format says, dtype of x")
     maker.same_dtype_as("x")
-    maker.add_attr("output_size", list[int], "height and width of out", 2).required()
+    maker.add_attr("output_size", list[int], f"sizes of out: {names}", rank).required()
     maker.between(1, 2**16)  # kernels keep a bin for each, also where there are no images
-    return add_data_format(maker)
+    return add_data_format(maker, rank)
 
 
-ADAPTIVE_AVG_POOL2D = _adaptive_maker(
-    "adaptive_avg_pool2d",
-    "Average pooling to a given size, [1, 1] for the mean of each plane: out[n, c, i, j] = the "
-    "mean of x[n, c]",
-).build(
-    infer_shape=_adaptive_shape,
-    gradient=grad_op("adaptive_avg_pool2d_grad", gradient=linear_in("x")),
-)
-
-ADAPTIVE_MAX_POOL2D = add_place_output(
-    _adaptive_maker(
-        "adaptive_max_pool2d",
-        "Maximum pooling to a given size, [1, 1] for the maximum of each plane: out[n, c, i, j] = "
-        "the greatest element of x[n, c], the first of equal ones, NaN being above every number,",
+def _average(rank: int) -> OpDefinition:
+    windows = ", ".join("ijk"[:rank])
+    op_type = f"adaptive_avg_pool{rank}d"
+    return _adaptive_maker(
+        op_type,
+        rank,
+        f"Average pooling to a given size, [1, ..., 1] for the mean of each plane: out[n, c, "
+        f"{windows}] = the mean of x[n, c]",
+    ).build(
+        infer_shape=_adaptive_shape,
+        gradient=grad_op(f"{op_type}_grad", gradient=linear_in("x")),
     )
-).build(
-    infer_shape=_adaptive_max_shape,
-    gradient=grad_op("adaptive_max_pool2d_grad", needs=["index"], gradient=pick_in_planes),
-)
+
+
+def _greatest(rank: int) -> OpDefinition:
+    windows = ", ".join("ijk"[:rank])
+    op_type = f"adaptive_max_pool{rank}d"
+    maker = _adaptive_maker(
+        op_type,
+        rank,
+        "Maximum pooling to a given size, [1, ..., 1] for the maximum of each plane: out[n, c, "
+        f"{windows}] = the greatest element of x[n, c], the first of equal ones, NaN being above "
+        "every number,",
+    )
+    return add_place_output(maker, axis_names(rank)).build(
+        infer_shape=_adaptive_max_shape,
+        gradient=grad_op(f"{op_type}_grad", needs=["index"], gradient=pick_in_planes),
+    )
+
+
+ADAPTIVE_AVG_POOL2D, ADAPTIVE_AVG_POOL3D = _average(2), _average(3)
+ADAPTIVE_MAX_POOL2D, ADAPTIVE_MAX_POOL3D = _greatest(2), _greatest(3)

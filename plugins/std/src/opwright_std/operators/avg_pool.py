@@ -30,25 +30,31 @@ def avg_pool2d(
     ceil_mode: bool,
     count_include_pad: bool,
     data_format: str,
+    dilations: Ints,
+    divisor: int,
 ) -> None:
     images, result = channels_first(x, data_format), channels_first(out, data_format)
-    axes = axes_of(images, result, kernel, strides or kernel, paddings)
+    axes = axes_of(images, result, kernel, strides or kernel, paddings, dilations)
     # Axis by axis: the sum of the kernel's sizes in additions instead of their product.
     for i, axis in enumerate(axes):
         sums = np.zeros((*result.shape[: 3 + i], *images.shape[3 + i :]), x.dtype)
         for windows, elements in axis.covering_taps():
             sums[_at(2 + i, windows)] += images[_at(2 + i, elements)]
         images = sums
-    result[...] = images / _counts(axes, count_include_pad, x.dtype)
+    result[...] = images / _counts(axes, count_include_pad, divisor, x.dtype)
 
 
 def _at(axis: int, part: slice) -> tuple[slice, ...]:
     return (*[slice(None)] * axis, part)
 
 
-def _counts(axes: list[Axis], include_pad: bool, dtype: np.dtype[np.floating]) -> Array:
+def _counts(
+    axes: list[Axis], include_pad: bool, divisor: int, dtype: np.dtype[np.floating]
+) -> Array:
     """Return what the sum of each window is divided by, of the spatial shape of out."""
     counts = np.ones((), np.int64)
+    if divisor:
+        return (counts * divisor).astype(dtype)
     for axis in axes:
         counts = np.multiply.outer(counts, axis.counts(include_pad))
     return counts.astype(dtype)
@@ -64,10 +70,12 @@ def avg_pool2d_grad(
     ceil_mode: bool,
     count_include_pad: bool,
     data_format: str,
+    dilations: Ints,
+    divisor: int,
 ) -> None:
     slopes, result = channels_first(out_grad, data_format), channels_first(x_grad, data_format)
-    axes = axes_of(result, slopes, kernel, strides or kernel, paddings)
-    slopes = slopes / _counts(axes, count_include_pad, out_grad.dtype)
+    axes = axes_of(result, slopes, kernel, strides or kernel, paddings, dilations)
+    slopes = slopes / _counts(axes, count_include_pad, divisor, out_grad.dtype)
     for i, axis in reversed(list(enumerate(axes))):
         sums = np.zeros((*slopes.shape[: 2 + i], *result.shape[2 + i :]), out_grad.dtype)
         for windows, elements in axis.covering_taps():
@@ -98,7 +106,9 @@ def _avg_pool_maker(rank: int) -> OpMaker:
     maker.add_output("out", "one element a window, dtype of x").same_dtype_as("x")
     add_pool_attrs(maker, rank)
     maker.add_attr("count_include_pad", bool, "whether a sum is divided by the padding in it too")
-    return maker.default(False)
+    maker.default(False)
+    maker.add_attr("divisor", int, "what each sum is divided by; 0: the number of its elements")
+    return maker.default(0).at_least(0).as_added()
 
 
 def _avg_pool1d_body(b: BodyContext) -> None:

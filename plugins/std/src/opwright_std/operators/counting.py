@@ -7,13 +7,31 @@ from typing import Literal
 
 import numpy as np
 
-from opwright.op import GradientContext, InferContext, OpMaker, format_shape, no_gradient
+from opwright.op import (
+    GradientContext,
+    InferContext,
+    OpMaker,
+    format_shape,
+    merge_dims,
+    no_gradient,
+    shapes_match,
+)
 from opwright_std.numerics.class_ids import flat_ids
 from opwright_std.numerics.dtypes import FLOATS, INDICES, NUMBERS, Array
 
 
-def searchsorted(x: Array, values: Array, out: Array, *, side: Literal["left", "right"]) -> None:
-    np.copyto(out, np.searchsorted(x, values, side))
+def searchsorted(
+    x: Array,
+    values: Array,
+    out: Array,
+    *,
+    side: Literal["left", "right"],
+    rows: bool,
+    dtype: str,
+) -> None:
+    del dtype  # that of out
+    for row in np.ndindex(x.shape[:-1] if rows else ()):
+        out[row] = np.searchsorted(x[row], values[row], side)
 
 
 def bincount(x: Array, weights: Array | None, out: Array, *, length: int) -> None:
@@ -30,9 +48,18 @@ def histogram(x: Array, out: Array, *, bins: int, min: float, max: float) -> Non
 
 def _searchsorted_shape(ctx: InferContext) -> None:
     """The output has the shape of values."""
-    shape = ctx.input("x").shape
-    ctx.require(len(shape) == 1, f"x must be [n], got {format_shape(shape)}")
-    ctx.set_output("out", ctx.input("values").shape)
+    shape, wanted = ctx.input("x").shape, ctx.input("values").shape
+    if not ctx.attr("rows"):
+        if len(shape) != 1:
+            ctx.fail(f"x must be [n], got {format_shape(shape)}; with rows=True it may have rows")
+        ctx.set_output("out", wanted)
+        return
+    if len(shape) < 1 or len(wanted) != len(shape) or not shapes_match(shape[:-1], wanted[:-1]):
+        ctx.fail(
+            "values must have the shape of x but for the last axis with rows=True, got "
+            f"{format_shape(wanted)} for x {format_shape(shape)}"
+        )
+    ctx.set_output("out", (*map(merge_dims, shape[:-1], wanted[:-1]), wanted[-1]))
 
 
 SEARCHSORTED = (
@@ -40,17 +67,25 @@ SEARCHSORTED = (
     .add_comment(
         "Where values would stand in x, which is in rising order: as numpy.searchsorted, how many "
         "elements of x are less than a value, or with side right, not greater. NaN counts as "
-        "greater than every number. Of an x in another order the result is not specified."
+        "greater than every number. Of an x in another order the result is not specified. With "
+        "rows each row of values is searched in a row of x, as torch.searchsorted."
     )
-    .add_input("x", "[n] in rising order")
+    .add_input("x", "[n] in rising order; with rows [..., n]")
     .dtypes(*NUMBERS)
-    .add_input("values", "any shape, dtype of x")
+    .add_input("values", "any shape; with rows [..., m], as many rows as x; dtype of x")
     .same_dtype_as("x")
-    .add_output("out", "int64, shape of values, from 0 to n")
-    .dtypes("int64")
+    .add_output("out", "shape of values, from 0 to n")
+    .same_dtype_as("dtype")
     .add_attr("side", str, "whether a value stands before the elements that equal it, or behind")
     .default("left")
     .one_of("left", "right")
+    .add_attr("rows", bool, "whether x and values have the same axes before the last one")
+    .default(False)
+    .as_added()
+    .add_attr("dtype", str, "dtype of out")
+    .default("int64")
+    .as_dtype(*INDICES)
+    .as_added()
     .build(infer_shape=_searchsorted_shape, gradient=no_gradient("its result is positions"))
 )
 

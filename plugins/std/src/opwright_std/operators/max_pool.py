@@ -38,12 +38,13 @@ def max_pool2d(
     paddings: Ints,
     ceil_mode: bool,
     data_format: str,
+    dilations: Ints,
 ) -> None:
     images, best = channels_first(x, data_format), channels_first(out, data_format)
     places = channels_first(index, data_format)
     positions = np.arange(prod(images.shape[2:]), dtype=index.dtype)
     positions = positions.reshape(1, 1, *images.shape[2:])
-    axes = axes_of(images, best, kernel, strides or kernel, paddings)
+    axes = axes_of(images, best, kernel, strides or kernel, paddings, dilations)
     taps = list(over_taps([axis.covering_taps() for axis in axes]))
     best[...] = -np.inf
     for windows, elements in taps:
@@ -74,7 +75,28 @@ def max_pool_grad(op_type: str) -> Callable[..., None]:
 
 
 max_pool3d = max_pool2d
-max_pool2d_grad, max_pool3d_grad = map(max_pool_grad, ("max_pool2d_grad", "max_pool3d_grad"))
+
+
+def _sliding_max_pool_grad(op_type: str) -> Callable[..., None]:
+    add_to_places = max_pool_grad(op_type)
+
+    def sliding_max_pool_grad(
+        index: Array,
+        out_grad: Array,
+        x_grad: Array,
+        *,
+        data_format: str,
+        dilations: Ints,
+        **_: object,
+    ) -> None:
+        del dilations  # the index says where elements were
+        add_to_places(index, out_grad, x_grad, data_format=data_format)
+
+    return sliding_max_pool_grad
+
+
+max_pool2d_grad = _sliding_max_pool_grad("max_pool2d_grad")
+max_pool3d_grad = _sliding_max_pool_grad("max_pool3d_grad")
 
 
 def require_plane(ctx: InferContext) -> None:

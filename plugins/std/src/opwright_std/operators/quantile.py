@@ -29,6 +29,18 @@ def _quantile_shape(ctx: InferContext) -> None:
     ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")))
 
 
+def _shares_shape(ctx: InferContext) -> None:
+    """The output of `median`, with an axis in front where several shares are given."""
+    _quantile_shape(ctx)
+    shares, q = ctx.attr("qs"), ctx.attr("q")
+    if bool(shares) == (q is not None):
+        got = f"q={q} and qs={list(shares)}" if shares else "neither"
+        ctx.fail(f"q or qs must be given, got {got}; give one number as q, or several as qs")
+    if shares:
+        (out,) = ctx.outputs[0] or ()
+        ctx.set_output("out", (len(shares), *out.shape))
+
+
 def _length(b: BodyContext, shape: tuple[int, ...], axes: list[int]) -> int:
     lengths = [shape[axis] for axis in axes]
     if -1 in lengths:
@@ -78,18 +90,49 @@ def _write(b: BodyContext, out: dict[str, str | None] | None = None) -> str:
     shape = known_meta(b).shape
     axes = sorted(axis % len(shape) for axis in b.attr("axis")) or list(range(len(shape)))
     n = _length(b, shape, axes)
-    if not axes:
-        return b.emit("assign", {"x": b.input("x")}, out)
-    if n == 0:
-        attrs = {"axis": axes, "keepdims": b.attr("keepdims")}
-        return b.emit("sum", {"x": b.input("x")}, out, attrs)
+    shares = () if _is_median(b) else b.attr("qs")
+    if not axes or n == 0:
+        found = b.input("x") or ""
+        if axes:
+            attrs = {"axis": axes, "keepdims": b.attr("keepdims")}
+            found = b.emit("sum", {"x": found}, attrs=attrs)
+        if shares:
+            return b.emit("stack", {"x": [found] * len(shares)}, out, {"axis": 0})
+        return b.emit("assign", {"x": found}, out)
     line, axis = _line(b, shape, axes)
     (ordered,) = b.emit_multi("sort", {"x": line}, attrs={"axis": axis})["out"]
-    place = (n - 1) * (0.5 if _is_median(b) else b.attr("q"))
-    low = math.floor(place)
-    found = _element(b, ordered, axis, low)
-    if place > low:
-        found = _between(b, found, _element(b, ordered, axis, low + 1), place - low)
+    if not shares:
+        share = 0.5 if _is_median(b) else b.attr("q")
+        return _write_share(b, ordered, axes, axis, n, share, out)
+    parts = [_write_share(b, ordered, axes, axis, n, share) for share in shares]
+    return b.emit("stack", {"x": parts}, out, {"axis": 0})
+
+
+def _at_place(b: BodyContext, ordered: str, axis: int, place: float) -> str:
+    """Write the element at a place in the order, by interpolation where it is between two."""
+    low, method = math.floor(place), "linear" if _is_median(b) else b.attr("interpolation")
+    if method == "lower" or place == low:
+        return _element(b, ordered, axis, low)
+    if method == "higher":
+        return _element(b, ordered, axis, low + 1)
+    if method == "nearest":
+        return _element(b, ordered, axis, round(place))
+    weight = 0.5 if method == "midpoint" else place - low
+    below, above = (_element(b, ordered, axis, position) for position in (low, low + 1))
+    return _between(b, below, above, weight)
+
+
+def _write_share(
+    b: BodyContext,
+    ordered: str,
+    axes: list[int],
+    axis: int,
+    n: int,
+    share: float,
+    out: dict[str, str | None] | None = None,
+) -> str:
+    """Write one quantile of lines in order along `axis`, in the place of `axes` of x."""
+    found = _at_place(b, ordered, axis, (n - 1) * share)
     # NaN is the last one in order, and makes the result NaN.
     last = _element(b, ordered, axis, n - 1)
     inputs = {"condition": b.emit("isnan", {"x": last}), "x": last, "y": found}
@@ -120,12 +163,20 @@ MEDIAN = _ordered(
 QUANTILE = (
     _ordered(
         "quantile",
-        "The element at the place q * (n - 1) of the n sorted elements of x over axes, "
-        "interpolated linearly between two of them, as numpy.quantile.",
+        "The element at the place q * (n - 1) of the n sorted elements of x over axes, as "
+        "numpy.quantile. A place between two elements takes one of them, the mean of both with "
+        "midpoint, or what lies between them there with linear; nearest takes the even place of "
+        "two that are as near.",
     )
     .add_attr("q", float, "which share of the elements lies below: 0 the least, 1 the greatest")
-    .required()
-    .at_least(0.0)
-    .at_most(1.0)
-    .build(infer_shape=_quantile_shape, gradient=_gradient("quantile"), body=_body)
+    .between(0.0, 1.0)
+    .add_attr("qs", list[float], "several q: out has an axis for them in front")
+    .default([])
+    .between(0.0, 1.0)
+    .as_added()
+    .add_attr("interpolation", str, "what a place between two elements takes")
+    .default("linear")
+    .one_of("linear", "lower", "higher", "nearest", "midpoint")
+    .as_added()
+    .build(infer_shape=_shares_shape, gradient=_gradient("quantile"), body=_body)
 )

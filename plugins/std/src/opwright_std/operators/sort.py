@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from opwright.op import (
@@ -47,15 +49,39 @@ def unique(
     index: Resizable | None,
     inverse: Array | None,
     counts: Resizable | None,
+    *,
+    axis: int | None,
 ) -> None:
-    values, first, places, numbers = np.unique(
-        x, return_index=True, return_inverse=True, return_counts=True
-    )
+    if axis is None:
+        values, first, places, numbers = np.unique(
+            x, return_index=True, return_inverse=True, return_counts=True
+        )
+        places = places.reshape(x.shape)
+    else:
+        first, places, numbers = _different_slices(np.moveaxis(x, axis, 0))
+        values = x.take(first, axis)
     for output, array in ((out, values), (index, first), (counts, numbers)):
         if output is not None:
             np.copyto(output.resize(array.shape), array)
     if inverse is not None:
-        np.copyto(inverse, places.reshape(x.shape))
+        np.copyto(inverse, places)
+
+
+def _different_slices(slices: Array) -> tuple[Array, Array, Array]:
+    """Return where each different slice is first, which one each slice is, and how often it is.
+
+    They are in the order of their elements, the first one foremost; NaN equals NaN.
+    """
+    rows = slices.reshape(len(slices), math.prod(slices.shape[1:]))
+    order = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(len(rows))  # stable
+    ordered = rows[order]
+    is_nan = ordered != ordered
+    same = (ordered[1:] == ordered[:-1]) | (is_nan[1:] & is_nan[:-1])
+    is_new = np.concatenate([np.ones(min(len(rows), 1), bool), ~same.all(axis=1)])
+    places = np.empty(len(rows), np.int64)
+    places[order] = np.cumsum(is_new) - 1
+    begins = np.flatnonzero(is_new)
+    return order[begins], places, np.diff(begins, append=len(rows))
 
 
 def _sort_shape(ctx: InferContext) -> None:
@@ -126,32 +152,41 @@ ARGSORT = (
 
 def _unique_shape(ctx: InferContext) -> None:
     """There is an element for each different one of x, and in inverse one for each of x."""
-    shape = ctx.input("x").shape
-    ctx.set_output("out", (-1,))
+    shape, axis = ctx.input("x").shape, ctx.attr("axis")
+    out, inverse = list(shape), shape
+    if axis is None:
+        out = [-1]
+    else:
+        axis = normalize_axis(ctx, axis, len(shape))
+        out[axis], inverse = -1, (shape[axis],)
+    ctx.set_output("out", out)
     for slot in ("index", "counts"):
         ctx.set_output(slot, (-1,))
-    ctx.set_output("inverse", shape)
+    ctx.set_output("inverse", inverse)
 
 
 UNIQUE = (
     OpMaker("unique")
     .add_comment(
         "The different elements of a tensor in rising order, as numpy.unique: x is "
-        "out[inverse], and all NaN are one element, the last."
+        "out[inverse], and all NaN are one element, the last. With an axis, the different slices "
+        "along it, in the order of their elements."
     )
     .add_input("x", "any shape")
     .dtypes(*NUMBERS, "bool")
-    .add_output("out", "[n], dtype of x; n is known when the kernel has run")
+    .add_output("out", "[n], or x with n slices; dtype of x; n is known when the kernel has run")
     .same_dtype_as("x")
-    .add_output("index", "int64 [n], where each one is first in x, flattened")
+    .add_output("index", "int64 [n], where each one is first in x, flattened or along axis")
     .dtypes("int64")
     .as_optional()
-    .add_output("inverse", "int64, shape of x: which element of out each one is")
+    .add_output("inverse", "int64, shape of x or its length: which one of out each one is")
     .dtypes("int64")
     .as_optional()
     .add_output("counts", "int64 [n], how often each one is in x")
     .dtypes("int64")
     .as_optional()
+    .add_attr("axis", int, "the axis of slices that are compared; absent: elements are")
+    .as_added()
     .dynamic_output()
     .build(infer_shape=_unique_shape, gradient=no_gradient("it is no continuous function"))
 )

@@ -117,6 +117,6 @@ def shrink_activation_grad(graph: Graph) -> None:
 
 def _overlaps(pool: LoweredOp) -> bool:
     """Whether windows share elements."""
-    kernel = pool.attrs["kernel"]
-    strides = pool.attrs["strides"] or kernel
-    return any(stride < size for size, stride in zip(kernel, strides, strict=True))
+    kernel, dilations = pool.attrs["kernel"], pool.attrs["dilations"]
+    windows = zip(kernel, pool.attrs["strides"] or kernel, dilations, strict=True)
+    return any(stride <= (size - 1) * dilation for size, stride, dilation in windows)

@@ -179,6 +179,7 @@ def _boxes(draw: Draw, shape: tuple[int, ...], spread: float = 9.0) -> Any:
 
 SAMPLES = {
     "adaptive_max_pool2d": places,
+    "adaptive_max_pool3d": places,
     "avg_pool3d": pooled_volumes,
     "box_coder": coded,
     "conv3d": convolution,

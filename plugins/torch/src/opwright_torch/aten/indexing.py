@@ -289,13 +289,14 @@ def searchsorted(
     sorter: Value = None,
 ) -> Value:
     """Where values belong in a sorted sequence."""
-    if rank(sorted_sequence) != 1 or sorter is not None:
-        raise Decline(f"a sequence of shape {list(sorted_sequence.shape)}, or a sorter")
     x, values = sorted_sequence, input
+    if sorter is not None:
+        x = t.op("take_along_axis", x, sorter, axis=-1)
     dtype = t.promoted_dtype(x, values)
     x, values = t.promote(x, values, dtype=dtype)
     kind = side or ("right" if right else "left")
-    return t.cast(t.op("searchsorted", x, values, side=kind), t.dtype())
+    rows = rank(x) != 1
+    return t.op("searchsorted", x, values, side=kind, rows=rows, dtype=t.dtype())
 
 
 @ROWS.row("aten::bucketize")

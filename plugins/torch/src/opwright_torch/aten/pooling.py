@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any, Final
 
 from opwright_torch.aten.convolutions import both_sides, each_axis, in_batch
-from opwright_torch.translate import Decline, Rows, Translator
+from opwright_torch.translate import Rows, Translator
 from opwright_torch.translate.translator import Value
 
 ROWS: Final = Rows()
@@ -47,8 +46,7 @@ def max_pool_with_indices(
 ) -> Value:
     """The greatest element of each window, and its place."""
     rank, attrs = _spatial_rank(t), _windows(t, kernel_size, stride, padding, ceil_mode)
-    if set(each_axis(dilation, rank)) != {1}:
-        raise Decline(f"windows with holes, got dilation={dilation}")
+    attrs["dilations"] = each_axis(dilation, rank)
 
     def write(x: Value) -> Value:
         out, index = t.op(f"max_pool{rank}d", x, n=2, **attrs)
@@ -76,13 +74,9 @@ def avg_pool(
 ) -> Value:
     """The mean of each window."""
     rank, attrs = _spatial_rank(t), _windows(t, kernel_size, stride, padding, ceil_mode)
-    if divisor_override is not None and ceil_mode:
-        raise Decline(f"a divisor with ceil_mode, got divisor_override={divisor_override}")
-    attrs["count_include_pad"] = count_include_pad or divisor_override is not None
-    out = in_batch(t, input, rank, lambda x: t.op(f"avg_pool{rank}d", x, **attrs))
-    if divisor_override is None:
-        return out
-    return t.op("multiply", out, prod(attrs["kernel"]) / divisor_override)
+    attrs["count_include_pad"] = count_include_pad
+    attrs["divisor"] = divisor_override or 0
+    return in_batch(t, input, rank, lambda x: t.op(f"avg_pool{rank}d", x, **attrs))
 
 
 @ROWS.row(
@@ -98,21 +92,16 @@ def adaptive_avg_pool(t: Translator, input: Value, output_size: Value) -> Value:
     sizes = each_axis(output_size, rank)
 
     def write(x: Value) -> Value:
-        if rank == 2:
-            return t.op("adaptive_avg_pool2d", x, output_size=sizes)
-        if rank == 1:
-            image = t.op("unsqueeze", x, axis=[2])
-            pooled = t.op("adaptive_avg_pool2d", image, output_size=[1, *sizes])
-            return t.op("squeeze", pooled, axis=[2])
-        kernel = [size // max(count, 1) for size, count in zip(x.shape[2:], sizes)]
-        if [size * count for size, count in zip(kernel, sizes)] != list(x.shape[2:]):
-            raise Decline(f"bins of several sizes, got output_size={sizes} of {list(x.shape)}")
-        return t.op("avg_pool3d", x, kernel=kernel)
+        if rank > 1:
+            return t.op(f"adaptive_avg_pool{rank}d", x, output_size=sizes)
+        image = t.op("unsqueeze", x, axis=[2])
+        pooled = t.op("adaptive_avg_pool2d", image, output_size=[1, *sizes])
+        return t.op("squeeze", pooled, axis=[2])
 
     return in_batch(t, input, rank, write)
 
 
-@ROWS.row("aten::adaptive_max_pool1d", "aten::adaptive_max_pool2d")
+@ROWS.row("aten::adaptive_max_pool1d", "aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
 def adaptive_max_pool(t: Translator, input: Value, output_size: Value) -> Value:
     """The greatest element of each bin, and its place; a line is an image of height 1."""
     rank = _spatial_rank(t)
@@ -121,8 +110,8 @@ def adaptive_max_pool(t: Translator, input: Value, output_size: Value) -> Value:
     def write(x: Value) -> Value:
         if rank == 1:
             x = t.op("unsqueeze", x, axis=[2])
-        size = sizes if rank == 2 else [1, *sizes]
-        results = t.op("adaptive_max_pool2d", x, output_size=size, n=2)
+        size = sizes if rank > 1 else [1, *sizes]
+        results = t.op(f"adaptive_max_pool{max(rank, 2)}d", x, output_size=size, n=2)
         if rank == 1:
             results = tuple(t.op("squeeze", result, axis=[2]) for result in results)
         return results[0], t.cast(results[1], "int64")

@@ -52,3 +52,36 @@ def linear(
         return t.op("interpolate", input, output_size=size, **attrs)
     image = t.op("unsqueeze", input, axis=[2])
     return t.op("squeeze", t.op("interpolate", image, output_size=[1, *size], **attrs), axis=[2])
+
+
+@ROWS.row(
+    "aten::_upsample_nearest_exact1d.vec",
+    "aten::_upsample_nearest_exact2d.vec",
+    "aten::_upsample_nearest_exact3d.vec",
+    "aten::upsample_trilinear3d.vec",
+    "aten::upsample_bicubic2d.vec",
+    "aten::_upsample_bilinear2d_aa.vec",
+    "aten::_upsample_bicubic2d_aa.vec",
+)
+def resize(
+    t: Translator,
+    input: Value,
+    output_size: Value,
+    scale_factors: Value,
+    align_corners: bool = False,
+) -> Value:
+    """The nearest element, a mean or a cubic function of those around, or a filter of more."""
+    name: str = t.node.target._schema.name
+    attrs: dict[str, Any] = {"scales": list(scale_factors or ())}
+    if "nearest" in name:
+        attrs |= {"mode": "nearest", "rounding": "round_prefer_ceil"}
+    else:
+        attrs["mode"] = "cubic" if "cubic" in name else "linear"
+        attrs["antialias"] = name.endswith("_aa")
+    if align_corners and attrs.get("antialias"):
+        raise Decline("a filter with aligned corners")
+    if align_corners:
+        attrs |= {"coordinates": "align_corners", "scales": []}
+    if name.endswith("bicubic2d_aa"):
+        attrs["cubic_coefficient"] = -0.5
+    return t.op("resize", input, output_size=t.shape()[2:], **attrs)
