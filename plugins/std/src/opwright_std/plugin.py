@@ -165,6 +165,7 @@ ROWS: tuple[Row, ...] = (
     Row("scatter", "scatter", NUMBER_OR_BOOL, "out=x"),
     gradient("scatter", "scatter"),
     Row("gather_nd", "scatter_nd", NUMBER_OR_BOOL, "out=x"),
+    Row("scatter_reduce", "scatter_reduce", NO_KERNEL),
     gradient("gather_nd", "scatter_nd"),
     Row("multiplex", "multiplex", ANY),
     gradient("multiplex", "multiplex"),

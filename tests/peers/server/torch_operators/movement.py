@@ -111,7 +111,7 @@ def _gather_nd(x: Tensor, index: Tensor) -> Tensor:
     )
 
 
-_REDUCE = {"mul": "prod", "max": "amax", "min": "amin", "add": "sum"}
+_REDUCE = {"mul": "prod", "max": "amax", "min": "amin", "add": "sum", "mean": "mean"}
 
 
 def _scatter(x: Tensor, index: Tensor, updates: Tensor, axis: int, reduction: str) -> Tensor:
@@ -122,6 +122,14 @@ def _scatter(x: Tensor, index: Tensor, updates: Tensor, axis: int, reduction: st
         require(bool((counts <= 1).all()), "which of equal places counts")
         return x.scatter(axis, places, updates)
     return x.scatter_reduce(axis, places, updates, _REDUCE[reduction])
+
+
+def _scatter_reduce(
+    x: Tensor, index: Tensor, updates: Tensor, axis: int, reduction: str, include_self: bool
+) -> Tensor:
+    places = index.long()
+    places = torch.where(places < 0, places + x.shape[axis], places)
+    return x.scatter_reduce(axis, places, updates, _REDUCE[reduction], include_self=include_self)
 
 
 def _scatter_nd(x: Tensor, index: Tensor, updates: Tensor, reduction: str) -> Tensor:
@@ -186,6 +194,7 @@ OPERATORS: dict[str, Function] = {
     "gather_nd": _gather_nd,
     "take_along_axis": lambda x, index, axis: torch.take_along_dim(x, index.long(), axis),
     "scatter": _scatter,
+    "scatter_reduce": _scatter_reduce,
     "scatter_nd": _scatter_nd,
     "flip": lambda x, axis: torch.flip(x, tuple(axis) or tuple(range(x.dim()))),
     "roll": _roll,

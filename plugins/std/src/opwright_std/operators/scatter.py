@@ -109,7 +109,7 @@ TAKE_ALONG_AXIS = (
 )
 
 
-def _scatter_shape(ctx: InferContext) -> None:
+def scatter_shape(ctx: InferContext) -> None:
     """The output has the shape of x; index and updates have one shape, that fits into it."""
     axis = _axis_of_both(ctx)
     x, index = ctx.input("x").shape, ctx.input("index").shape
@@ -143,7 +143,7 @@ SCATTER = add_reduction(
     .add_attr("axis", int, "the axis of the positions")
     .default(0)
 ).build(
-    infer_shape=_scatter_shape,
+    infer_shape=scatter_shape,
     gradient=grad_op(
         "scatter_grad", needs=["x", "index", "updates", "out"], gradient=scatter_again
     ),

@@ -1,0 +1,82 @@
+"""scatter_reduce: elements at positions along one axis replaced by sums, means or extrema."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import BodyContext, OpMaker
+from opwright_std.numerics.dtypes import FLOATS, HALVES, INDICES, NUMBERS
+from opwright_std.operators.reduction import known_meta
+from opwright_std.operators.scatter import scatter_shape
+
+
+def _start_of(reduction: str, dtype: str) -> float:
+    """Return the number that changes no result of a reduction."""
+    if reduction in ("add", "mean"):
+        return 0
+    if reduction == "mul":
+        return 1
+    if dtype in FLOATS:
+        return -np.inf if reduction == "max" else np.inf
+    info = np.iinfo(dtype)
+    return int(info.min if reduction == "max" else info.max)
+
+
+def _filled(b: BodyContext, like: str, value: float, dtype: str = "") -> str:
+    filled = b.emit("fill_like", {"x": like}, attrs={"value": value})
+    return b.emit("cast", {"x": filled}, attrs={"dtype": dtype}) if dtype else filled
+
+
+def _body(b: BodyContext) -> None:
+    reduction, dtype = b.attr("reduction"), known_meta(b).dtype
+    x, index, updates = (b.input(slot) or "" for slot in ("x", "index", "updates"))
+    attrs = {"axis": b.attr("axis")}
+    if not b.attr("include_self"):
+        start = _filled(b, updates, _start_of(reduction, dtype))
+        x = b.emit("scatter", {"x": x, "index": index, "updates": start}, attrs=attrs)
+    attrs["reduction"] = "add" if reduction == "mean" else reduction
+    inputs, out = {"x": x, "index": index, "updates": updates}, {"out": b.output("out")}
+    if reduction != "mean":
+        b.emit("scatter", inputs, out, attrs)
+        return
+    total = b.emit("scatter", inputs, attrs=attrs)
+    # Counts of a narrow dtype would not be exact.
+    wide = "float32" if dtype in HALVES else dtype if dtype in FLOATS else "int64"
+    counts = {
+        "x": _filled(b, x, float(b.attr("include_self")), wide),
+        "index": index,
+        "updates": _filled(b, updates, 1, wide),
+    }
+    number = b.emit("scatter", counts, attrs=attrs)
+    number = b.emit("maximum", {"x": number, "y": _filled(b, x, 1, wide)})
+    total = b.emit("cast", {"x": total}, attrs={"dtype": wide})
+    quotient = "divide" if dtype in FLOATS else "floor_divide"
+    mean = b.emit(quotient, {"x": total, "y": number})
+    b.emit("cast", {"x": mean}, out, {"dtype": dtype})
+
+
+SCATTER_REDUCE = (
+    OpMaker("scatter_reduce")
+    .add_comment(
+        "A copy of x in which updates are combined at positions along one axis: those with one "
+        "place, and with include_self the element of x there, become their sum (add), product "
+        "(mul), greatest, least, or mean, of whole numbers rounded down. Where no update is, x "
+        "stays. As torch.scatter_reduce; scatter is the same without mean and include_self=False."
+    )
+    .add_input("x", "at least 1-d, any number")
+    .dtypes(*NUMBERS)
+    .add_input("index", "int32 or int64, positions in [-n, n); axes as x, no longer but along axis")
+    .dtypes(*INDICES)
+    .add_input("updates", "shape of index, dtype of x")
+    .same_dtype_as("x")
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+    .add_attr("axis", int, "the axis of the positions")
+    .default(0)
+    .add_attr("reduction", str, "what the elements of one place become")
+    .default("add")
+    .one_of("add", "mul", "max", "min", "mean")
+    .add_attr("include_self", bool, "whether the element of x is among those of its place")
+    .default(True)
+    .build(infer_shape=scatter_shape, body=_body)
+)
