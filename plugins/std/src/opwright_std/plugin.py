@@ -72,8 +72,7 @@ _ADAPTIVE = " ".join(f"adaptive_{kind}_pool{n}d" for n in (2, 3) for kind in ("a
 
 ROWS: tuple[Row, ...] = (
     # Element-wise
-    Row("unary", "abs negative sign square", NUMBER, "out=x"),
-    Row("unary", "clip", NUMBER, "out=x"),
+    Row("unary", "abs negative sign square clip", NUMBER, "out=x"),
     Row("unary", "exp log sqrt reciprocal erf scale", FLOAT, "out=x"),
     Row("unary", "expm1 log1p log2 rsqrt pow_scalar", FLOAT, "out=x"),
     gradient("unary", "rsqrt"),
@@ -97,11 +96,9 @@ ROWS: tuple[Row, ...] = (
     gradient("activations", "tanh softplus", reuse="x_grad=out"),
     gradient("activations", "elu", reuse="x_grad=x"),
     gradient("activations", "sigmoid silu gelu"),
-    Row("kinks", "relu6 hard_sigmoid", FLOAT, "out=x"),
-    Row("kinks", "hard_shrink thresholded_relu", FLOAT, "out=x"),
+    Row("kinks", "relu6 hard_sigmoid hard_shrink thresholded_relu", FLOAT, "out=x"),
     Row("kinks", "hard_swish soft_shrink"),
-    gradient("kinks", "relu6", reuse="x_grad=out x_grad=out_grad"),
-    gradient("kinks", "hard_sigmoid", reuse="x_grad=out x_grad=out_grad"),
+    gradient("kinks", "relu6 hard_sigmoid", reuse="x_grad=out x_grad=out_grad"),
     gradient("kinks", "hard_swish", reuse="x_grad=x x_grad=out_grad"),
     gradient("kinks", "hard_shrink soft_shrink thresholded_relu", reuse="x_grad=x x_grad=out_grad"),
     Row("smooth", "log_sigmoid selu celu stanh", FLOAT, "out=x"),
@@ -110,9 +107,9 @@ ROWS: tuple[Row, ...] = (
     gradient("smooth", "softsign mish tanh_shrink selu celu swish stanh soft_relu"),
     Row("prelu", "prelu", FLOAT, "out=x"),
     Row("lerp", "lerp"),
-    Row("binary", "squared_difference", NUMBER, "out=x out=y"),
     Row("division", "mod floor_divide", NUMBER, "out=x out=y"),
-    Row("binary", "add subtract multiply power maximum minimum", NUMBER, "out=x out=y"),
+    Row("binary", "squared_difference add subtract multiply", NUMBER, "out=x out=y"),
+    Row("binary", "power maximum minimum", NUMBER, "out=x out=y"),
     Row("binary", "divide", FLOAT, "out=x out=y"),
     gradient("binary", "power"),
     Row("comparison", "equal not_equal less less_equal greater greater_equal", NUMBER_OR_BOOL),
@@ -159,14 +156,13 @@ ROWS: tuple[Row, ...] = (
     gradient("gather", "gather"),
     Row("gather", "index_select", NO_KERNEL),
     Row("gather_nd", "gather_nd", STORED),
-    gradient("gather_nd", "gather_nd"),
     Row("scatter", "take_along_axis", STORED),
     gradient("scatter", "take_along_axis"),
     Row("scatter", "scatter", NUMBER_OR_BOOL, "out=x"),
     gradient("scatter", "scatter"),
     Row("gather_nd", "scatter_nd", NUMBER_OR_BOOL, "out=x"),
     Row("scatter_reduce", "scatter_reduce", NO_KERNEL),
-    gradient("gather_nd", "scatter_nd"),
+    gradient("gather_nd", "gather_nd scatter_nd"),
     Row("multiplex", "multiplex", ANY),
     gradient("multiplex", "multiplex"),
     Row("one_hot", "one_hot", INDEX),
@@ -326,7 +322,6 @@ PASSES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
 )
 """Module below ``passes``, phase, name and the operators of which a graph must have one, in the
 order in which they run on any device."""
-
 
 PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("optimizers", "multi_sgd multi_momentum multi_lion multi_adam multi_adamw multi_adamax"),
