@@ -65,6 +65,7 @@ class GraphBuilder:
         self.inner_names: set[str] = set()
         self._unique = UniqueNames()
         self._lasting = request.persistables.lasting
+        self._elsewhere = self._lasting | request.given.written  # not in memory of the plan alone
         self._keep_all = request.persistables.keep_all
         self.persistables: dict[str, Buffer] = {}
         self.written_feeds: dict[str, Buffer] = {}  # those that are written where they lie
@@ -193,8 +194,11 @@ class GraphBuilder:
         self, op: LoweredOp, names: Sequence[Sequence[str]], signature: Signature
     ) -> None:
         if len(names) == 1 == len(names[0]) and not op.definition.alias_slots:  # nearly always
-            name = names[0][0]
-            value = self._write(name, signature.outputs[0][0], signature.sizes[0][0], op)
+            name, meta, size = names[0][0], signature.outputs[0][0], signature.sizes[0][0]
+            if size and name not in self._elsewhere and not self._keep_all:
+                value = Value(name, meta, Buffer(size), op)
+            else:
+                value = self._write(name, meta, size, op)
             self.env[name] = value
             op.outputs = ((value,),)
             return

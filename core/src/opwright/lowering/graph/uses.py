@@ -46,14 +46,14 @@ class Uses:
             position_of[op] = position
             for values in op.data_slots() if op.definition.any_shape_only else op.inputs:
                 for value in values:
-                    read: Value | None = value
-                    while read is not None:  # a view, then the value that it shows
-                        readers = readers_of.get(read)
-                        if readers is None:
-                            readers_of[read] = [op]
-                        elif readers[-1] is not op:
-                            readers.append(op)
-                        read = read.source
+                    readers = readers_of.get(value)
+                    if readers is None:
+                        readers_of[value] = [op]
+                    elif readers[-1] is not op:
+                        readers.append(op)
+                    source = value.source
+                    if source is not None and op not in readers_of.setdefault(source, [])[-1:]:
+                        readers_of[source].append(op)
             for values in op.outputs:
                 for value in values:
                     written_at[value] = position
