@@ -6,12 +6,18 @@
 
 namespace opwright {
 
-namespace {
-
 py::tuple ShapeTuple(const Shape& shape) {
   py::tuple tuple(shape.size());
   for (size_t i = 0; i < shape.size(); ++i) tuple[i] = shape[i];
   return tuple;
+}
+
+namespace {
+
+// A property of the tensor.
+template <typename Get>
+auto OfTensor(Get get) {
+  return [get](const TensorHandle& self) { return get(*self.tensor); };
 }
 
 py::object ToArray(const TensorHandle& self, const py::object& dtype, const py::object& copy) {
@@ -79,17 +85,13 @@ void BindDevice(py::module_& module) {
             return TensorHandle{FromArray(array, device, who)};
           },
           py::arg("array"), py::arg("device").none(false), py::arg("who") = "Tensor.from_array")
-      .def_property_readonly(
-          "shape", [](const TensorHandle& self) { return ShapeTuple(self.tensor->shape); })
-      .def_property_readonly("dtype",
-                             [](const TensorHandle& self) { return DtypeName(self.tensor->dtype); })
-      .def_property_readonly("device",
-                             [](const TensorHandle& self) { return self.tensor->device()->name(); })
-      .def_property_readonly("opened_device",
-                             [](const TensorHandle& self) { return self.tensor->device(); })
-      .def_property_readonly(
-          "data_ptr",
-          [](const TensorHandle& self) { return reinterpret_cast<uintptr_t>(self.tensor->data()); })
+      .def_property_readonly("shape", OfTensor([](const Tensor& t) { return ShapeTuple(t.shape); }))
+      .def_property_readonly("dtype", OfTensor([](const Tensor& t) { return DtypeName(t.dtype); }))
+      .def_property_readonly("device", OfTensor([](const Tensor& t) { return t.device()->name(); }))
+      .def_property_readonly("opened_device", OfTensor([](const Tensor& t) { return t.device(); }))
+      .def_property_readonly("data_ptr", OfTensor([](const Tensor& t) {
+                               return reinterpret_cast<uintptr_t>(t.data());
+                             }))
       .def("numpy", [](const TensorHandle& self) { return TensorToNumpy(*self.tensor); })
       .def("__array__", &ToArray, py::arg("dtype") = py::none(), py::arg("copy") = py::none())
       .def(

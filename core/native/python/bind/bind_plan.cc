@@ -8,6 +8,7 @@
 #include "python/bind/builder_calls.h"
 #include "python/bind/errors.h"
 #include "python/bind/handles.h"
+#include "python/bind/interpreter_end.h"
 #include "python/call/intake.h"
 #include "python/call/run_frame.h"
 #include "runtime/plan/plan_builder.h"
@@ -69,7 +70,7 @@ void AddContinuation(PlanBuilder& self, std::vector<uint32_t> values, const py::
     try {
       py::tuple argument(shapes.size());
       for (size_t i = 0; i < shapes.size(); ++i) {
-        argument[i] = py::tuple(py::cast(shapes[i]));
+        argument[i] = ShapeTuple(shapes[i]);
       }
       const py::object answer = py::handle(static_cast<PyObject*>(held.get()))(argument);
       return answer.cast<PlanHandle&>().plan;
@@ -96,30 +97,27 @@ py::object RunPlanAlone(const PlanHandle& self, const std::shared_ptr<Scope>& sc
 
 void BindPlan(py::module_& module) {
   py::class_<PlanHandle> plan(module, "Plan", py::is_final(), "Immutable steps and memory layout.");
-  plan.def_property_readonly("name", [](const PlanHandle& self) { return self.plan->name; })
-      .def_property_readonly("n_steps",
-                             [](const PlanHandle& self) { return self.plan->steps.size(); })
-      .def_property_readonly("python_steps",
-                             [](const PlanHandle& self) { return self.plan->n_python_steps; })
-      .def_property_readonly("arena_bytes",
-                             [](const PlanHandle& self) { return self.plan->whole_bytes(); })
-      .def_property_readonly("instances",
-                             [](const PlanHandle& self) { return self.plan->n_instances(); })
-      .def_property_readonly("held_bytes",
-                             [](const PlanHandle& self) { return self.plan->held_bytes; })
-      .def_property_readonly("graphs", [](const PlanHandle& self) { return self.plan->n_graphs(); })
-      .def_property_readonly("capture_refusal",
-                             [](const PlanHandle& self) {
-                               std::string reason;
-                               {
-                                 const GilReleased released;  // a run may hold the plan's lock
-                                 reason = self.plan->capture_refusal();
-                               }
-                               PyObject* text = NewText(reason.c_str());
-                               if (text == nullptr) throw py::error_already_set();
-                               return py::reinterpret_steal<py::object>(text);
-                             })
-      .def("run", &RunPlanAlone, py::arg("scope") = py::none());
+  const auto add = [&plan](const char* name, auto get) {
+    plan.def_property_readonly(name, [get](const PlanHandle& self) { return get(*self.plan); });
+  };
+  add("name", [](const Plan& self) { return self.name; });
+  add("n_steps", [](const Plan& self) { return self.steps.size(); });
+  add("python_steps", [](const Plan& self) { return self.n_python_steps; });
+  add("arena_bytes", [](const Plan& self) { return self.whole_bytes(); });
+  add("instances", [](const Plan& self) { return self.n_instances(); });
+  add("held_bytes", [](const Plan& self) { return self.held_bytes; });
+  add("graphs", [](const Plan& self) { return self.n_graphs(); });
+  add("capture_refusal", [](const Plan& self) {
+    std::string reason;
+    {
+      const GilReleased released;  // a run may hold the plan's lock
+      reason = self.capture_refusal();
+    }
+    PyObject* text = NewText(reason.c_str());
+    if (text == nullptr) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(text);
+  });
+  plan.def("run", &RunPlanAlone, py::arg("scope") = py::none());
   BindTiming(&plan);
 
   py::class_<PlanBuilder> builder(module, "PlanBuilder", py::is_final(),

@@ -1,4 +1,8 @@
 // Scope and ScopeVariable for Python.
+#include <pybind11/stl.h>
+
+#include <optional>
+
 #include "python/bind/handles.h"
 #include "python/bind/interpreter_end.h"
 #include "python/call/intake.h"
@@ -119,12 +123,13 @@ void SetAll(Scope* self, const py::object& arrays) {
   for (const PendingValue& value : values) SetValue(value);
 }
 
-py::object ShapeOf(const ScopeVariable& self) {
-  const auto tensor = self.tensor();
-  if (!tensor) return py::none();
-  py::tuple shape(tensor->shape.size());
-  for (size_t i = 0; i < tensor->shape.size(); ++i) shape[i] = tensor->shape[i];
-  return shape;
+// A property of the tensor of a variable; None for one that is not set.
+template <typename Get>
+auto IfSet(Get get) {
+  return [get](const ScopeVariable& self) {
+    const auto tensor = self.tensor();
+    return tensor ? std::optional(get(*tensor)) : std::nullopt;
+  };
 }
 
 void BindScopeVariable(py::module_& module) {
@@ -133,24 +138,10 @@ void BindScopeVariable(py::module_& module) {
       .def_property_readonly("name", &ScopeVariable::name)
       .def_property_readonly("is_set",
                              [](const ScopeVariable& self) { return self.tensor() != nullptr; })
-      .def_property_readonly("shape", &ShapeOf)
-      .def_property_readonly("dtype",
-                             [](const ScopeVariable& self) -> py::object {
-                               const auto tensor = self.tensor();
-                               if (!tensor) return py::none();
-                               return py::str(DtypeName(tensor->dtype));
-                             })
-      .def_property_readonly("device",
-                             [](const ScopeVariable& self) -> py::object {
-                               const auto tensor = self.tensor();
-                               if (!tensor) return py::none();
-                               return py::str(tensor->device()->name());
-                             })
-      .def_property_readonly("opened_device",
-                             [](const ScopeVariable& self) {
-                               const auto tensor = self.tensor();
-                               return tensor ? tensor->device() : nullptr;
-                             })
+      .def_property_readonly("shape", IfSet([](const Tensor& t) { return ShapeTuple(t.shape); }))
+      .def_property_readonly("dtype", IfSet([](const Tensor& t) { return DtypeName(t.dtype); }))
+      .def_property_readonly("device", IfSet([](const Tensor& t) { return t.device()->name(); }))
+      .def_property_readonly("opened_device", IfSet([](const Tensor& t) { return t.device(); }))
       .def_property_readonly("version", &ScopeVariable::version)
       .def("set", &Set, py::arg("array"), py::arg("device") = py::none())
       .def("borrow", &BorrowArray, py::arg("array"))
@@ -195,12 +186,7 @@ void BindScope(py::module_& module) {
       .def("set_all", &SetAll, py::arg("arrays"))
       .def("new_scope",
            [](const std::shared_ptr<Scope>& self) { return std::make_shared<Scope>(self); })
-      .def("names",
-           [](const Scope& self) {
-             py::list names;
-             for (const std::string& name : self.Names()) names.append(name);
-             return names;
-           })
+      .def("names", &Scope::Names)
       .def(
           "erase",
           [](Scope& self, const std::string& name) {

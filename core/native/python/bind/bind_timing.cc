@@ -14,12 +14,6 @@ namespace opwright {
 
 namespace {
 
-py::list ToList(const std::vector<int64_t>& numbers) {
-  py::list list(numbers.size());
-  for (size_t i = 0; i < numbers.size(); ++i) list[i] = py::int_(numbers[i]);
-  return list;
-}
-
 // The children of a step, as indices into those of its plan.
 std::vector<uint32_t> ChildrenOf(const PlanStep& step) {
   if (const auto* call = dynamic_cast<const CallDetail*>(step.detail.get())) {
@@ -45,14 +39,13 @@ py::tuple ToPython(Instance* instance, const std::shared_ptr<const Plan>& plan) 
     for (const uint32_t slot : ChildrenOf(step)) {
       children.append(ToPython(instance->child(slot), plan->children[slot]->plan));
     }
-    steps.append(py::make_tuple(step.op_index, step.kind == StepKind::kCopy, ToList(times.runs_ns),
+    steps.append(py::make_tuple(step.op_index, step.kind == StepKind::kCopy, times.runs_ns,
                                 times.n_calls, std::move(children)));
   }
   py::dict shapes;
   for (const uint32_t value : plan->dynamic_values) {
     const int64_t* dims = instance->dims(value);
-    const Shape shape(dims, dims + plan->values[value].ndim);
-    shapes[py::int_(value)] = py::tuple(py::cast(shape));
+    shapes[py::int_(value)] = ShapeTuple(Shape(dims, dims + plan->values[value].ndim));
   }
   py::list next;
   for (const auto& [following, timed] : timer.next()) {
@@ -111,7 +104,7 @@ py::tuple TimeSteps(const PlanHandle& self, const py::sequence& feeds,
     timed_ns.clear();
     instance->timer()->Clear();
   }
-  return py::make_tuple(ToList(as_is_ns), ToList(timed_ns), ToPython(instance.get(), self.plan));
+  return py::make_tuple(as_is_ns, timed_ns, ToPython(instance.get(), self.plan));
 }
 
 std::vector<std::string> FeedNames(const PlanHandle& self) {

@@ -22,6 +22,9 @@ struct TensorHandle {
 // A Python object that C++ owns, released with the GIL held from any thread; null for None.
 std::shared_ptr<void> HoldObject(const py::object& object);
 
+// A shape as Python has it.
+py::tuple ShapeTuple(const Shape& shape);
+
 // A capsule for a tensor, versioned if `max_version` allows it, in order for the work that its
 // consumer enqueues on `stream`; throws.
 py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::object& stream,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "python/bind/c_type.h"
 #include "python/bind/handles.h"
 
 #include <structmember.h>  // needs Python.h before it
@@ -69,30 +70,15 @@ PyObject* NewFunction(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return object;
 }
 
-int TraverseFunction(PyObject* object, visitproc visit, void* arg) {
-  FunctionObject* self = FunctionOf(object);
-  Py_VISIT(Py_TYPE(object));
-  Py_VISIT(self->attributes);
-  Py_VISIT(self->call);
-  Py_VISIT(self->bind);
-  Py_VISIT(self->defaults);
-  return 0;
-}
-
-int ClearFunction(PyObject* object) {
-  FunctionObject* self = FunctionOf(object);
-  Py_CLEAR(self->attributes);
-  Py_CLEAR(self->call);
-  Py_CLEAR(self->bind);
-  Py_CLEAR(self->defaults);
-  return 0;
-}
+using FunctionReferences =
+    References<FunctionObject, &FunctionObject::attributes, &FunctionObject::call,
+               &FunctionObject::bind, &FunctionObject::defaults>;
 
 void DeallocateFunction(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   if (FunctionOf(object)->weak_references != nullptr) PyObject_ClearWeakRefs(object);
-  ClearFunction(object);
+  FunctionReferences::Clear(object);
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -127,17 +113,18 @@ PyGetSetDef function_properties[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-PyType_Slot function_slots[] = {{Py_tp_new, reinterpret_cast<void*>(NewFunction)},
-                                {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-                                {Py_tp_traverse, reinterpret_cast<void*>(TraverseFunction)},
-                                {Py_tp_clear, reinterpret_cast<void*>(ClearFunction)},
-                                {Py_tp_dealloc, reinterpret_cast<void*>(DeallocateFunction)},
-                                {Py_tp_repr, reinterpret_cast<void*>(Represent)},
-                                {Py_tp_descr_get, reinterpret_cast<void*>(GetFromClass)},
-                                {Py_tp_methods, function_methods},
-                                {Py_tp_members, function_members},
-                                {Py_tp_getset, function_properties},
-                                {0, nullptr}};
+PyType_Slot function_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(NewFunction)},
+    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_traverse, reinterpret_cast<void*>(FunctionReferences::Visit)},
+    {Py_tp_clear, reinterpret_cast<void*>(FunctionReferences::Clear)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(DeallocateFunction)},
+    {Py_tp_repr, reinterpret_cast<void*>(Represent)},
+    {Py_tp_descr_get, reinterpret_cast<void*>(GetFromClass)},
+    {Py_tp_methods, function_methods},
+    {Py_tp_members, function_members},
+    {Py_tp_getset, function_properties},
+    {0, nullptr}};
 
 PyType_Spec function_spec = {"opwright._runtime.EagerFunction", sizeof(FunctionObject), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
@@ -145,10 +132,6 @@ PyType_Spec function_spec = {"opwright._runtime.EagerFunction", sizeof(FunctionO
 
 }  // namespace
 
-void BindEagerFunction(py::module_& module) {
-  PyObject* type = PyType_FromSpec(&function_spec);
-  if (type == nullptr) throw py::error_already_set();
-  module.add_object("EagerFunction", py::reinterpret_steal<py::object>(type));
-}
+void BindEagerFunction(py::module_& module) { AddType(module, "EagerFunction", &function_spec); }
 
 }  // namespace opwright

@@ -1,6 +1,7 @@
 // The type CompiledNetwork: made, kept and freed.
 #include "python/call/network.h"
 
+#include "python/bind/c_type.h"
 #include "python/bind/errors.h"
 #include "python/bind/handles.h"
 #include "runtime/status.h"
@@ -55,23 +56,16 @@ PyObject* NewNetwork(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   }
 }
 
-int TraverseNetwork(PyObject* object, visitproc visit, void* arg) {
-  NetworkObject* self = NetworkOf(object);
-  Py_VISIT(Py_TYPE(object));
-  Py_VISIT(self->scope);
-  Py_VISIT(self->feed_names);
-  Py_VISIT(self->source);
-  Py_VISIT(self->plans);
-  Py_VISIT(self->fetch_as);
-  return 0;
-}
+using NetworkReferences =
+    References<NetworkObject, &NetworkObject::scope, &NetworkObject::feed_names,
+               &NetworkObject::source, &NetworkObject::plans, &NetworkObject::fetch_as,
+               &NetworkObject::writes>;
 
+// Drops what a cycle goes through; calls that still run need the rest.
 int ClearNetwork(PyObject* object) {
   NetworkObject* self = NetworkOf(object);
   if (self->plans != nullptr) PlansOf(self->plans).Clear();
-  Py_CLEAR(self->source);
-  Py_CLEAR(self->fetch_as);
-  return 0;
+  return References<NetworkObject, &NetworkObject::source, &NetworkObject::fetch_as>::Clear(object);
 }
 
 void DeallocateNetwork(PyObject* object) {
@@ -80,12 +74,7 @@ void DeallocateNetwork(PyObject* object) {
   NetworkObject* self = NetworkOf(object);
   if (self->weak_references != nullptr) PyObject_ClearWeakRefs(object);
   delete self->network;
-  Py_XDECREF(self->plans);
-  Py_XDECREF(self->fetch_as);
-  Py_XDECREF(self->writes);
-  Py_XDECREF(self->source);
-  Py_XDECREF(self->feed_names);
-  Py_XDECREF(self->scope);
+  NetworkReferences::Clear(object);
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -119,10 +108,10 @@ PyObject* Profile(PyObject* object, PyObject* args, PyObject* kwargs) {
 PyMethodDef network_methods[] = {
     {"find_plan", FindPlan, METH_O,
      "find_plan(feeds): the lowered plan for these feeds, and the feeds in its order."},
-    {"plan_for", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(PlanFor)),
-     METH_VARARGS | METH_KEYWORDS, "plan_for(feeds=None, scope=None): the plan, and its feeds."},
-    {"profile", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Profile)),
-     METH_VARARGS | METH_KEYWORDS, "profile(feeds=None, n=None): what each step takes."},
+    {"plan_for", AsMethod(PlanFor), METH_VARARGS | METH_KEYWORDS,
+     "plan_for(feeds=None, scope=None): the plan, and its feeds."},
+    {"profile", AsMethod(Profile), METH_VARARGS | METH_KEYWORDS,
+     "profile(feeds=None, n=None): what each step takes."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef network_members[] = {
@@ -147,7 +136,7 @@ PyMemberDef network_members[] = {
 PyType_Slot network_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(NewNetwork)},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-    {Py_tp_traverse, reinterpret_cast<void*>(TraverseNetwork)},
+    {Py_tp_traverse, reinterpret_cast<void*>(NetworkReferences::Visit)},
     {Py_tp_clear, reinterpret_cast<void*>(ClearNetwork)},
     {Py_tp_dealloc, reinterpret_cast<void*>(DeallocateNetwork)},
     {Py_tp_methods, network_methods},
@@ -162,10 +151,6 @@ PyType_Spec network_spec = {"opwright._runtime.CompiledNetwork", sizeof(NetworkO
 
 }  // namespace
 
-void BindCompiledNetwork(py::module_& module) {
-  PyObject* type = PyType_FromSpec(&network_spec);
-  if (type == nullptr) throw py::error_already_set();
-  module.add_object("CompiledNetwork", py::reinterpret_steal<py::object>(type));
-}
+void BindCompiledNetwork(py::module_& module) { AddType(module, "CompiledNetwork", &network_spec); }
 
 }  // namespace opwright

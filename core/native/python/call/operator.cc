@@ -1,6 +1,7 @@
 // EagerOperator: one operator on arrays, at once, with no Python between the call and the plan.
 #include <cstring>
 
+#include "python/bind/c_type.h"
 #include "python/bind/errors.h"
 #include "python/bind/handles.h"
 #include "python/call/plan_table.h"
@@ -328,41 +329,28 @@ PyObject* NewOperator(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   }
 }
 
-int TraverseOperator(PyObject* object, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(object));
-  Py_VISIT(OperatorOf(object)->plans);
-  Py_VISIT(OperatorOf(object)->slow);
-  Py_VISIT(OperatorOf(object)->lower);
-  Py_VISIT(OperatorOf(object)->as_given);
-  return 0;
-}
+using OperatorReferences = References<OperatorObject, &OperatorObject::plans, &OperatorObject::slow,
+                                      &OperatorObject::lower, &OperatorObject::as_given>;
 
 int ClearOperator(PyObject* object) {
   OperatorObject* self = OperatorOf(object);
   if (self->plans != nullptr) PlansOf(self->plans).Clear();
-  Py_CLEAR(self->slow);
-  Py_CLEAR(self->lower);
-  Py_CLEAR(self->as_given);
-  return 0;
+  return References<OperatorObject, &OperatorObject::slow, &OperatorObject::lower,
+                    &OperatorObject::as_given>::Clear(object);
 }
 
 void DeallocateOperator(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
-  OperatorObject* self = OperatorOf(object);
-  Py_XDECREF(self->plans);
-  Py_XDECREF(self->slow);
-  Py_XDECREF(self->lower);
-  Py_XDECREF(self->as_given);
-  delete self->epoch;
+  OperatorReferences::Clear(object);
+  delete OperatorOf(object)->epoch;
   type->tp_free(object);
   Py_DECREF(type);
 }
 
-PyMethodDef operator_methods[] = {
-    {"call_ready", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(CallReady)), METH_FASTCALL,
-     "Run the operator on arrays that are ready, or on Tensors."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef operator_methods[] = {{"call_ready", AsMethod(CallReady), METH_FASTCALL,
+                                   "Run the operator on arrays that are ready, or on Tensors."},
+                                  {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef operator_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(OperatorObject, vectorcall), READONLY, nullptr},
@@ -372,7 +360,7 @@ PyMemberDef operator_members[] = {
 PyType_Slot operator_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(NewOperator)},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-    {Py_tp_traverse, reinterpret_cast<void*>(TraverseOperator)},
+    {Py_tp_traverse, reinterpret_cast<void*>(OperatorReferences::Visit)},
     {Py_tp_clear, reinterpret_cast<void*>(ClearOperator)},
     {Py_tp_dealloc, reinterpret_cast<void*>(DeallocateOperator)},
     {Py_tp_methods, operator_methods},
@@ -385,10 +373,6 @@ PyType_Spec operator_spec = {"opwright._runtime.EagerOperator", sizeof(OperatorO
 
 }  // namespace
 
-void BindEagerOperator(py::module_& module) {
-  PyObject* type = PyType_FromSpec(&operator_spec);
-  if (type == nullptr) throw py::error_already_set();
-  module.add_object("EagerOperator", py::reinterpret_steal<py::object>(type));
-}
+void BindEagerOperator(py::module_& module) { AddType(module, "EagerOperator", &operator_spec); }
 
 }  // namespace opwright

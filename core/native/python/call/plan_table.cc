@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "python/bind/c_type.h"
 #include "python/bind/errors.h"
 #include "python/bind/handles.h"
 #include "runtime/device/host_memory.h"
@@ -251,7 +252,7 @@ void DeallocatePlans(PyObject* object) {
 
 PyMethodDef plans_methods[] = {
     {"find", FindPlans, METH_O, "The lowered plan of a key, if it is current, or None."},
-    {"add", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(AddPlans)), METH_FASTCALL,
+    {"add", AsMethod(AddPlans), METH_FASTCALL,
      "add(key, epoch, made_at, lowered): keep a plan, and return it."},
     {"clear", ClearPlans, METH_NOARGS, "Forget the plans; those that run go on."},
     {nullptr, nullptr, 0, nullptr}};
@@ -297,10 +298,7 @@ void BindPlanTable(py::module_& module) {
       .def_property_readonly("now", &Epoch::now)
       .def("advance", &Epoch::Raise);
   module.def("advance_epochs", &Epoch::RaiseAll);
-  PyObject* type = PyType_FromSpec(&plans_spec);
-  if (type == nullptr) throw py::error_already_set();
-  plans_type = reinterpret_cast<PyTypeObject*>(type);
-  module.add_object("Plans", py::reinterpret_borrow<py::object>(type));
+  plans_type = AddType(module, "Plans", &plans_spec);
   module.def("describe_plans", [] { return PlanTable::Get().Describe(); });
   module.def("release_plans", [](bool all) { PlanTable::Get().Release(all); }, py::arg("all"));
   module.def("packed_bytes", [] { return PackStore::Get().bytes(); });

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "python/arrays/views.h"
+#include "python/bind/c_type.h"
 
 namespace opwright {
 
@@ -87,11 +88,6 @@ void SetResizerCall(PyObject* resizer, const ow_call* call) noexcept {
   reinterpret_cast<ResizerObject*>(resizer)->call = call;
 }
 
-void BindResizer(py::module_& module) {
-  PyObject* type = PyType_FromSpec(&resizer_spec);
-  if (type == nullptr) throw py::error_already_set();
-  resizer_type = reinterpret_cast<PyTypeObject*>(type);
-  module.add_object("Resizer", py::reinterpret_borrow<py::object>(type));
-}
+void BindResizer(py::module_& module) { resizer_type = AddType(module, "Resizer", &resizer_spec); }
 
 }  // namespace opwright
