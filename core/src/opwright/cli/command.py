@@ -36,6 +36,11 @@ from opwright.registry.package import advise_plugin, find_requirement
 GROUP: Final = "opwright.commands"
 """The entry-point group of commands."""
 
+_OF_PLUGINS: Final = (PluginError, RegistrationError, KernelError, OutOfMemoryError)
+"""Faults of installed packages, or of the machine, wherever they appear."""
+
+_documents: ContextVar[list[str] | None] = ContextVar("opwright_documents", default=None)
+
 
 class Command(NamedTuple):
     """A command of ``opwright``; an entry point of the group ``opwright.commands`` names one.
@@ -133,10 +138,6 @@ def _load(point: Source) -> Command:
     return command
 
 
-_OF_PLUGINS: Final = (PluginError, RegistrationError, KernelError, OutOfMemoryError)
-"""Faults of installed packages, or of the machine, wherever they appear."""
-
-
 class Parser(argparse.ArgumentParser):
     """Raises where argparse would print and exit, so that there is one way to fail."""
 
@@ -173,9 +174,6 @@ def check_device(command: str, device: str, known: Iterable[str], context: Conte
     raise CommandError(
         f"{command}: no kernel and no plugin is for the device, got {device!r}{way_out}"
     )
-
-
-_documents: ContextVar[list[str] | None] = ContextVar("opwright_documents", default=None)
 
 
 def print_json(data: object) -> None:

@@ -35,6 +35,12 @@ _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
 _FATAL: Final = "Fatal Python error: "
 
 
+DOCTOR_TOPIC: Final = "doctor"
+"""The topic of annexes that are functions and return an `Examination`."""
+
+_LAST_WORDS: Final = 2_000
+"""Characters of what a child has printed that are shown where it failed."""
+
 LOAD, CHECK, TRY, END = "load", "check", "try", "end"
 """The phases: hooks run, objects that they name imported, one object, and the end of the child."""
 
@@ -245,13 +251,6 @@ def _is_served(entry: KernelEntry, registries: Registries) -> bool:
         return registries.ops.find(entry.op_type) is not None
     except OpwrightError:  # reported at its own plugin
         return False
-
-
-DOCTOR_TOPIC: Final = "doctor"
-"""The topic of annexes that are functions and return an `Examination`."""
-
-_LAST_WORDS: Final = 2_000
-"""Characters of what a child has printed that are shown where it failed."""
 
 
 class Examination(NamedTuple):

@@ -48,17 +48,6 @@ _ANSWERS: Final = {
 """Attribute of an array elsewhere to what to write, where that is no operator of the same name."""
 
 
-def describe_missing(owner: type, name: str) -> str:
-    """Return the message for an attribute that a Variable does not have."""
-    start = f"{owner.__name__}: there must be an attribute of that name, got {name!r}"
-    if name.startswith("_") or hasattr(owner, name):  # the slot of one that is being made
-        return start
-    answer = _ANSWERS.get(name)
-    if answer is None and name in current_operators():
-        answer = f"write opwright.ops.{name}(x)"
-    return start if answer is None else f"{start}; {answer}"
-
-
 SYMBOLS: Final = {
     "+": "add",
     "-": "subtract",
@@ -240,3 +229,14 @@ class Arithmetic:
     __float__ = __int__ = _refusing("make a number of", _RUN)
     __index__ = _refusing("make an index of", "index with it: opwright.ops.gather(x, index)")
     __array__ = _refusing("make an array of", _RUN)
+
+
+def describe_missing(owner: type, name: str) -> str:
+    """Return the message for an attribute that a Variable does not have."""
+    start = f"{owner.__name__}: there must be an attribute of that name, got {name!r}"
+    if name.startswith("_") or hasattr(owner, name):  # the slot of one that is being made
+        return start
+    answer = _ANSWERS.get(name)
+    if answer is None and name in current_operators():
+        answer = f"write opwright.ops.{name}(x)"
+    return start if answer is None else f"{start}; {answer}"

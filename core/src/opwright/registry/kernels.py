@@ -29,6 +29,9 @@ from opwright.registry.registrations import (
 REFUSED: Final = "refused: "
 """Begins the report of a kernel that declined; that of one that failed to load begins otherwise."""
 
+WOULD_REFUSE = "would refuse: "
+"""Begins the report of a kernel that was not asked to prepare anything."""
+
 _SHOWN_KEYS = 12
 
 
@@ -230,10 +233,6 @@ def _apply_pins(
         return tuple(entry for entry in entries if entry.library == library)
     library = pins.get(ANY)
     return tuple(sorted(entries, key=lambda entry: entry.library != library))
-
-
-WOULD_REFUSE = "would refuse: "
-"""Begins the report of a kernel that was not asked to prepare anything."""
 
 
 def find_refusal(target: str, package: Package, options: Mapping[str, Any]) -> str | None:
