@@ -191,3 +191,20 @@ def test_functions_have_the_names_and_texts_of_opwright_ops():
     assert ops.softmax.__doc__ == ow.ops.softmax.__doc__
     assert ops.softmax.__module__ == "opwright_torch.ops"
     assert "softmax" in dir(ops)
+
+
+def test_a_gradient_is_computed_in_the_context_of_its_call():
+    context = ow.current_context()
+    x = recorded()
+    with ow.context_guard(context.with_pins({"square": "numpy"})):
+        out = ops.square(x)
+    with ow.context_guard(ow.Context()):  # without a single operator
+        out.sum().backward()
+    torch.testing.assert_close(x.grad, 2 * X)
+
+
+def test_a_gradient_of_a_number_beside_a_tensor_is_none():
+    x = recorded()
+    out = ops.where(x > 0, x, 0.5)
+    out.sum().backward()
+    assert torch.equal(x.grad, (X > 0).float())

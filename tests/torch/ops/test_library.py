@@ -247,3 +247,10 @@ def test_an_exported_program_is_saved_and_loaded(tmp_path: Any) -> None:
 
 def test_modules_of_the_package_are_no_operators() -> None:
     assert not hasattr(ops, "library")
+
+
+@pytest.mark.parametrize("returns", [["out"], ["mean", "inv_std"], ["out", "inv_std"]])
+def test_pytorch_finds_nothing_wrong_with_outputs_by_name(returns: list[str]) -> None:
+    overload = find_overloads(ow.current_context().ops.get("layer_norm")).returns
+    inputs = [X.clone().requires_grad_() if "out" in returns else X, None, None]
+    torch.library.opcheck(overload, tuple(inputs), {"returns": returns})

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from opwright.op import GradOp, OpDefinition, OpProto, can_be_float
+from opwright.op import GradOp, OpDefinition, OpProto, can_be_float, graded_outputs
 
 
 class Call(NamedTuple):
@@ -121,7 +121,8 @@ def recipe_of(definition: OpDefinition) -> Recipe:
     if not isinstance(rule, GradOp):
         every = frozenset() if proto.type in _SHAPES else every
         return Recipe(every, (), (), frozenset(stops))
-    stops |= {slot.name for slot in proto.outputs if slot.aliases in rule.no_grad}
+    graded = {slot.name for slot in graded_outputs(proto, rule)}
+    stops |= {slot.name for slot in proto.outputs} - graded
     if any(slot.duplicable for slot in proto.outputs):
         return Recipe(every, (), (), frozenset(stops))
     read = (*rule.needs, *rule.also)

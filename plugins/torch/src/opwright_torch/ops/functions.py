@@ -114,6 +114,7 @@ class TorchSource(EagerSource):
         floats = [can_be_float(proto, proto.output_slots[name]) for name in self.returned]
         stops = tuple(i for i, n in enumerate(self.returned) if n in recipe.stops and floats[i])
         return Layout(
+            self._context,
             source.eager,
             proto.type,
             counts,
@@ -143,8 +144,9 @@ class TorchSource(EagerSource):
             [_stub(item) if isinstance(item, torch.Tensor) else item for item in items]
             for items in given
         ]
+        device = next(t.device for items in given for t in items if isinstance(t, torch.Tensor))
         return [
-            item if isinstance(item, torch.Tensor) else torch.from_numpy(number)
+            item if isinstance(item, torch.Tensor) else torch.from_numpy(number).to(device)
             for items, held in zip(given, self._hold_numbers(stubs), strict=True)
             for item, number in zip(items, held, strict=True)
         ]

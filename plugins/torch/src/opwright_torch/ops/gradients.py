@@ -38,15 +38,15 @@ class Compiled(NamedTuple):
     sources: tuple[tuple[str, int] | None, ...]  # of results: ("fetch" or "argument", its place)
 
 
-def run(what: What, values: Sequence[Any]) -> list[Any]:
-    """Compute a call for tensors; a `Meta` stands for one of which the shape is enough.
+def run(context: Any, what: What, values: Sequence[Any]) -> list[Any]:
+    """Compute a call in a Context; a `Meta` stands for a tensor of which the shape is enough.
 
     A result that depends on nothing is None. Results may be arguments.
     """
     metas = tuple(map(meta_of, values))
     device = next(v.device for v in values if isinstance(v, torch.Tensor))
     unread = tuple(i for i, v in enumerate(values) if not isinstance(v, torch.Tensor))
-    compiled = find_network(ow.current_context(), what, metas, str(device), unread)
+    compiled = find_network(context, what, metas, str(device), unread)
     fetched = compiled.call(*[values[i] for i in compiled.feeds]) if compiled.call else []
     return [
         None if source is None else (fetched if source[0] == "fetch" else values)[source[1]]
@@ -71,7 +71,10 @@ def find_network(
 ) -> Compiled:
     """Return the network of a call for tensors of these metas on a device."""
     with ow.context_guard(context):
-        piece = make_piece(what, metas)
+        return _compile(make_piece(what, metas), device, unread)
+
+
+def _compile(piece: Piece, device: str, unread: tuple[int, ...]) -> Compiled:
     places = {name: i for i, name in enumerate(piece.arguments)}
     read = [name for name in places if name in set(ow.names_read_first(piece.ops))]
     fetch = [n for n in dict.fromkeys(piece.results) if n is not None and n not in places]

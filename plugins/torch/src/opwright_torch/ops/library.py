@@ -348,7 +348,7 @@ class _VjpKernels:
     def compute(values: list[torch.Tensor], sizes: list[int], call: str) -> list[torch.Tensor]:
         """Run the gradients at once; those of what nothing depends on are zeros."""
         what = with_sizes(read(call), sizes)
-        results = run(what, values)
+        results = run(ow.current_context(), what, values)
         pairs = zip(results, what.wanted, strict=True)
         filled = [torch.zeros_like(values[i]) if r is None else r for r, i in pairs]
         return separate(filled, values)

@@ -17,6 +17,7 @@ from opwright_torch.ops.gradients import run, separate
 class Layout(NamedTuple):
     """How the tensors of a call lie, and what its gradient keeps of them."""
 
+    context: Any  # of the forward, and so of the gradient
     run: Callable[..., Any]  # of all inputs and attributes: the results, then other outputs kept
     type: str
     counts: tuple[int, ...]
@@ -84,7 +85,7 @@ class Recorded(Function):
             values += saved[len(layout.reads) :]
         call = Call(layout.type, layout.counts, freeze(attrs), layout.returned)
         needed = ctx.needs_input_grad[2:]
-        return (None, None, *_gradients(call, kept, values, needed, grads))
+        return (None, None, *_gradients(layout.context, call, kept, values, needed, grads))
 
 
 def _meta(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Meta:
@@ -96,24 +97,27 @@ def _stand_in(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> to
 
 
 class RecordedGradients(Function):
-    """Gradients that are differentiated again: ``apply(vjp, *tensors)``."""
+    """Gradients that are differentiated again: ``apply(context, vjp, *tensors)``."""
 
     @staticmethod
-    def forward(ctx: Any, what: Vjp, *values: torch.Tensor) -> Any:
+    def forward(ctx: Any, context: Any, what: Vjp, *values: torch.Tensor) -> Any:
         """Run the gradients; keep all arguments."""
-        ctx.what = what
+        ctx.call = context, what
         ctx.save_for_backward(*values)
         ctx.set_materialize_grads(False)
-        return tuple(separate(run(what, values), values))
+        return tuple(separate(run(context, what, values), values))
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
         """Run the gradient of the gradients."""
-        needed = ctx.needs_input_grad[1:]
-        return (None, *_gradients(ctx.what, (), ctx.saved_tensors, needed, grads))
+        needed = ctx.needs_input_grad[2:]
+        context, what = ctx.call
+        found = _gradients(context, what, (), ctx.saved_tensors, needed, grads)
+        return (None, None, *found)
 
 
 def _gradients(
+    context: Any,
     what: What,
     kept: tuple[str, ...],
     values: Sequence[Any],
@@ -129,9 +133,9 @@ def _gradients(
     vjp = Vjp(what, len(needed), kept, given, wanted)
     arguments = [*values, *[grads[i] for i in given]]
     if torch.is_grad_enabled():
-        results: Sequence[Any] = RecordedGradients.apply(vjp, *arguments)
+        results: Sequence[Any] = RecordedGradients.apply(context, vjp, *arguments)
     else:
-        results = run(vjp, arguments)
+        results = run(context, vjp, arguments)
     for i, result in zip(wanted, results, strict=True):
         by_argument[i] = result
     return by_argument
