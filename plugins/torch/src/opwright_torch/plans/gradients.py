@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
+from torch.autograd.function import once_differentiable
 
 import opwright as ow
 from opwright_torch.plans.building import Draft, Job
@@ -18,6 +19,15 @@ FREED: Final = (
     "graph a second time or if you need to access saved tensors after calling backward."
 )
 keeps_graph: Final = torch._C._autograd._get_current_graph_task_keep_graph
+
+
+def run_once(
+    differentiate: Callable[..., tuple[Any, ...]], ctx: Any, tangents: Sequence[Any]
+) -> tuple[Any, ...]:
+    """Call what differentiates; where gradients shall be differentiated again, they refuse it."""
+    if torch.is_grad_enabled():  # create_graph=True
+        differentiate = once_differentiable(differentiate)
+    return differentiate(ctx, *tangents)
 
 
 def mark_results(ctx: Any, results: Results, job: Job) -> None:

@@ -6,10 +6,15 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from opwright_torch.plans.forward import Forward, Results, pick
-from opwright_torch.plans.gradients import FREED, append_gradients, keeps_graph, mark_results
+from opwright_torch.plans.gradients import (
+    FREED,
+    append_gradients,
+    keeps_graph,
+    mark_results,
+    run_once,
+)
 from opwright_torch.plans.two_plans import TwoPlans
 
 
@@ -55,26 +60,30 @@ class _OneStep(torch.autograd.Function):
         return tuple(values)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
-        plan, grads = ctx.plan, ctx.grads
-        if grads is None:
-            raise RuntimeError(FREED)
-        others = [t for i, t in enumerate(tangents) if t is not None and i != plan.job.loss]
-        if others:
-            return (None, None, *plan.run_two(*ctx.anew, tangents))
-        keeps = keeps_graph()
-        if not keeps:
-            ctx.grads = None
-        tangent = tangents[plan.job.loss]
-        if tangent is None:
-            return (None,) * (2 + len(plan.grad_places))
-        scale = tangent.item()
-        if grads and scale != 1.0:
-            grads = torch._foreach_mul(grads, scale)
-        elif keeps:
-            grads = [grad.clone() for grad in grads]
-        return (None, None, *(None if i is None else grads[i] for i in plan.grad_places))
+        return run_once(_differentiate, ctx, tangents)
+
+
+def _differentiate(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
+    """Return the gradients of the arguments of the forward."""
+    plan, grads = ctx.plan, ctx.grads
+    if grads is None:
+        raise RuntimeError(FREED)
+    others = [t for i, t in enumerate(tangents) if t is not None and i != plan.job.loss]
+    if others:
+        return (None, None, *plan.run_two(*ctx.anew, tangents))
+    keeps = keeps_graph()
+    if not keeps:
+        ctx.grads = None
+    tangent = tangents[plan.job.loss]
+    if tangent is None:
+        return (None,) * (2 + len(plan.grad_places))
+    scale = tangent.item()
+    if grads and scale != 1.0:
+        grads = torch._foreach_mul(grads, scale)
+    elif keeps:
+        grads = [grad.clone() for grad in grads]
+    return (None, None, *(None if i is None else grads[i] for i in plan.grad_places))
 
 
 # Without the search of the arguments for wrappers of functorch, whose transforms trace the model

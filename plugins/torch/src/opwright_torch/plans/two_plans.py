@@ -6,13 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import torch
-from torch.autograd.function import once_differentiable
 
 import opwright as ow
 from opwright_torch.dtypes import torch_dtype
 from opwright_torch.plans.building import write_state
 from opwright_torch.plans.forward import Forward, Pick, Results, pick
-from opwright_torch.plans.gradients import FREED, append_gradients, keeps_graph, mark_results
+from opwright_torch.plans.gradients import (
+    FREED,
+    append_gradients,
+    keeps_graph,
+    mark_results,
+    run_once,
+)
 
 
 class Handing(NamedTuple):
@@ -130,19 +135,23 @@ class _TwoSteps(torch.autograd.Function):
         return tuple(results)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
-        plan, rest = ctx.plan, ctx.rest
-        if rest is None:
-            raise RuntimeError(FREED)
-        given = (*ctx.saved_tensors, *rest)
-        plan.check(*ctx.read)
-        if not keeps_graph():
-            ctx.rest = None
-        handed = ctx.handing.pick_arguments(given)
-        del rest, given
-        grads = ctx.handing.second(*handed, *plan.fill(tangents))
-        return (None, None, *plan.spread(grads))
+        return run_once(_differentiate, ctx, tangents)
+
+
+def _differentiate(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
+    """Return the gradients of the arguments of the forward."""
+    plan, rest = ctx.plan, ctx.rest
+    if rest is None:
+        raise RuntimeError(FREED)
+    given = (*ctx.saved_tensors, *rest)
+    plan.check(*ctx.read)
+    if not keeps_graph():
+        ctx.rest = None
+    handed = ctx.handing.pick_arguments(given)
+    del rest, given
+    grads = ctx.handing.second(*handed, *plan.fill(tangents))
+    return (None, None, *plan.spread(grads))
 
 
 def _names_read(op: ow.Operator) -> Iterator[str]:
