@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -232,6 +234,28 @@ def test_every_operator_is_defined_on_request() -> None:
     known = ow.current_context().ops
     types = [t for t in known.types() if not known.get(t).proto.has_blocks]
     assert all(torch._C._jit_get_schemas_for_operator(torch_name(t)) for t in types)
+
+
+def test_threads_may_use_an_operator_first_at_the_same_time() -> None:
+    program = """
+import threading, torch
+from opwright_torch import ops
+failures = []
+started = threading.Barrier(4)
+def work():
+    x = torch.ones(2, requires_grad=True)
+    started.wait()
+    try:
+        for name in ("tanh", "exp", "relu", "sin", "cos", "square"):
+            getattr(ops, name)(x).sum().backward()
+    except Exception as error:
+        failures.append(error)
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert not failures, failures
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_an_exported_program_is_saved_and_loaded(tmp_path: Any) -> None:

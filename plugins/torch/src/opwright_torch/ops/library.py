@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
+from threading import Lock
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -56,6 +57,7 @@ class Overloads(NamedTuple):
 # The dispatcher is one for the process, and so are these.
 _libraries: Final[dict[str, Library]] = {}
 _overloads: Final[dict[str, Overloads]] = {}
+_defining: Final = Lock()
 
 
 def torch_name(op_type: str) -> str:
@@ -69,9 +71,10 @@ def find_overloads(definition: OpDefinition) -> Overloads:
     proto = definition.proto
     qualified = torch_name(proto.type)
     schemas = tuple(_schemas(proto))
-    known = _overloads.get(qualified)
-    if known is None:
-        known = _overloads[qualified] = _define(proto, qualified, schemas)
+    with _defining:
+        known = _overloads.get(qualified)
+        if known is None:
+            known = _overloads[qualified] = _define(proto, qualified, schemas)
     if (known.type, known.schemas) != (proto.type, schemas):
         raise RegistrationError(
             f"{proto.type}: {qualified} must be one operator in a process, got it with other slots "
