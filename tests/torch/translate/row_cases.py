@@ -167,6 +167,14 @@ def _shapes() -> list[Case]:
         Case("stack", lambda x, y: (torch.stack([x, y]), torch.stack([x, y], -1)), [A, B]),
         Case("split", lambda x: (*x.split(3, 1), *x.chunk(2, 0), *x.split([1, 3], -1)), [A]),
         Case("unbind", lambda x: x.unbind(1), [A]),
+        Case("heads-unbind", _heads, [drawn(2, 5, 24)]),
+        Case("heads-select", _selected_heads, [drawn(5, 2, 24)]),
+        Case("unbind-of-transposed", lambda x: x.transpose(0, 2).unbind(1), [CUBE]),
+        Case(
+            "select-of-view",
+            lambda x: (x.view(6, 2, 2)[:, 1], x.view(2, 3, 2, 2)[:, :, -1]),
+            [CUBE],
+        ),
         Case("roll", lambda x: (x.roll(1), x.roll((1, -1), (0, 1))), [A]),
         Case("flip", lambda x: x.flip(0, 1), [A]),
         Case("repeat", lambda x: (x.repeat(2, 1, 3), x.tile(2)), [A]),
@@ -191,6 +199,15 @@ def _shapes() -> list[Case]:
         Case("as_strided", lambda x: x.as_strided((2, 4), (4, 1), 4), [A.detach()]),
         Case("einsum", lambda x, y: torch.einsum("ij, kj -> ki", x, y), [A, B]),
     ]
+
+
+def _heads(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return x.reshape(2, 5, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+
+
+def _selected_heads(x: torch.Tensor) -> list[torch.Tensor]:
+    parts = x.unflatten(-1, (3, 8)).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
+    return [parts[i].view(5, 4, 4).transpose(0, 1) for i in range(3)]
 
 
 def _set_slices(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

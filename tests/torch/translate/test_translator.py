@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 from plans import translated, with_plan, with_torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import opwright as ow
-from opwright_torch.translate import Decline, Rows, Translator, table
+from opwright_torch.translate import Decline, Rows, Translator, table, translate
 
 X = torch.tensor([[1.0, -2.0], [3.0, 0.5]], requires_grad=True)
 
@@ -132,6 +133,36 @@ def test_sizes_that_are_symbols_become_numbers() -> None:
     results = with_plan(found, tensors, truth)
     torch.testing.assert_close(results.outputs, truth.outputs)
     torch.testing.assert_close(results.gradients, truth.gradients)
+
+
+def test_views_that_stop_gradients_are_not_skipped() -> None:
+    traced = make_fx(lambda x: (x.view(4).view(1, 4).sum(),), pre_dispatch=True)(X.detach())
+    first = next(node for node in traced.graph.nodes if node.op == "call_function")
+    for node in traced.graph.nodes:
+        node.meta["requires_grad"] = node is not first
+    block = translate(traced.graph, traced, trainable=[0]).program.global_block()
+    (stopped,) = block.ops[0].output("out")
+    assert block.var(stopped).stop_gradient
+    assert block.ops[1].input("x") == (stopped,)
+
+
+@pytest.mark.parametrize("is_selected", [False, True])
+def test_queries_keys_and_values_come_from_one_split(is_selected: bool) -> None:
+    def function(x: torch.Tensor) -> list[torch.Tensor]:
+        parts = x.reshape(2, 5, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        return [parts[0], parts[1], parts[2]] if is_selected else list(parts.unbind(0))
+
+    found = translated(function, [torch.rand(2, 5, 24)])
+    block = found.program.global_block()
+    written = {name: op for op in block.ops for name in op.output_names()}
+    for i, variable in enumerate(found.outputs):
+        transpose = written[variable.name]
+        reshape = written[transpose.input("x")[0]]
+        split = written[reshape.input("x")[0]]
+        assert (transpose.type, list(transpose.attrs["axes"])) == ("transpose", [0, 2, 1, 3])
+        assert (reshape.type, split.type) == ("reshape", "split")
+        assert split.output("out")[i] == reshape.input("x")[0]
+    assert [op.type for op in block.ops].count("split") == 1
 
 
 DTYPES = ["bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"]

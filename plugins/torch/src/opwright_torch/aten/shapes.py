@@ -23,8 +23,10 @@ def axis_of(x: Value, dim: int, added: int = 0) -> int:
 
 def with_shape(t: Translator, x: Value, shape: list[int]) -> Value:
     """Return the elements of `x` under another shape."""
-    if list(x.shape or ()) == shape:
+    if list(x.shape) == shape:
         return x
+    if (written := t.writer(x, "reshape")) is not None:
+        return with_shape(t, t.block.var(written.input("x")[0]), shape)
     if 0 not in shape:
         return t.op("reshape", x, shape=shape)
     # A 0 would be the dim of x there.
@@ -56,13 +58,13 @@ def reshape(t: Translator, input: Value, dtype: Value = None, **_: Value) -> Val
 def permute(t: Translator, input: Value, dims: Value) -> Value:
     """The axes in another order."""
     axes = [axis_of(input, dim) for dim in dims]
-    if axes == list(range(rank(input))):
-        return input
-    # Where only axes of length 1 move, nothing does.
-    long = [axis for axis in axes if input.shape[axis] != 1]
-    if long == sorted(long):
-        return with_shape(t, input, t.shape())
-    return t.op("transpose", input, axes=axes)
+    # Axes of length 1 move without a copy.
+    kept = [axis for axis, length in enumerate(input.shape) if length != 1]
+    x = with_shape(t, input, [input.shape[axis] for axis in kept])
+    order = [kept.index(axis) for axis in axes if axis in kept]
+    if order != sorted(order):
+        x = t.op("transpose", x, axes=order)
+    return with_shape(t, x, [input.shape[axis] for axis in axes])
 
 
 @ROWS.row("aten::transpose", "aten::transpose_copy", "aten::swapdims")

@@ -19,6 +19,10 @@ LAST: Final = 2**63 - 1
 def select(t: Translator, input: Value, dim: int, index: int) -> Value:
     """What lies at one position of an axis."""
     axis = axis_of(input, dim)
+    if 2 <= input.shape[axis] <= 4:
+        parts = _apart(t, input, axis, [index % input.shape[axis]])
+        if parts is not None:
+            return parts[0]
     cut = _slice(t, input, axis, index, index + 1 if index != -1 else LAST)
     return t.op("squeeze", cut, axis=[axis])
 
@@ -81,7 +85,42 @@ def unbind(t: Translator, input: Value, dim: int = 0) -> Value:
     axis = axis_of(input, dim)
     if not input.shape[axis]:
         raise Decline(f"axis {axis} has no positions")
-    return t.op("unstack", input, axis=axis, num=input.shape[axis])
+    parts = _apart(t, input, axis, list(range(input.shape[axis])))
+    return parts or t.op("unstack", input, axis=axis, num=input.shape[axis])
+
+
+def _apart(t: Translator, x: Value, axis: int, places: list[int]) -> tuple[Value, ...] | None:
+    """Return what lies at positions of an axis, cut where a layer has written them side by side.
+
+    So queries, keys and values come from one split, and their heads are transposed behind it: as
+    passes for attention know them. None where `x` is not written so.
+    """
+    if (written := t.writer(x, "transpose", "reshape")) is None:
+        return None
+    source: Value = t.block.var(written.input("x")[0])
+    if written.type == "transpose":
+        axes: list[int] = list(written.attrs["axes"])  # type: ignore[arg-type]
+        own = axes.pop(axis)
+        parts = _apart(t, source, own, places)
+        order = [other - (other > own) for other in axes]
+        if parts is None or order == sorted(order):
+            return parts
+        return tuple(t.op("transpose", part, axes=order) for part in parts)
+    if rank(source) != axis + 1 or source.shape[:axis] != x.shape[:axis]:
+        return None
+    parts = _split_once(t, source, axis, x.shape[axis])
+    shape = [*x.shape[:axis], *x.shape[axis + 1 :]]
+    return tuple(with_shape(t, parts[place], shape) for place in places)
+
+
+def _split_once(t: Translator, x: Value, axis: int, num: int) -> tuple[Value, ...]:
+    """Return equal parts along an axis, of the split that there is of them, or a new one."""
+    attrs = {"axis": axis, "num": num}
+    for op in t.block.ops:
+        if op.type == "split" and op.input("x") == (x.name,) and attrs.items() <= op.attrs.items():
+            return tuple(map(t.block.var, op.output("out")))
+    parts: tuple[Value, ...] = t.op("split", x, **attrs)
+    return parts
 
 
 @ROWS.row("aten::as_strided", "aten::as_strided_copy")

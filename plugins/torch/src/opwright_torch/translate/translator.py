@@ -92,6 +92,7 @@ class Translator:
         self._nodes: dict[str, Node] = {}
         self._declined: list[Declined] = []
         self._trained: set[str] = set()
+        self._writers: dict[str, ow.Operator] = {}
 
     def op(self, type: str, *inputs: Value, n: int | None = None, **named: Any) -> Any:
         """Append an operator; return the Variable of its first output, or a tuple of the first `n`.
@@ -115,12 +116,21 @@ class Translator:
             written.output(slot.name) for slot in proto.outputs if slot.name in written.outputs
         ]
         self.mark(bound.values(), written.output_names())
+        self._writers.update(dict.fromkeys(written.output_names(), written))
         results: list[Any] = [
             tuple(map(self.block.var, found)) if slot.duplicable else self.block.var(found[0])
             for slot, found in zip(proto.outputs, names)
             if found
         ]
         return results[0] if n is None else tuple(results[:n])
+
+    def writer(self, x: ow.Variable, *types: str) -> ow.Operator | None:
+        """Return the operator of one of some types that wrote a Variable, and stops no gradient."""
+        written = self._writers.get(x.name)
+        if written is None or written.type not in types:
+            return None
+        inputs = map(self.block.var, written.input_names())
+        return written if self.trains(*inputs) == self.trains(x) else None
 
     def trains(self, *values: Value) -> bool:
         """Return whether a gradient can flow to one of some Variables."""
