@@ -299,3 +299,13 @@ def test_random_calls_repeat_under_pytorchs_seed() -> None:
     torch.manual_seed(5)
     assert torch.equal(compiled(x), first)
     assert not torch.equal(first, second)
+
+
+def test_results_that_nothing_reads_are_not_asked_for() -> None:
+    """PyTorch's fake tensors promise a shape of them that its kernel does not return."""
+    weight, ids = drawn(5, 3), torch.tensor([0, 2, 2, 4])
+
+    def function(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.embedding_bag(ids, weight, torch.tensor([0, 2]))
+
+    assert check(function, weight, ids)["torch.call"] == 1

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import torch
 
-from opwright_torch.dtypes import torch_dtype
+from opwright_torch.dtypes import dtype_name, torch_dtype
 from opwright_torch.translate import Decline, Rows, Translator
 from opwright_torch.translate.translator import Value
 
@@ -43,8 +43,8 @@ def _batch_norm(
 def _train_batch_norm(
     t: Translator, momentum: float, eps: float, *inputs: Value
 ) -> tuple[Value, ...]:
-    share = 1.0 - momentum
-    return _batch_norm(t, *inputs, training=True, unbiased=True, momentum=share, epsilon=eps)
+    attrs: dict[str, Any] = {"training": True, "unbiased": True, "momentum": 1.0 - momentum}
+    return _batch_norm(t, *inputs, epsilon=eps, **attrs)
 
 
 @ROWS.row("aten::_native_batch_norm_legit_functional")
@@ -67,7 +67,7 @@ def batch_norm_functional(
         ), *statistics
     inputs = (input, weight, bias, *statistics)
     out, mean, variance, *saved = _train_batch_norm(t, momentum, eps, *inputs)
-    return out, *saved, mean, variance
+    return _as_promised(t, out, *saved, mean, variance)
 
 
 @ROWS.row("aten::_native_batch_norm_legit_no_training")
@@ -101,7 +101,13 @@ def batch_norm_without_statistics(
     """A batch norm that keeps no statistics."""
     inputs = (input, weight, bias, None, None)
     out, _, _, *saved = _train_batch_norm(t, momentum, eps, *inputs)
-    return out, *saved
+    return _as_promised(t, out, *saved)
+
+
+def _as_promised(t: Translator, *results: Value) -> tuple[Value, ...]:
+    """Return results in the dtypes that PyTorch says: statistics of 16-bit floats are float32."""
+    dtypes = [dtype_name(value.dtype) for value in t.meta()]
+    return tuple(map(t.cast, results, dtypes))
 
 
 @ROWS.row("aten::layer_norm")

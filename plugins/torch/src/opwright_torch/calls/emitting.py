@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.fx import Node
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 import opwright as ow
@@ -46,13 +48,25 @@ def has_deferred(value: Any) -> bool:
 
 def settle(t: Translator, value: Deferred) -> Any:
     """Return the Variables of a result, or itself where one of them would be of a foreign dtype."""
-    leaves, spec = tree_flatten(value.meta)
+    leaves, spec = tree_flatten(_used(t.node, value.meta))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     if not tensors or any(leaf.dtype not in NAMES for leaf in tensors):
         return value
-    variables = iter(_append(t, value, _places(value.meta, value.path), tensors))
+    places = _places(_used(t.node, value.meta), value.path)
+    variables = iter(_append(t, value, places, tensors))
     held = [next(variables) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
     return tree_unflatten(held, spec)
+
+
+def _used(node: Node, meta: Any) -> Any:
+    """Return what a node returns, with None for the parts of a tuple that nothing reads.
+
+    PyTorch's kernels may return empty tensors for these, whatever its fake tensors are.
+    """
+    if not isinstance(meta, (tuple, list)) or any(u.target is not getitem for u in node.users):
+        return meta
+    places = {user.args[1] for user in node.users}
+    return tuple(part if i in places else None for i, part in enumerate(meta))
 
 
 def refuse(value: Deferred) -> DtypeError:

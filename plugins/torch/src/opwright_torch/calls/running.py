@@ -142,7 +142,7 @@ def _dynamic(calls: Calls) -> Callable[..., None]:
 
 
 def _write(result: torch.Tensor, value: torch.Tensor) -> None:
-    if result.shape != value.shape or result.dtype != value.dtype:
+    if result.shape != value.shape:
         raise ValueError(
             f"it must return {result.dtype} {list(result.shape)}, as its text says, got "
             f"{value.dtype} {list(value.shape)}"
