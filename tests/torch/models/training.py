@@ -88,12 +88,12 @@ class Errors(NamedTuple):
     ours: dict[str, float]
     theirs: dict[str, float]
 
-    def excess(self) -> dict[str, tuple[float, float]]:
-        """Return what is too far away."""
+    def excess(self, most: float = MOST) -> dict[str, tuple[float, float]]:
+        """Return what is more than so many times as far away as PyTorch's own."""
         return {
             name: (ours, self.theirs[name])
             for name, ours in self.ours.items()
-            if not ours <= MOST * self.theirs[name] + FLOOR
+            if not ours <= most * self.theirs[name] + FLOOR
         }
 
 
