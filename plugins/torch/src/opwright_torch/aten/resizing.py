@@ -84,4 +84,6 @@ def resize(
         attrs |= {"coordinates": "align_corners", "scales": []}
     if name.endswith("bicubic2d_aa"):
         attrs["cubic_coefficient"] = -0.5
-    return t.op("resize", input, output_size=t.shape()[2:], **attrs)
+    dtype = "float32" if input.dtype in ("float16", "bfloat16") else input.dtype
+    resized = t.op("resize", t.cast(input, dtype), output_size=t.shape()[2:], **attrs)
+    return t.cast(resized, input.dtype)
