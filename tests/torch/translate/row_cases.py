@@ -194,6 +194,7 @@ def _shapes() -> list[Case]:
         Case("triangle-bool", lambda x: x.tril(), [MASK]),
         Case("unfold", lambda x: (x.unfold(1, 2, 1), x.unfold(0, 2, 2)), [A]),
         Case("im2col", lambda x: fn.unfold(x, 2, padding=1, stride=2), [PICTURE]),
+        Case("col2im", lambda x: fn.fold(x, (4, 5), (2, 3), 1, 1, 2), [drawn(2, 12, 9)]),
         Case("setting", _set_slices, [A, ROW]),
         Case("meshgrid", lambda x, y: torch.meshgrid(x, y, indexing="xy"), [ROW, NUMBER[None]]),
         Case("as_strided", lambda x: x.as_strided((2, 4), (4, 1), 4), [A.detach()]),

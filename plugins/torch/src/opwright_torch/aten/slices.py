@@ -246,3 +246,37 @@ def diag_embed(
     places = [axis for axis in range(rank(x)) if axis not in last] + last
     axes = sorted(range(rank(x)), key=places.__getitem__)
     return x if axes == list(range(rank(x))) else t.op("transpose", x, axes=axes)
+
+
+@ROWS.row("aten::col2im")
+def col2im(
+    t: Translator,
+    input: Value,
+    output_size: Value,
+    kernel_size: Value,
+    dilation: Value,
+    padding: Value,
+    stride: Value,
+) -> Value:
+    """The sum of columns where they are windows of images."""
+    height, width = (n + 2 * p for n, p in zip(output_size, padding, strict=True))
+    (kh, kw), (dh, dw), (sh, sw) = kernel_size, dilation, stride
+    rows = range((height - dh * (kh - 1) - 1) // sh + 1)
+    columns = range((width - dw * (kw - 1) - 1) // sw + 1)
+    places = [
+        (k * dh + i * sh) * width + m * dw + j * sw
+        for k in range(kh)
+        for m in range(kw)
+        for i in rows
+        for j in columns
+    ]
+    *batch, c, h, w = t.shape()
+    images = math.prod(batch) * c
+    index = t.op("constant", values=places, shape=[len(places), 1], dtype="int64")
+    # One row for each place: rows are added up, not elements.
+    values = t.op("transpose", with_shape(t, input, [images, len(places)]), axes=[1, 0])
+    empty = t.full(0, [height * width, images], input.dtype)
+    summed = t.op("scatter_nd", empty, index, values, reduction="add")
+    x = with_shape(t, t.op("transpose", summed, axes=[1, 0]), [*batch, c, height, width])
+    axis, (ph, pw) = len(batch) + 1, padding
+    return t.op("slice", x, axes=[axis, axis + 1], starts=[ph, pw], ends=[ph + h, pw + w])
