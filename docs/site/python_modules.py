@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from typing import Any, Final
+from typing import Final
 
 from markup import table, toctree
-from sphinx.ext.autodoc.mock import mock
 from sphinx.pycode import ModuleAnalyzer
 
 MODULES: Final = {
@@ -40,15 +39,8 @@ MODULES: Final = {
     "opwright_dist": "Several processes: groups, collectives, data-parallel training.",
     "opwright_dist.simulation": "To predict how a training scales.",
     "opwright_ray": "Training on a Ray cluster.",
-    "opwright_torch": "Operators and plans inside PyTorch.",
 }
 """Every public module and what it is for."""
-
-ABSENT: Final = ["torch", "sympy"]
-"""Packages that need not be installed where the pages are built."""
-
-UNMADE: Final = {"opwright_torch": {"ops"}}
-"""What only these packages can make, by module."""
 
 LONGEST_VALUE: Final = 70
 """Signs of a constant's value, beyond which it is not shown."""
@@ -73,8 +65,7 @@ def public_names(module_name: str) -> list[str]:
     module = importlib.import_module(module_name)
     listed = getattr(module, "__all__", None)
     if listed is not None:
-        unmade = UNMADE.get(module_name, ())
-        return [name for name in listed if not name.startswith("__") and name not in unmade]
+        return [name for name in listed if not name.startswith("__")]
     return [
         name
         for name, value in vars(module).items()
@@ -82,22 +73,17 @@ def public_names(module_name: str) -> list[str]:
     ]
 
 
-def public_value(module_name: str, name: str) -> Any:
-    """Return what a name of a module stands for."""
-    with mock(ABSENT):
-        return getattr(importlib.import_module(module_name), name)
-
-
 def make_page(module_name: str, about: str, documented: set[int]) -> str:
     """Return the page of one module, as reStructuredText.
 
     What another module makes public, too, is in the index once: `documented` says what is.
     """
+    module = importlib.import_module(module_name)
     lines = [module_name, "=" * len(module_name), "", about.replace("`", "``"), ""]
     lines += [f".. py:module:: {module_name}", ""]
     comments = ModuleAnalyzer.for_module(module_name).find_attr_docs()
     for name in public_names(module_name):
-        value = public_value(module_name, name)
+        value = getattr(module, name)
         if inspect.ismodule(value):
             continue  # it has a page of its own, or is a name space of operators
         if inspect.isclass(value) or inspect.isroutine(value):

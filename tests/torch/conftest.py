@@ -11,11 +11,16 @@ from typing import Any
 
 import pytest
 
+from every_case import EVERY, is_one_in
+
 SPEC = importlib.util.find_spec("torch")
 HAS_TORCH = SPEC is not None and SPEC.origin is not None
 """This folder alone, which has the same name, has no origin."""
 if HAS_TORCH:
     sys.path[:0] = [str(Path(__file__).parent / room) for room in ("translate", "opinfo", "models")]
+
+ONE_FOR_EACH_OPERATOR = ("test_library.py", "test_values.py")
+"""Files with a case for each operator, or several."""
 
 USERS_PREFIXES = ("TORCH", "PYTORCH", "HF_", "HUGGING", "TRANSFORMERS_", "TRITON_", "TIMM_")
 
@@ -33,6 +38,20 @@ def pytest_configure(config: pytest.Config) -> None:
         import torch
 
         torch.set_num_threads(1)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out all but a sixth of the cases that each operator has, unless every one is wanted."""
+    left_out = [
+        item
+        for item in items
+        if item.path.name in ONE_FOR_EACH_OPERATOR
+        and hasattr(item, "callspec")
+        and not (EVERY or is_one_in(6, item.name))
+    ]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
 
 
 class Absent(pytest.Module):
