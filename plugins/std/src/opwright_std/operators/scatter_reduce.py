@@ -61,7 +61,9 @@ SCATTER_REDUCE = (
         "A copy of x in which updates are combined at positions along one axis: those with one "
         "place, and with include_self the element of x there, become their sum (add), product "
         "(mul), greatest, least, or mean, of whole numbers rounded down. Where no update is, x "
-        "stays. As torch.scatter_reduce; scatter is the same without mean and include_self=False."
+        "stays. Equal extrema share the gradient; without that of x an infinite one shares it with "
+        "what the extremum begins with. As torch.scatter_reduce; scatter is the same without mean "
+        "and include_self=False."
     )
     .add_input("x", "at least 1-d, any number")
     .dtypes(*NUMBERS)

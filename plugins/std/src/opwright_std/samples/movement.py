@@ -68,6 +68,14 @@ def _reduction(draw: Draw) -> dict[str, Any]:
     return {"reduction": "none" if draw.dtype == "bool" else draw.attrs["reduction"]}
 
 
+def scatter_reduce(draw: Draw) -> Drawn:
+    """Inputs as they are proposed; extrema without x begin with an infinity."""
+    if not draw.attrs["include_self"]:
+        draw.loses_tails = "an infinite update shares its slope with what an extremum begins with"
+    inputs = draw.propose()
+    return None if inputs is None else (inputs, draw.attrs)
+
+
 def embedding(draw: Draw) -> Drawn:
     """Inputs as they are proposed; `sparse` is for optimizers to read."""
     draw.without_effect["sparse"] = "it says how an optimizer applies the gradient"
@@ -154,5 +162,6 @@ SAMPLES = {
     "index_select": index_select,
     "scatter": scatter,
     "scatter_nd": scatter_nd,
+    "scatter_reduce": scatter_reduce,
     "take_along_axis": take_along_axis,
 }
