@@ -9,7 +9,11 @@ change, such as an accuracy, a page rounds or compares before it prints it.
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -64,3 +68,60 @@ def check_output(page: Path, code: str, expected: str, got: str) -> None:
     wanted, printed = expected.rstrip().splitlines(), got.rstrip().splitlines()
     if not outputs_agree(wanted, printed):
         pytest.fail(f"{page.name}:\n{code}\nsays that it prints\n{expected}\nbut prints\n{got}")
+
+
+def select_python(page: Path) -> list[Block]:
+    blocks = read_blocks(page)
+    return [b for b in blocks if b.language == "python" and b.listed_file() is None]
+
+
+def run(command: list[str] | str, cwd: Path, **variables: str) -> str:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={
+            **os.environ,
+            "PATH": path,
+            "COLUMNS": "100",
+            "PYTHONWARNINGS": "error",
+            **variables,
+        },
+        shell=isinstance(command, str),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    if done.returncode:
+        pytest.fail(f"{command}\nexit status {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def run_blocks(blocks: list[Block], cwd: Path, **variables: str) -> list[str]:
+    """Execute the blocks in one process, with these variables, and return what each printed."""
+    mark = "<<end of block>>"
+    script = cwd / "page.py"
+    codes = [block.text for block in blocks]
+    script.write_text(
+        "import json\nnames = {'__name__': '__main__'}\n"
+        f"for number, code in enumerate(json.loads({json.dumps(codes)!r})):\n"
+        "    exec(compile(code, f'<block {number}>', 'exec'), names)\n"
+        f"    print({mark!r}, flush=True)\n",
+        encoding="utf-8",
+    )
+    return run([sys.executable, str(script)], cwd, **variables).split(mark + "\n")[:-1]
+
+
+def needs_torch(page: Path) -> bool:
+    return any("import torch" in block.text for block in select_python(page))
+
+
+def check_python(page: Path, folder: Path, **variables: str) -> None:
+    """Execute the blocks of a page in order, and compare what they print."""
+    blocks = select_python(page)
+    for block, printed in zip(blocks, run_blocks(blocks, folder, **variables), strict=True):
+        if block.printed is not None:
+            check_output(page, block.text, block.printed, printed)
+        elif printed.strip():
+            pytest.fail(f"{page.name}: a block prints\n{printed}\nbut the page does not show it")
