@@ -142,6 +142,9 @@ $(RAY_VENV)/.stamps/ray: $(RAY)/pyproject.toml $(STAMPS)/dist $(STAMPS)/tools
 	@$(RAY_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --no-build-isolation -e "./$(RAY)[data]"
 	@touch $@
 
+test-ray: $(RAY_VENV)/.stamps/ray  ## train on a cluster of Ray, with workers that are killed
+	@$(RAY_VENV)/bin/python -m pytest tests/ray $(ARGS)
+
 # Without hashes: pip's settings decide whose build of PyTorch it is, for the CPU or for CUDA.
 $(TORCH_VENV)/.stamps/torch: requirements-torch.txt $(STAMPS)/dist $(STAMPS)/tools
 	@$(call make_venv,$(TORCH_VENV))

@@ -21,6 +21,15 @@ FREED: Final = (
 keeps_graph: Final = torch._C._autograd._get_current_graph_task_keep_graph
 
 
+def direct_apply(function: type[torch.autograd.Function]) -> Callable[..., Any]:
+    """Return ``apply`` without its search of the arguments for wrappers of functorch.
+
+    Transforms trace the model itself, so that no wrapper reaches what is compiled.
+    """
+    apply: Callable[..., Any] = super(torch.autograd.Function, function).apply
+    return apply
+
+
 def run_once(
     differentiate: Callable[..., tuple[Any, ...]], ctx: Any, tangents: Sequence[Any]
 ) -> tuple[Any, ...]:

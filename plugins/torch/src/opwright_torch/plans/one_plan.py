@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import torch
 
@@ -11,6 +11,7 @@ from opwright_torch.plans.forward import Forward, Results, pick
 from opwright_torch.plans.gradients import (
     FREED,
     append_gradients,
+    direct_apply,
     keeps_graph,
     mark_results,
     run_once,
@@ -29,11 +30,12 @@ class OnePlan(Forward):
         loss = self.draft.program.global_block().var(self.draft.results[self.job.loss])
         wanted, self.grad_places = append_gradients(self.job, self.draft, [loss])
         self.compiled = self._compile([*self.draft.results, *wanted])
+        self._apply = direct_apply(_OneStep)
         self._pick_trained = pick(self.job.trained)
 
     def __call__(self, args: tuple[Any, ...]) -> Results:
         """Return the results, which record."""
-        results: Results = _apply(self, args, *self._pick_trained(args))
+        results: Results = self._apply(self, args, *self._pick_trained(args))
         return results
 
     def run_two(self, args: tuple[Any, ...], step: Any, tangents: Sequence[Any]) -> list[Any]:
@@ -84,8 +86,3 @@ def _differentiate(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
     elif keeps:
         grads = [grad.clone() for grad in grads]
     return (None, None, *(None if i is None else grads[i] for i in plan.grad_places))
-
-
-# Without the search of the arguments for wrappers of functorch, whose transforms trace the model
-# itself and never call what is compiled.
-_apply: Final = super(torch.autograd.Function, _OneStep).apply

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -14,6 +14,7 @@ from opwright_torch.plans.forward import Forward, Pick, Results, pick
 from opwright_torch.plans.gradients import (
     FREED,
     append_gradients,
+    direct_apply,
     keeps_graph,
     mark_results,
     run_once,
@@ -57,13 +58,14 @@ class TwoPlans(Forward):
             detach=True,
             **self._options,
         )
+        self._apply = direct_apply(_TwoSteps)
         self._pick_trained = pick(job.trained)
         self._like = [(t.shape, torch_dtype(t.dtype)) for t in targets]
         self._handings: dict[int, Handing] = {}
 
     def __call__(self, args: tuple[Any, ...]) -> Results:
         """Return the results, which record."""
-        results: Results = _apply(self, args, *self._pick_trained(args))
+        results: Results = self._apply(self, args, *self._pick_trained(args))
         return results
 
     def handing(self, second: Any, sources: tuple[Any, ...]) -> Handing:
@@ -170,8 +172,3 @@ def _create_tangent(block: ow.Block, target: ow.Variable) -> ow.Variable:
         is_data=True,
         stop_gradient=True,
     )
-
-
-# Without the search of the arguments for wrappers of functorch, whose transforms trace the model
-# itself and never call what is compiled.
-_apply: Final = super(torch.autograd.Function, _TwoSteps).apply
