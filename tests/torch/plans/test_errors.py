@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch._dynamo.exc import BackendCompilerFailed
 
 import opwright as ow
+import opwright_torch
 from opwright.errors import KernelError
 
 
@@ -50,3 +54,33 @@ def test_an_error_names_kernel_package_and_the_line_of_the_model(training: bool)
     (note,) = caught.value.__notes__
     assert "torch.cosh(y).sum()" in note
     torch.testing.assert_close(fast(x), expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"options": {"determinstic": True}}, "got 'determinstic'.*did you mean 'deterministic'"),
+        ({"mode": "max-autotune"}, "mode must be 'default', got 'max-autotune'"),
+    ],
+)
+def test_an_unknown_option_is_named(options: dict[str, Any], message: str) -> None:
+    fast = torch.compile(scaled, backend="opwright", **options)
+    with pytest.raises(BackendCompilerFailed, match=message):
+        fast(torch.ones(3))
+
+
+def test_a_graph_that_cannot_be_captured_is_left_to_pytorch_and_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def swap(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        y.add_(1)
+        return x * 2
+
+    fast = torch.compile(swap, backend="opwright")
+    base = torch.ones(4)
+    with caplog.at_level(logging.WARNING, "opwright_torch"):
+        torch.testing.assert_close(fast(base[:2], base[1:3]), torch.tensor([2.0, 4.0]))
+    (call,) = opwright_torch.report(fast).calls
+    assert call.operator == "the whole graph"
+    assert "share" in call.reason
+    assert any("PyTorch runs a graph" in record.getMessage() for record in caplog.records)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import torch
 
-from opwright_torch.capture import capture
+from opwright.errors import SettingError
+from opwright.plugin import hint
+from opwright_torch.capture import CaptureError, capture
 from opwright_torch.plans.building import make_job
-from opwright_torch.plans.region import Region
+from opwright_torch.plans.region import Region, Uncaptured
+
+OPTIONS: Final = ("passes", "fallback", "options", "deterministic", "lock")
+"""Arguments of `opwright.Network.compile` that may be given."""
 
 
 def opwright(
-    module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, options: Any = None
-) -> Region:
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Region | Uncaptured:
     """Return what runs a graph of a model in plans of opwright; `torch.compile` calls this.
+
+    A graph that cannot be captured is left to PyTorch, with a warning.
 
     Parameters
     ----------
@@ -24,8 +35,28 @@ def opwright(
     example_inputs : sequence
         The tensors and sizes that it was captured with.
     options : mapping, optional
-        ``options`` of `torch.compile`: those of `opwright.Network.compile`, such as
-        ``deterministic``, ``passes`` and ``options``.
+        ``options`` of `torch.compile`: the arguments ``passes``, ``fallback``, ``options``,
+        ``deterministic`` and ``lock`` of `opwright.Network.compile`.
+    mode : str, optional
+        ``mode`` of `torch.compile`, of which there is ``"default"`` alone.
+
+    Raises
+    ------
+    SettingError
+        For another option, or mode.
     """
-    captured = capture(module, example_inputs)
-    return Region(captured, make_job(captured, example_inputs), dict(options or {}))
+    if mode not in (None, "default"):
+        raise SettingError(f"opwright: mode must be 'default', got {mode!r}; leave it out")
+    given = dict(options or {})
+    for name in given:
+        if name not in OPTIONS:
+            raise SettingError(
+                f"opwright: options must be among {', '.join(OPTIONS)}, got {name!r}"
+                f"{hint(name, OPTIONS)}; options of plugins are given in "
+                "options={'options': {'cpu.recompute': 0.1}}"
+            )
+    try:
+        captured = capture(module, example_inputs)
+    except CaptureError as error:
+        return Uncaptured(module, str(error))
+    return Region(captured, make_job(captured, example_inputs), given)

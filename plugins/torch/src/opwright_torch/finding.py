@@ -12,7 +12,7 @@ from torch._dynamo.eval_frame import OptimizedModule, innermost_fn
 from torch._dynamo.external_utils import wrap_inline
 
 from opwright.errors import OpwrightError
-from opwright_torch.plans.region import Region
+from opwright_torch.plans.region import Region, Uncaptured
 
 Frame = tuple[CodeType, dict[str, Any]]
 """The code of a function, and its globals, where Dynamo puts what it has compiled."""
@@ -22,8 +22,8 @@ class NotCompiledError(OpwrightError, TypeError):
     """What is no result of ``torch.compile`` with this backend."""
 
 
-def find_regions(compiled: Callable[..., Any]) -> list[Region]:
-    """Return the graphs of a model or function, in the order in which they are called.
+def find_graphs(compiled: Callable[..., Any]) -> list[Region | Uncaptured]:
+    """Return the graphs of a model or function that were made by the backend.
 
     NotCompiledError for what `torch.compile` did not return; an empty list before the first call.
     """
@@ -39,13 +39,19 @@ def find_regions(compiled: Callable[..., Any]) -> list[Region]:
             f"report: must be given what torch.compile returned, got {type(compiled).__name__}; "
             'write compiled = torch.compile(model, backend="opwright")'
         )
-    found: dict[Region, None] = {}
+    found: dict[Region | Uncaptured, None] = {}
     seen: set[CodeType] = set()
     for frame in frames:
-        for region in _search(frame, seen):
-            if not own or not region.owned() or not own.isdisjoint(region.owned()):
-                found[region] = None
+        for graph in _search(frame, seen):
+            owned = graph.owned() if isinstance(graph, Region) else set()
+            if not own or not owned or not own.isdisjoint(owned):
+                found[graph] = None
     return list(found)
+
+
+def find_regions(compiled: Callable[..., Any]) -> list[Region]:
+    """Return those of the graphs that run in plans."""
+    return [graph for graph in find_graphs(compiled) if isinstance(graph, Region)]
 
 
 def _frame_of(function: Any) -> Frame:
@@ -64,7 +70,7 @@ def _frames_of(model: torch.nn.Module) -> Iterator[Frame]:
             yield code, wrap_inline.__globals__
 
 
-def _search(frame: Frame, seen: set[CodeType]) -> Iterator[Region]:
+def _search(frame: Frame, seen: set[CodeType]) -> Iterator[Region | Uncaptured]:
     """Yield the graphs of a frame, and of what follows where Dynamo has broken it."""
     code, names = frame
     if code in seen:
@@ -73,7 +79,9 @@ def _search(frame: Frame, seen: set[CodeType]) -> Iterator[Region]:
     for entry in _debug_get_cache_entry_list(code):
         for name in entry.code.co_names:
             value = names.get(name)
-            if name.startswith("__compiled_fn") and isinstance(innermost_fn(value), Region):
+            if name.startswith("__compiled_fn") and isinstance(
+                innermost_fn(value), (Region, Uncaptured)
+            ):
                 yield innermost_fn(value)
             elif name.startswith("__resume_at"):
                 yield from _search(_frame_of(value), seen)

@@ -10,13 +10,17 @@ from typing import Any, Final, NamedTuple
 from torch.fx import Node
 
 from opwright.errors import MissingRequirementError
-from opwright_torch.finding import find_regions
+from opwright_torch.finding import find_graphs
 from opwright_torch.plans.forward import Forward
+from opwright_torch.plans.region import Region, Uncaptured
 
 Shares = Mapping[Any, float] | None
 
 _LOGGER: Final = logging.getLogger("opwright_torch")
 CALL_TYPES: Final = ("torch.call", "torch.random_call", "torch.dynamic_call", "torch.call_grad")
+
+
+WHOLE: Final = "the whole graph"
 
 
 class CallRow(NamedTuple):
@@ -25,7 +29,8 @@ class CallRow(NamedTuple):
     Attributes
     ----------
     operator : str
-        Its name, such as ``aten::fft_fft``.
+        Its name, such as ``aten.fft_fft.default``; ``"the whole graph"`` for one that cannot be
+        captured.
     reason : str
         Why no operator of opwright does.
     n : int
@@ -88,7 +93,7 @@ class Report(NamedTuple):
         lines = [
             f"{self.graphs} graph{'s' * (self.graphs != 1)}, {n} plan{'s' * (n != 1)}: {kinds}"
         ]
-        if not self.plans:
+        if not self.plans and not self.calls:
             return "nothing has run yet: call the compiled model first"
         lines += [
             f"  {row.n:5} operators  {_percent(row.share):>7}  {row.package} ({row.library})"
@@ -119,14 +124,15 @@ def report(compiled: Callable[..., Any], *, measure: bool = True) -> Report:
     NotCompiledError
         For anything else.
     """
-    regions = find_regions(compiled)
-    plans = [plan for region in regions for plan in region.plans[-1:]]
+    graphs = find_graphs(compiled)
+    plans = [p for graph in graphs if isinstance(graph, Region) for p in graph.plans[-1:]]
+    whole = [graph.reason for graph in graphs if isinstance(graph, Uncaptured)]
     shares = _measure(plans) if measure else None
     return Report(
-        len(regions),
+        len(graphs),
         tuple(plan.kind for plan in plans),
         tuple(_package_rows(plans, shares)),
-        tuple(_call_rows(plans, shares)),
+        (*(CallRow(WHOLE, reason, 1, None, "") for reason in whole), *_call_rows(plans, shares)),
     )
 
 

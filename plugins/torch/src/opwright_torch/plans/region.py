@@ -139,3 +139,16 @@ class Region:
         trace = None if node is None else node.meta.get("stack_trace")
         if trace:
             error.add_note(f"in the model:\n{trace.rstrip()}")
+
+
+class Uncaptured:
+    """One graph that PyTorch runs as it is, since it cannot be captured."""
+
+    def __init__(self, module: torch.fx.GraphModule, reason: str) -> None:
+        self.reason = reason
+        self._module = module
+        _LOGGER.warning("PyTorch runs a graph of a compiled model: %s", reason)
+
+    def __call__(self, *args: Any) -> Any:
+        """Return the outputs of the graph."""
+        return self._module.forward(*args)
