@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "onednn/held_signals.h"
 #include "onednn/lack_of_memory.h"
 #include "onednn/threads.h"
 
@@ -46,7 +48,9 @@ class Primitive {
 
   template <typename Description>
   explicit Primitive(const Description& description)
-      : made_(std::make_shared<Made>(description)), scratchpad_(description.scratchpad_desc()) {
+      : made_(std::make_shared<Made>(description)),
+        moves_stack_(MovesStack(description)),
+        scratchpad_(description.scratchpad_desc()) {
     opwright::AddHeldBytes(kCodeBytes);
   }
 
@@ -65,6 +69,7 @@ class Primitive {
   }
   const std::vector<std::pair<int, dnnl::memory::desc>>& arguments() const { return arguments_; }
   const dnnl::memory::desc& scratchpad() const { return scratchpad_; }
+  bool moves_stack() const { return moves_stack_; }
   uint64_t scratchpad_bytes() const { return scratchpad_.get_size(); }
 
  private:
@@ -77,6 +82,7 @@ class Primitive {
   };
 
   std::shared_ptr<Made> made_;
+  bool moves_stack_ = false;
   dnnl::memory::desc scratchpad_;
   std::vector<std::pair<int, dnnl::memory::desc>> arguments_;
 };
@@ -88,6 +94,7 @@ class Execution {
   void Bind(const Primitive& primitive) {
     CallOneDnn([&] {
       primitive_ = primitive.get();
+      moves_stack_ = primitive.moves_stack();
       memories_.clear();
       data_.clear();
       args_.clear();
@@ -116,6 +123,8 @@ class Execution {
   void SetScratchpad(void* data) { SetData(memories_.size() - 1, data); }
   void Execute(int32_t n_threads) {
     const ThreadCount count(n_threads);
+    std::optional<HeldSignals> held;
+    if (moves_stack_) held.emplace();
     CheckOneDnn(dnnl_primitive_execute(primitive_, stream_.get(), static_cast<int>(args_.size()),
                                        args_.data()),
                 "oneDNN could not execute a primitive");
@@ -129,6 +138,7 @@ class Execution {
   }
 
   dnnl_primitive_t primitive_ = nullptr;
+  bool moves_stack_ = false;
   dnnl::stream stream_;
   std::vector<dnnl::memory> memories_;
   std::vector<void*> data_;

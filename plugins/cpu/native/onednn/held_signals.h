@@ -1,0 +1,58 @@
+// Signals that wait while oneDNN has the stack pointer in the heap.
+//
+// Before version 3.11.2, its code for products of float32 packs a factor there where a sum is too
+// long for the stack. The system puts what it saves for a signal's handler below the stack pointer,
+// over whatever the heap has there.
+#ifndef OPWRIGHT_CPU_ONEDNN_HELD_SIGNALS_H_
+#define OPWRIGHT_CPU_ONEDNN_HELD_SIGNALS_H_
+
+#include <omp.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): masks of signals are POSIX
+
+#include <cstdint>
+#include <cstring>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+namespace opwright_cpu {
+
+// Whether the code of a primitive may put the stack pointer into the heap.
+inline bool MovesStack(const dnnl::primitive_desc_base& description) {
+  constexpr int64_t kLongestOnStack = 84;  // of sums with AVX-512, 252 with AVX2
+  if (std::strstr(description.impl_info_str(), "gemm:jit") == nullptr) return false;
+  if (description.get_kind() != dnnl::primitive::kind::matmul) return true;
+  return description.query_md(dnnl::query::src_md).get_dims().back() > kLongestOnStack;
+}
+
+// While one lives, no handler runs in the calling thread, nor in those that OpenMP has for it. The
+// latter take no signals afterwards either: they are the main thread's. Faults are not held: they
+// would end the process without their handler.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    const sigset_t held = Held();
+    pthread_sigmask(SIG_BLOCK, &held, &before_);
+    if (omp_get_max_threads() == 1) return;
+#pragma omp parallel
+    pthread_sigmask(SIG_BLOCK, &held, nullptr);
+  }
+  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+ private:
+  static sigset_t Held() {
+    sigset_t held;
+    sigfillset(&held);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) {
+      sigdelset(&held, fault);
+    }
+    return held;
+  }
+
+  sigset_t before_;
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_ONEDNN_HELD_SIGNALS_H_
