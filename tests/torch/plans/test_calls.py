@@ -120,6 +120,18 @@ def test_plans_of_many_sizes_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatc
     assert 1 <= len(region.plans) < 10
 
 
+def test_constants_of_one_size_are_not_those_of_another() -> None:
+    def window(x: torch.Tensor) -> torch.Tensor:
+        return x * torch.hann_window(x.shape[0]) + torch.nn.functional.one_hot(
+            torch.arange(x.shape[0]) % 3, 3
+        ).sum(1)
+
+    fast = compiled(window, dynamic=True)
+    for n in (5, 7, 5, 9, 7):
+        x = torch.randn(n)
+        assert_same(fast(x), window(x))
+
+
 class Views(nn.Module):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
         z = x + y

@@ -52,7 +52,7 @@ class Forward:
         self._strides = strides_of(job, symbols)
         self._watch: Watch | None = None
         self._written_ids: tuple[int, ...] = ()
-        kept.add(self.draft.translated.constants)
+        self.scope = kept.scope_with(self.draft.translated.constants)
         self._prepare()
 
     def _prepare(self) -> None:
@@ -64,7 +64,7 @@ class Forward:
         return ow.Network(block).compile(
             self.draft.feeds,
             fetch,
-            scope=self.kept.scope,
+            scope=self.scope,
             varying=[self.draft.name(i) for i in self.job.kept if i in self.job.trained],
             fetch_as=torch.Tensor,
             detach=True,

@@ -75,10 +75,14 @@ class Kept:
         self._weak = [weakref.ref(tensor, lambda _: forget()) for tensor in tensors]
         _ALL.add(self)
 
-    def add(self, constants: Mapping[str, torch.Tensor]) -> None:
-        """Hold tensors of a graph that never change."""
+    def scope_with(self, constants: Mapping[str, torch.Tensor]) -> ow.Scope:
+        """Return a scope of one plan, which has tensors of its graph as well."""
+        if not constants:
+            return self.scope
+        scope = ow.Scope(self.scope)
         for name, tensor in constants.items():
-            self.scope.var(name).borrow(tensor.detach().contiguous())
+            scope.var(name).borrow(tensor.detach().contiguous())
+        return scope
 
     def watch(self, args: tuple[Any, ...], positions: Sequence[int]) -> Watch:
         """Return what tells whether these tensors, at `positions` of `args`, stay as they are."""

@@ -52,7 +52,7 @@ class TwoPlans(Forward):
             draft.results,
             {tangent: target for target, tangent in tangents.items()},
             wanted,
-            scope=self.kept.scope,
+            scope=self.scope,
             varying=[self.draft.name(i) for i in self.job.kept if i in self.job.trained],
             fetch_as=torch.Tensor,
             detach=True,
