@@ -80,11 +80,11 @@ class Output(NamedTuple):
 
     def make(
         self,
-        computed: Sequence[Any],
+        computed: Mapping[int, Any] | Sequence[Any],
         inputs: Sequence[Any],
         sizes: Mapping[sympy.Symbol, int],
     ) -> Any:
-        """Return the output, given the flat list and the inputs, mutations already written."""
+        """Return the output, given values by position and the inputs, mutations already written."""
         if self.source == "constant":
             return evaluate(self.value, sizes)
         base = (inputs if self.source == "input" else computed)[self.position]

@@ -23,7 +23,8 @@ class Job(NamedTuple):
     written: tuple[int, ...]  # those of them that the graph mutates
     fed: tuple[int, ...]  # the other tensors
     trained: tuple[int, ...]  # inputs whose gradient is wanted
-    differentiable: tuple[int, ...]  # results that a gradient flows from, by position
+    returned: tuple[int, ...]  # positions in the graph's flat list of what runs return: results
+    differentiable: tuple[int, ...]  # results that a gradient flows from
     loss: int  # the result whose gradients are computed with it, -1 for none
     symbols: tuple[tuple[int, Any], ...]  # inputs that are sizes, and their symbols
 
@@ -46,7 +47,11 @@ def make_job(captured: Captured, given: Sequence[Any]) -> Job:
     ]
     fed = [i for i in tensors if i not in kept]
     trained = [i for i in tensors if inputs[i].meta["requires_grad"] and torch.is_grad_enabled()]
-    results = results_of(captured)
+    returned = sorted(
+        {output.position for output in captured.outputs if output.source == "computed"}
+        | {mutation.position for mutation in captured.mutations if mutation.input not in kept}
+    )
+    results = results_of(captured, returned)
     flows = [i for i, node in enumerate(results) if trained and node.meta["requires_grad"]]
     scalars = [i for i in flows if results[i].meta["val"].numel() == 1]
     loss = scalars[0] if len(scalars) == 1 else -1
@@ -58,16 +63,17 @@ def make_job(captured: Captured, given: Sequence[Any]) -> Job:
         tuple(i for i in kept if i in mutated),
         tuple(fed),
         tuple(trained),
+        tuple(returned),
         tuple(flows),
         loss,
         tuple(symbols),
     )
 
 
-def results_of(captured: Captured) -> list[Any]:
-    """Return the nodes of the flat list of results."""
+def results_of(captured: Captured, returned: Sequence[int]) -> list[Any]:
+    """Return the nodes at positions of the flat list."""
     (output,) = (node for node in captured.module.graph.nodes if node.op == "output")
-    return list(output.args[0])
+    return [output.args[0][position] for position in returned]
 
 
 class Draft(NamedTuple):
@@ -76,6 +82,7 @@ class Draft(NamedTuple):
     translated: Translated
     feeds: list[str]  # of the fed inputs in order, then the step if there is one
     results: list[str]
+    state: list[tuple[str, str]]  # variables that are written, and their new values
     is_random: bool
 
     @property
@@ -99,10 +106,16 @@ def draft(job: Job, sizes: Mapping[Any, int]) -> Draft:
     if is_random:
         feeds.append(vocabulary.STEP)
     results: list[str] = []
-    for value in translated.outputs:  # each has a gradient of its own
+    for position in job.returned:  # each has a gradient of its own
+        value = translated.outputs[position]
         is_new = value.name not in results
         results.append(value.name if is_new else _copy(block, value))
-    return Draft(translated, feeds, results, is_random)
+    state = [
+        (str(translated.inputs[m.input]), translated.outputs[m.position].name)
+        for m in job.captured.mutations
+        if m.input in job.written
+    ]
+    return Draft(translated, feeds, results, state, is_random)
 
 
 def _copy(block: ow.Block, value: ow.Variable) -> str:
@@ -110,27 +123,27 @@ def _copy(block: ow.Block, value: ow.Variable) -> str:
     return str(name)
 
 
-def write_state(block: ow.Block, pairs: Iterable[tuple[str, str]]) -> None:
-    """Append what writes new values into variables of the scope: pairs of variable and value."""
-    for variable, value in pairs:
+def write_state(block: ow.Block, state: Iterable[tuple[str, str]]) -> None:
+    """Append what writes new values into variables of the scope."""
+    for variable, value in state:
         block.append_op(vocabulary.ASSIGN, {"x": value}, {"out": variable})
 
 
 def strides_of(
     job: Job, sizes: Mapping[Any, int]
 ) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
-    """Return position, shape and strides of the results that PyTorch does not lay out densely.
+    """Return index, shape and strides of the results that PyTorch does not lay out densely.
 
     The rows of such a result do not follow each other, as those of a transposed one. A result of
     which several elements are one, as what ``expand`` returns, gets memory for each.
     """
     found = []
-    for position, node in enumerate(results_of(job.captured)):
+    for i, node in enumerate(results_of(job.captured, job.returned)):
         value = node.meta["val"]
         shape = tuple(evaluate(size, sizes) for size in value.shape)
         stride = tuple(evaluate(step, sizes) for step in value.stride())
         overlaps = any(step == 0 and size > 1 for step, size in zip(stride, shape))
         is_dense = torch.empty_strided(shape, stride, device="meta").is_contiguous()
         if not (overlaps or is_dense):
-            found.append((position, shape, stride))
+            found.append((i, shape, stride))
     return found

@@ -46,9 +46,7 @@ class Forward:
         self.sizes = sizes
         self._pick_sizes = pick([i for i, _ in job.symbols])
         self._pick_fed, self.pick_kept = pick(job.fed), pick(job.kept)
-        state = [m for m in job.captured.mutations if m.input in job.written]
-        self._pick_written = pick([m.input for m in state])
-        self._pairs = [(self.draft.name(m.input), self.draft.results[m.position]) for m in state]
+        self._pick_written = pick(job.written)
         self._strides = strides_of(job, symbols)
         self._watch: Watch | None = None
         self._written_ids: tuple[int, ...] = ()
@@ -60,7 +58,7 @@ class Forward:
 
     def _compile(self, fetch: Sequence[str]) -> Any:
         block = self.draft.program.global_block()
-        write_state(block, self._pairs)
+        write_state(block, self.draft.state)
         return ow.Network(block).compile(
             self.draft.feeds,
             fetch,
@@ -77,7 +75,10 @@ class Forward:
             self._watch is not None
             and self._watch.is_same(args)
             and self.kept.steps == STEPS.count
-            and (not self._pairs or tuple(map(id, self._pick_written(args))) == self._written_ids)
+            and (
+                not self.job.written
+                or tuple(map(id, self._pick_written(args))) == self._written_ids
+            )
             and self._pick_sizes(args) == self.sizes
         )
 
@@ -104,7 +105,7 @@ class Forward:
             values = compiled(*self._pick_fed(args), step)
         else:
             values = compiled(*self._pick_fed(args))
-        if self._pairs:
+        if self.job.written:
             torch.autograd.graph.increment_version(self._pick_written(args))
         for i, shape, stride in self._strides:
             values[i] = torch.empty_strided(shape, stride, dtype=values[i].dtype).copy_(values[i])
@@ -112,7 +113,7 @@ class Forward:
 
     def samples(self) -> Iterator[tuple[Any, dict[str, torch.Tensor]]]:
         """Yield each compiled network with made-up feeds; what it writes is restored at the end."""
-        variables = [self.kept.scope.var(name) for name, _ in self._pairs]
+        variables = [self.kept.scope.var(name) for name, _ in self.draft.state]
         before = [variable.numpy() for variable in variables]
         try:
             yield from self._samples([_sample(*meta) for meta in self._feed_metas()])

@@ -77,11 +77,12 @@ class Region:
 
     def _deliver(self, results: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         """Write what is mutated of the inputs that are fed, and return the graph's outputs."""
+        flat = dict(zip(self.job.returned, results))
         for mutation in self._fed_mutations:
             with torch.set_grad_enabled(mutation.requires_grad and torch.is_grad_enabled()):
-                args[mutation.input].copy_(results[mutation.position])
+                args[mutation.input].copy_(flat[mutation.position])
         sizes = dict(zip(self._symbols, self._pick_sizes(args)))
-        return [output.make(results, args, sizes) for output in self.captured.outputs]
+        return [output.make(flat, args, sizes) for output in self.captured.outputs]
 
     def _find(self, args: tuple[Any, ...]) -> Forward:
         kept, sizes = self._owner(args), self._pick_sizes(args)

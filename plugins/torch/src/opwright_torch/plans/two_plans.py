@@ -45,7 +45,7 @@ class TwoPlans(Forward):
         wanted, self.grad_places = append_gradients(job, draft, targets, tangents)
         read = {name for op in block.ops[n_forward:] for name in _names_read(op)}
         self._is_read = [draft.name(index) in read for index in job.kept]
-        write_state(block, self._pairs)
+        write_state(block, self.draft.state)
         self.cut = ow.cut(
             draft.program,
             draft.feeds,
