@@ -154,7 +154,7 @@ $(TORCH_VENV)/.stamps/torch: requirements-torch.txt $(STAMPS)/dist $(STAMPS)/too
 
 test-torch-small: $(TORCH_VENV)/.stamps/torch  ## test opwright inside PyTorch on a sample of operators and models
 	@$(TORCH_VENV)/bin/python -c 'import torch, opwright_torch'
-	@$(TORCH_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/torch) $(ARGS)
+	@$(TORCH_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/pytorch) $(ARGS)
 
 test-torch: export OPWRIGHT_EVERY_CASE := 1
 test-torch: test-torch-small  ## test opwright inside PyTorch, with every operator and model

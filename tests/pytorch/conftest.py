@@ -13,9 +13,7 @@ import pytest
 
 from every_case import EVERY, is_one_in
 
-SPEC = importlib.util.find_spec("torch")
-HAS_TORCH = SPEC is not None and SPEC.origin is not None
-"""This folder alone, which has the same name, has no origin."""
+HAS_TORCH = importlib.util.find_spec("torch") is not None
 if HAS_TORCH:
     sys.path[:0] = [str(Path(__file__).parent / room) for room in ("translate", "opinfo", "models")]
 
