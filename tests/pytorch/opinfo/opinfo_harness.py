@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from itertools import islice
 from operator import getitem
 from typing import Any, Final, NamedTuple
 
@@ -62,11 +61,9 @@ def draw(entry: Any, dtype: torch.dtype, most: int | None, gradient: bool) -> It
     """Yield the first samples of an entry, `most` of them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        samples = entry.sample_inputs("cpu", dtype, requires_grad=gradient)
-        drawn = list(islice(samples, most))
-        if isinstance(samples, Generator):
-            samples.close()  # else whenever garbage is collected, which is then traced
-    for sample in drawn:
+        # To the end: a generator that is left ends when garbage is collected, which is then traced.
+        samples = list(entry.sample_inputs("cpu", dtype, requires_grad=gradient))
+    for sample in samples[:most]:
         yield _as_sample(entry, sample)
 
 
