@@ -17,7 +17,7 @@ import pytest
 
 import opwright as ow
 from opwright import Context, context_guard
-from opwright.errors import OperatorNotFoundError
+from opwright.errors import AttributeValueError, OperatorNotFoundError
 from opwright.op import OpMaker, no_gradient, same_shape_as
 from opwright.registry import Package
 
@@ -214,3 +214,25 @@ def test_a_table_of_another_form_is_no_crash(table):
     module.__dict__["__table__"] = table
     with pytest.raises((AttributeError, TypeError)):
         _ = module.anything
+
+
+def test_attributes_may_have_the_names_that_functions_are_made_with():
+    context = Context()
+    maker = OpMaker("acme.odd").add_comment("Has an attribute for each word of a function.")
+    maker.add_input("x", "any shape").add_output("out", "as x").same_dtype_as("x")
+    for name in ("call", "extend", "unknown", "inf"):
+        maker.add_attr(name, str, "a text").default("")
+    definition = maker.build(same_shape_as("x"), no_gradient("a text"))
+    context.ops.add("acme.odd", definition, ACME)
+
+    def join(x, out, *, call, extend, unknown, inf):
+        out.fill(len(call + extend + unknown + inf))
+
+    context.kernels.add(
+        "acme.odd", device="cpu", dtypes="*", kernel=join, library="toy", package=ACME
+    )
+    with context_guard(context):
+        words = {"call": "a", "extend": "bb", "unknown": "ccc", "inf": "dddd"}
+        assert ow.ops.acme.odd(X, **words)[0] == 10
+        with pytest.raises(AttributeValueError, match="unknown slot or attribute, got 'UNKNOWN'"):
+            ow.ops.acme.odd(X, UNKNOWN=1)

@@ -21,10 +21,10 @@ RETURNS: Final = "returns"
 """The argument that selects outputs by name; a slot or attribute of this name has precedence."""
 
 _TEMPLATE = """\
-def {name}({parameters}**unknown):
-    if unknown:
-        return extend(unknown)({arguments})
-    return call({arguments})
+def {name}({parameters}**UNKNOWN):
+    if UNKNOWN:
+        return EXTEND(UNKNOWN)({arguments})
+    return CALL({arguments})
 """
 
 
@@ -41,8 +41,8 @@ def make_function(
     proto = definition.proto
     call = make_source(definition, context).call
     namespace: dict[str, Any] = {
-        "call": call,
-        "extend": _Extension(partial(make_source, definition, context), proto),
+        "CALL": call,  # in capitals, which no slot or attribute has
+        "EXTEND": _Extension(partial(make_source, definition, context), proto),
         "MISSING": Missing.VALUE,
         "inf": math.inf,
         "nan": math.nan,
@@ -84,7 +84,7 @@ def _signature(function: Callable[..., Any], proto: OpProto) -> Any:
     parameters = [
         p.replace(default=p.empty) if p.default is Missing.VALUE else p
         for p in signature.parameters.values()
-        if p.name != "unknown"
+        if p.name != "UNKNOWN"
     ]
     if returns_on_request(proto):
         parameters.append(inspect.Parameter(RETURNS, inspect.Parameter.KEYWORD_ONLY, default=None))
