@@ -23,20 +23,8 @@ SUBJECTS = (
     "shapes",
     "slices",
 )
-CALLS = {
-    "call": "CALL",
-    "random_call": "RANDOM_CALL",
-    "dynamic_call": "DYNAMIC_CALL",
-    "call_grad": "CALL_GRAD",
-}
+CALLS = {"call": "CALL", "random_call": "RANDOM_CALL", "call_grad": "CALL_GRAD"}
 """Operators of ``torch.`` by type: the names of their definitions."""
-
-KERNELS = {
-    "call": "CallKernel",
-    "random_call": "RandomCallKernel",
-    "dynamic_call": "DynamicCallKernel",
-    "call_grad": "CallGradKernel",
-}
 
 
 @plugin.hookimpl
@@ -55,7 +43,7 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Name their kernels, which import PyTorch when a plan is made."""
-    for op_type, name in KERNELS.items():
-        kernel = f"opwright_torch.calls.operators:{name}"
+    """Name their kernel, which imports PyTorch when a plan is made."""
+    kernel = "opwright_torch.calls.operators:CallKernel"
+    for op_type in CALLS:
         registry.add(f"torch.{op_type}", device="cpu", dtypes=["*"], kernel=kernel, library="torch")

@@ -17,7 +17,7 @@ from opwright_torch.plans.region import Region, Uncaptured
 Shares = Mapping[Any, float] | None
 
 _LOGGER: Final = logging.getLogger("opwright_torch")
-CALL_TYPES: Final = ("torch.call", "torch.random_call", "torch.dynamic_call", "torch.call_grad")
+CALL_TYPES: Final = ("torch.call", "torch.random_call", "torch.call_grad")
 
 
 WHOLE: Final = "the whole graph"

@@ -2,5 +2,5 @@
 
 ``torch.call`` computes a text: calls of ATen operators on the operator's inputs, as
 `opwright_torch.calls.text` writes them. ``torch.random_call`` does so with random numbers that the
-step of the run decides, and ``torch.dynamic_call`` where values decide shapes.
+step of the run decides.
 """

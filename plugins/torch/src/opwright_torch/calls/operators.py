@@ -125,16 +125,6 @@ RANDOM_CALL: Final = _with_seed(
     )
 ).build(infer_shape=_call_shape, gradient=_gradient, count_outputs=_count_results, random=True)
 
-DYNAMIC_CALL: Final = (
-    _with_out(_maker("torch.dynamic_call", "Calls PyTorch where values decide shapes of results."))
-    .dynamic_output()
-    .build(
-        infer_shape=_call_shape,
-        gradient=no_gradient("its shapes are known in the run alone"),
-        count_outputs=_count_results,
-    )
-)
-
 CALL_GRAD: Final = (
     _with_seed(
         _with_text(
@@ -162,8 +152,8 @@ CALL_GRAD: Final = (
 )
 
 
-class _Kernel:
-    """A kernel that needs PyTorch."""
+class CallKernel:
+    """The kernel of each of them, which needs PyTorch."""
 
     @staticmethod
     def prepare(ctx: PrepareContext) -> Any:
@@ -173,19 +163,3 @@ class _Kernel:
         except ImportError as error:
             raise Unsupported(f"PyTorch ({error})") from error
         return ready(ctx)
-
-
-class CallKernel(_Kernel):
-    """Of ``torch.call``."""
-
-
-class RandomCallKernel(_Kernel):
-    """Of ``torch.random_call``."""
-
-
-class DynamicCallKernel(_Kernel):
-    """Of ``torch.dynamic_call``."""
-
-
-class CallGradKernel(_Kernel):
-    """Of ``torch.call_grad``."""

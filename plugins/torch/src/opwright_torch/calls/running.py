@@ -29,8 +29,6 @@ def ready(ctx: PrepareContext) -> Any:
         return _Call(calls)
     if ctx.op_type == "torch.random_call":
         return _RandomCall(calls, ctx.attrs["seed"], ctx.attrs["stream"] or 0)
-    if ctx.op_type == "torch.dynamic_call":
-        return _dynamic(calls)
     return _CallGrad(calls, ctx)
 
 
@@ -128,17 +126,6 @@ class _CallGrad:
                 ends, inputs, seeds, allow_unused=True
             )
             return found
-
-
-def _dynamic(calls: Calls) -> Callable[..., None]:
-    def run(x: Arrays, out: Sequence[Any]) -> None:
-        def write() -> None:
-            for result, value in zip(out, calls.run(as_tensors(x)), strict=True):
-                _write(as_tensor(result.resize(tuple(value.shape))), value)
-
-        _guarded(write, calls)()
-
-    return run
 
 
 def _write(result: torch.Tensor, value: torch.Tensor) -> None:
