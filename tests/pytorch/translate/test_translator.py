@@ -12,18 +12,22 @@ from plans import translated, with_plan, with_torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import opwright as ow
-from opwright_torch.translate import Decline, Rows, Translator, table, translate
+from opwright_torch.translate import Decline, Rows, Translator, translate
 
 X = torch.tensor([[1.0, -2.0], [3.0, 0.5]], requires_grad=True)
 
 
+ACME = ow.plugin.Package("acme", "opwright-acme", "1.0")
+
+
 @pytest.fixture
-def rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rows]:
-    """Yield a table whose rows count more than all others."""
+def rows() -> Iterator[Rows]:
+    """Yield the table of another package, whose rows count more than all others."""
     mine = Rows()
-    theirs = table._all_rows
-    monkeypatch.setattr(table, "_all_rows", lambda context: {**theirs(context), **mine})
-    return mine
+    context = ow.Context.discover()
+    context.annexes.add("torch", "zz.acme", mine, ACME)
+    with ow.context_guard(context):
+        yield mine
 
 
 def test_a_row_that_declines_leaves_nothing(rows: Rows) -> None:
@@ -76,21 +80,13 @@ def test_the_row_of_an_overload_counts_before_that_of_its_name(rows: Rows) -> No
     assert [op.type for op in found.program.global_block().ops] == ["tanh"]
 
 
-def test_rows_of_other_packages_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Entry:
-        @staticmethod
-        def load() -> Rows:
-            return Rows({"aten::lgamma": lambda t, input: t.op("square", input)})
-
-    class Context:
-        class annexes:  # noqa: N801
-            @staticmethod
-            def entries(topic: str) -> list[Any]:
-                assert topic == "torch"
-                return [Entry]
-
-    monkeypatch.setattr(table, "current_context", Context)
-    found = translated(torch.lgamma, [X])
+def test_rows_of_a_package_that_comes_later_are_used() -> None:
+    context = ow.Context.discover()
+    with ow.context_guard(context):
+        assert translated(torch.lgamma, [X]).declined
+        rows = {"aten::lgamma": lambda t, input: t.op("square", input)}
+        context.annexes.add("torch", "acme", rows, ACME)
+        found = translated(torch.lgamma, [X])
     assert [op.type for op in found.program.global_block().ops] == ["square"]
 
 

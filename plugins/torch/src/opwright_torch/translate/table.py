@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import torch
 
-from opwright import current_context
+from opwright import Context, current_context
 
 Row = Callable[..., Any]
 TOPIC: Final = "torch"
@@ -33,15 +33,19 @@ def find_row(operator: torch._ops.OpOverload) -> Row | None:
 
     A row named ``opwright::`` is that of all other operators of ours, ``opwright_acme::swish`` too.
     """
-    rows = _all_rows(current_context())
+    context = current_context()
+    rows = _all_rows(context, context.epoch.now)
     name = operator.name()
     ours = f"{name.partition('::')[0].partition('_')[0]}::"
     return rows.get(name) or rows.get(name.partition(".")[0]) or rows.get(ours)
 
 
 @lru_cache(maxsize=4)
-def _all_rows(context: Any) -> dict[str, Row]:
-    """Return one table; of rows for one name, that of the package which sorts last counts."""
+def _all_rows(context: Context, epoch: int) -> dict[str, Row]:
+    """Return one table; of rows for one name, that of the package which sorts last counts.
+
+    The epoch rises when a package was installed.
+    """
     rows: dict[str, Row] = {}
     for entry in context.annexes.entries(TOPIC):
         rows.update(entry.load())
