@@ -16,7 +16,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 import opwright_torch
-from opwright_torch.finding import NotCompiledError, find_regions
+from opwright_torch.finding import NotCompiledError, find_graphs
 
 
 def compiled(model: Any, **options: Any) -> Any:
@@ -96,7 +96,7 @@ def test_many_batch_sizes_are_one_graph(training: bool) -> None:
         for n in (5, 3, 9, 2, 5):
             x = torch.randn(n, 6)
             assert_same(fast(x), model(x))
-    (region,) = find_regions(fast)
+    (region,) = find_graphs(fast)
     assert len(region.plans) == 4
 
 
@@ -105,7 +105,7 @@ def test_an_odd_last_batch_is_not_a_graph_of_its_own() -> None:
     fast = compiled(model)
     for n in (4, 4, 3, 4, 2):
         fast(images(n)).sum().backward()
-    assert len(find_regions(fast)) <= 2
+    assert len(find_graphs(fast)) <= 2
 
 
 def test_plans_of_many_sizes_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_plans_of_many_sizes_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatc
         for n in range(100, 120):
             x = torch.randn(n, 64)
             assert_same(fast(x), model(x))
-    (region,) = find_regions(fast)
+    (region,) = find_graphs(fast)
     assert 1 <= len(region.plans) < 10
 
 
@@ -245,7 +245,7 @@ def test_a_model_that_is_gone_leaves_nothing() -> None:
     fast = compiled(model)
     with torch.no_grad():
         fast(torch.randn(2, 50))
-    (region,) = find_regions(fast)
+    (region,) = find_graphs(fast)
     weight = weakref.ref(model.weight)
     del model, fast
     gc.collect()
@@ -363,7 +363,17 @@ def test_graphs_of_a_model_that_breaks_are_found() -> None:
 
     fast = compiled(broken)
     assert_same(fast(torch.ones(3)), torch.full((3,), 3.0))
-    assert len(find_regions(fast)) == 2
+    assert len(find_graphs(fast)) == 2
+
+
+def test_a_model_without_parameters_reports_no_graph_of_another() -> None:
+    other = compiled(nn.Sequential(nn.Linear(6, 6)))
+    fast = compiled(nn.Sequential(nn.ReLU()))
+    x = torch.randn(2, 6)
+    other(x)
+    fast(x)
+    assert len(find_graphs(fast)) == 1
+    assert len(find_graphs(other)) == 1
 
 
 def test_options_reach_the_plans() -> None:

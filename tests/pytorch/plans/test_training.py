@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from opwright_torch.finding import find_regions
+from opwright_torch.finding import find_graphs
 from opwright_torch.plans.forward import Forward
 from opwright_torch.plans.one_plan import OnePlan
 from opwright_torch.plans.region import Region
@@ -28,7 +28,7 @@ def network() -> nn.Module:
 
 
 def plan_of(model: Any) -> Forward:
-    (region,) = find_regions(model)
+    (region,) = find_graphs(model)
     return plans_of(region)[-1]
 
 

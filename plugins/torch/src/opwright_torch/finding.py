@@ -27,31 +27,35 @@ def find_graphs(compiled: Callable[..., Any]) -> list[Region | Uncaptured]:
 
     NotCompiledError for what `torch.compile` did not return; an empty list before the first call.
     """
+    seen: set[CodeType] = set()
     if isinstance(compiled, OptimizedModule):
         model = compiled._orig_mod
-        frames = list(_frames_of(model))
         own = {id(t) for t in (*model.parameters(), *model.buffers())}
+        found = [
+            graph
+            for frames, are_shared in ((_own_frames(model), False), (_shared_frames(), True))
+            for frame in frames
+            for graph in _search(frame, seen)
+            if _may_be_of(graph, own, are_shared)
+        ]
     elif hasattr(compiled, "_torchdynamo_orig_callable"):
-        function = innermost_fn(compiled)
-        frames, own = [_frame_of(function)], set()
+        found = list(_search(_frame_of(innermost_fn(compiled)), seen))
     else:
         raise NotCompiledError(
             f"report: must be given what torch.compile returned, got {type(compiled).__name__}; "
             'write compiled = torch.compile(model, backend="opwright")'
         )
-    found: dict[Region | Uncaptured, None] = {}
-    seen: set[CodeType] = set()
-    for frame in frames:
-        for graph in _search(frame, seen):
-            owned = graph.owned() if isinstance(graph, Region) else set()
-            if not own or not owned or not own.isdisjoint(owned):
-                found[graph] = None
-    return list(found)
+    return list(dict.fromkeys(found))
 
 
-def find_regions(compiled: Callable[..., Any]) -> list[Region]:
-    """Return those of the graphs that run in plans."""
-    return [graph for graph in find_graphs(compiled) if isinstance(graph, Region)]
+def _may_be_of(graph: Region | Uncaptured, own: set[int], is_shared: bool) -> bool:
+    """Whether a graph is of the model that has these tensors, by identity.
+
+    One that reads no tensor of a model is of any whose frames these are; where all models share
+    the frame, of one without tensors.
+    """
+    owned = graph.owned() if isinstance(graph, Region) else set()
+    return not own.isdisjoint(owned) if owned else not (is_shared and own)
 
 
 def _frame_of(function: Any) -> Frame:
@@ -59,10 +63,13 @@ def _frame_of(function: Any) -> Frame:
     return function.__code__, function.__globals__
 
 
-def _frames_of(model: torch.nn.Module) -> Iterator[Frame]:
-    """Yield the functions that a call of a model may begin with, and those of its parts."""
-    for part in model.modules():
-        yield _frame_of(part.forward)
+def _own_frames(model: torch.nn.Module) -> list[Frame]:
+    """Return the functions of a model and of its parts."""
+    return [_frame_of(part.forward) for part in model.modules()]
+
+
+def _shared_frames() -> Iterator[Frame]:
+    """Yield the functions of PyTorch that a call of any model may begin with."""
     yield _frame_of(torch.nn.Module._wrapped_call_impl)
     yield _frame_of(torch.nn.Module._call_impl)
     for code in wrap_inline.__code__.co_consts:
