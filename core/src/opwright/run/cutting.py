@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 VariableOrName = Variable | str
 
-Backward = Callable[..., list[Any]]
+Backward = partial[list[Any]]
 
 
 class CutNetwork(NamedTuple):

@@ -92,16 +92,14 @@ class Forward:
         """Return the results."""
         return self.run(self.compiled, args)[0]
 
-    def run(
-        self, compiled: Any, args: tuple[Any, ...], step: torch.Tensor | None = None
-    ) -> tuple[list[Any], torch.Tensor | None]:
+    def run(self, compiled: Any, args: tuple[Any, ...]) -> tuple[list[Any], torch.Tensor | None]:
         """Return what `compiled` returns, and the step.
 
-        The step of random operators is drawn from PyTorch's generator, unless it is given.
+        The step of random operators, None without any, is drawn from PyTorch's generator.
         """
+        step = None
         if self.draft.is_random:
-            if step is None:
-                step = torch.empty(1, dtype=torch.int64).random_(1 << 31)
+            step = torch.empty(1, dtype=torch.int64).random_(1 << 31)
             values = compiled(*self._pick_fed(args), step)
         else:
             values = compiled(*self._pick_fed(args))

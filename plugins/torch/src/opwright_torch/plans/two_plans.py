@@ -84,11 +84,9 @@ class TwoPlans(Forward):
 
     def differentiate(self, args: tuple[Any, ...], step: Any, tangents: Sequence[Any]) -> list[Any]:
         """Return the gradients of the trained inputs, by running both plans."""
-        values, step = self.run(self.cut.first, args, step)
-        second, sources = values.pop()
-        names = dict(zip(self.draft.feeds, (*self._pick_fed(args), step)))
-        handed = [names[s] if isinstance(s, str) else values[s] for s in sources]
-        return self.spread(second(*handed, *self.fill(tangents)))
+        feeds = self._pick_fed(args)
+        _, backward = self.cut(*feeds, step) if self.draft.is_random else self.cut(*feeds)
+        return self.spread(backward(*self.fill(tangents)))
 
     def fill(self, given: Sequence[Any]) -> list[torch.Tensor]:
         """Return the tangents of all differentiable results, with zeros for those without."""
@@ -108,11 +106,10 @@ class TwoPlans(Forward):
 
     def _samples(self, feeds: Sequence[Any]) -> Iterator[tuple[Any, dict[str, torch.Tensor]]]:
         yield self.cut.first, dict(zip(self.draft.feeds, feeds))
-        values = self.cut.first(*feeds)
-        second, sources = values.pop()
-        names = dict(zip(self.draft.feeds, feeds))
-        handed = [names[s] if isinstance(s, str) else values[s] for s in sources]
-        yield second, dict(zip(second.feed_names, [*handed, *self.fill([None] * self.n_results)]))
+        _, backward = self.cut(*feeds)
+        second: Any = backward.func
+        given = [*backward.args, *self.fill([None] * self.n_results)]
+        yield second, dict(zip(second.feed_names, given))
 
     def callables(self) -> list[Any]:
         """Return the compiled networks that have run."""
