@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from torch import broadcast_shapes, iinfo
+from torch import broadcast_shapes
 
 from opwright_torch.aten.shapes import axis_of, broadcast, rank, with_shape
-from opwright_torch.dtypes import torch_dtype
 from opwright_torch.translate import Decline, Rows, Translator
-from opwright_torch.translate.translator import FLOATS, Value
+from opwright_torch.translate.translator import Value
 
 ROWS: Final = Rows()
 
@@ -155,7 +154,14 @@ def scatter(
 
 
 def _scatter(
-    t: Translator, x: Value, dim: int, index: Value, updates: Value, reduction: str
+    t: Translator,
+    x: Value,
+    dim: int,
+    index: Value,
+    updates: Value,
+    reduction: str,
+    op_type: str = "scatter",
+    **attrs: Value,
 ) -> Value:
     axis, places = axis_of(x, dim), _positions(t, index)
     if rank(x) == 0:
@@ -163,7 +169,7 @@ def _scatter(
     if not math.prod(places.shape):
         return with_shape(t, x, t.shape())
     updates = _cut(t, updates, list(places.shape))
-    out = t.op("scatter", x, places, updates, axis=axis, reduction=reduction)
+    out = t.op(op_type, x, places, updates, axis=axis, reduction=reduction, **attrs)
     return with_shape(t, out, t.shape())
 
 
@@ -178,30 +184,11 @@ def scatter_reduce(
     include_self: bool = True,
 ) -> Value:
     """The input with elements combined with others at positions along an axis."""
-    is_mean = reduce == "mean"
-    if is_mean and input.dtype not in FLOATS:
-        raise Decline(f"reduce='mean' of {input.dtype}")
-    x = input
-    if not include_self:
-        neutral = t.full(_neutral(reduce, input.dtype), index.shape, input.dtype)
-        x = _scatter(t, x, dim, index, neutral, "none")
-    out = _scatter(t, x, dim, index, src, "add" if is_mean else REDUCTIONS[reduce])
-    if not is_mean:
-        return out
-    ones = t.full(1, index.shape, input.dtype)
-    counts = t.full(int(include_self), input.shape, input.dtype)
-    counts = _scatter(t, counts, dim, index, ones, "add")
-    return t.op("divide", out, t.op("clip", counts, min=1.0))
-
-
-def _neutral(reduce: str, dtype: str) -> float:
-    """Return the number that does not change what it is combined with."""
-    if reduce not in ("amax", "amin"):
-        return int(reduce == "prod")
-    if dtype in FLOATS:
-        return -math.inf if reduce == "amax" else math.inf
-    info = iinfo(torch_dtype(dtype))
-    return int(info.min if reduce == "amax" else info.max)
+    if include_self and reduce in REDUCTIONS:
+        return _scatter(t, input, dim, index, src, REDUCTIONS[reduce])
+    reduction = REDUCTIONS.get(reduce, reduce)
+    args = (input, dim, index, src, reduction, "scatter_reduce")
+    return _scatter(t, *args, include_self=include_self)
 
 
 @ROWS.row("aten::index_select", "aten::index_select_copy")
