@@ -56,16 +56,16 @@ def adaptive_avg_pool2d(x: Array, out: Array, *, output_size: Ints, data_format:
 def adaptive_avg_pool2d_grad(
     out_grad: Array, x_grad: Array, *, output_size: Ints, data_format: str
 ) -> None:
-    slopes, result = channels_first(out_grad, data_format), channels_first(x_grad, data_format)
+    gradients, result = channels_first(out_grad, data_format), channels_first(x_grad, data_format)
     axes = _bins(result.shape[2:], output_size)
-    slopes = slopes / _counts(axes, out_grad.dtype)
+    gradients = gradients / _counts(axes, out_grad.dtype)
     for axis, bins in reversed(list(enumerate(axes, 2))):
-        shape = (*slopes.shape[:axis], result.shape[axis], *slopes.shape[axis + 1 :])
+        shape = (*gradients.shape[:axis], result.shape[axis], *gradients.shape[axis + 1 :])
         sums = np.zeros(shape, out_grad.dtype)
         for i, bin in enumerate(bins):
-            sums[_at(axis, bin)] += slopes[_at(axis, slice(i, i + 1))]
-        slopes = sums
-    result[...] = slopes
+            sums[_at(axis, bin)] += gradients[_at(axis, slice(i, i + 1))]
+        gradients = sums
+    result[...] = gradients
 
 
 def adaptive_max_pool2d(

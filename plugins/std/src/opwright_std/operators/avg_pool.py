@@ -73,15 +73,15 @@ def avg_pool2d_grad(
     dilations: Ints,
     divisor: int,
 ) -> None:
-    slopes, result = channels_first(out_grad, data_format), channels_first(x_grad, data_format)
-    axes = axes_of(result, slopes, kernel, strides or kernel, paddings, dilations)
-    slopes = slopes / _counts(axes, count_include_pad, divisor, out_grad.dtype)
+    gradients, result = channels_first(out_grad, data_format), channels_first(x_grad, data_format)
+    axes = axes_of(result, gradients, kernel, strides or kernel, paddings, dilations)
+    gradients = gradients / _counts(axes, count_include_pad, divisor, out_grad.dtype)
     for i, axis in reversed(list(enumerate(axes))):
-        sums = np.zeros((*slopes.shape[: 2 + i], *result.shape[2 + i :]), out_grad.dtype)
+        sums = np.zeros((*gradients.shape[: 2 + i], *result.shape[2 + i :]), out_grad.dtype)
         for windows, elements in axis.covering_taps():
-            sums[_at(2 + i, elements)] += slopes[_at(2 + i, windows)]
-        slopes = sums
-    result[...] = slopes
+            sums[_at(2 + i, elements)] += gradients[_at(2 + i, windows)]
+        gradients = sums
+    result[...] = gradients
 
 
 avg_pool3d, avg_pool3d_grad = avg_pool2d, avg_pool2d_grad

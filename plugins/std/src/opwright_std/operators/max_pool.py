@@ -63,12 +63,15 @@ def max_pool_grad(op_type: str) -> Callable[..., None]:
         index: Array, out_grad: Array, x_grad: Array, *, data_format: str, **_: object
     ) -> None:
         places = channels_first(index, data_format)
-        slopes, result = channels_first(out_grad, data_format), channels_first(x_grad, data_format)
+        gradients, result = (
+            channels_first(out_grad, data_format),
+            channels_first(x_grad, data_format),
+        )
         plane, n_planes = prod(result.shape[2:]), prod(result.shape[:2])
         check_ids(f"{op_type}: index", index, plane)
         flat = places.astype(np.int64).reshape(n_planes, prod(places.shape[2:]))
         flat += np.arange(n_planes)[:, None] * plane
-        sums = np.bincount(flat.reshape(-1), slopes.reshape(-1), minlength=n_planes * plane)
+        sums = np.bincount(flat.reshape(-1), gradients.reshape(-1), minlength=n_planes * plane)
         result[...] = sums.reshape(result.shape)
 
     return add_to_places

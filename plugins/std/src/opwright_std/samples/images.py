@@ -27,7 +27,7 @@ def places(draw: Draw) -> Drawn:
 
 
 def unpooled(draw: Draw) -> Drawn:
-    """Places of distinct elements of a plane are distinct: else one of them gets no slope."""
+    """Places of distinct elements of a plane are distinct: else one of them gets no gradient."""
     inputs = draw.propose()
     if inputs is None:
         return None

@@ -71,7 +71,9 @@ def _reduction(draw: Draw) -> dict[str, Any]:
 def scatter_reduce(draw: Draw) -> Drawn:
     """Inputs as they are proposed; extrema without x begin with an infinity."""
     if not draw.attrs["include_self"]:
-        draw.loses_tails = "an infinite update shares its slope with what an extremum begins with"
+        draw.loses_tails = (
+            "an infinite update shares its gradient with what an extremum begins with"
+        )
     inputs = draw.propose()
     return None if inputs is None else (inputs, draw.attrs)
 

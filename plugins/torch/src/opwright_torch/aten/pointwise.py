@@ -19,7 +19,7 @@ def is_number(value: Value) -> bool:
     return isinstance(value, (bool, int, float))
 
 
-def without_slope(t: Translator, result: Value, *inputs: Value) -> Value:
+def without_gradient(t: Translator, result: Value, *inputs: Value) -> Value:
     """Return a result with the gradient 0 for inputs, as PyTorch has it where it has steps."""
     trained = [x for x in inputs if t.trains(x)]
     result = t.stop(result) if trained else result
@@ -113,7 +113,7 @@ def _truncated(t: Translator, x: Value, y: Value) -> Value:
 def floor_divide(t: Translator, input: Value, other: Value) -> Value:
     """The quotient, rounded down."""
     x, y = t.promote(input, other)
-    return without_slope(t, t.op("floor_divide", x, y), x, y)
+    return without_gradient(t, t.op("floor_divide", x, y), x, y)
 
 
 @ROWS.row("aten::remainder")
@@ -249,13 +249,13 @@ def _trunc(t: Translator, x: Value) -> Value:
     if x.dtype not in FLOATS:
         return x
     whole = t.op("where", t.op("less", x, 0), t.op("ceil", x), t.op("floor", x))
-    return without_slope(t, whole, x)
+    return without_gradient(t, whole, x)
 
 
 @ROWS.row("aten::ceil", "aten::floor")
 def rounded(t: Translator, input: Value) -> Value:
     """The input, rounded up or down."""
-    return without_slope(t, t.op(t.node.target.name()[6:], input), input)
+    return without_gradient(t, t.op(t.node.target.name()[6:], input), input)
 
 
 @ROWS.row("aten::frac")
@@ -268,13 +268,13 @@ def frac(t: Translator, input: Value) -> Value:
 def round_(t: Translator, input: Value, decimals: int = 0) -> Value:
     """The nearest number with so many decimals, halves to the even one."""
     if decimals == 0:
-        return without_slope(t, t.op("round", input), input)
+        return without_gradient(t, t.op("round", input), input)
     if input.dtype not in FLOATS:
         raise Decline(f"decimals={decimals} of whole numbers")
     factor = 10.0 ** abs(decimals)
     first, last = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
     whole = t.op("round", t.op(first, input, factor))
-    return without_slope(t, t.op(last, whole, factor), input)
+    return without_gradient(t, t.op(last, whole, factor), input)
 
 
 def _function(type: str) -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from opwright_torch.aten.pointwise import without_slope
+from opwright_torch.aten.pointwise import without_gradient
 from opwright_torch.translate import Decline, Rows, Translator
 from opwright_torch.translate.translator import Value
 
@@ -96,7 +96,7 @@ def bernoulli(t: Translator, input: Value, p: Value = None, generator: Value = N
         chances = t.op("expand", t.cast(p, t.dtype()), shape=t.shape())
     if chances.dtype not in ("float16", "bfloat16", "float32", "float64"):
         raise Decline(f"probabilities of dtype {chances.dtype}")
-    return without_slope(t, t.op("bernoulli", chances), chances)
+    return without_gradient(t, t.op("bernoulli", chances), chances)
 
 
 @ROWS.row("aten::exponential")
