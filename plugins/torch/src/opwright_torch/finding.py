@@ -15,7 +15,7 @@ from opwright.errors import OpwrightError
 from opwright_torch.plans.region import Region, Uncaptured
 
 Frame = tuple[CodeType, dict[str, Any]]
-"""The code of a function, and its globals, where Dynamo puts what it has compiled."""
+"""The code of a function, and its globals, where Dynamo puts compiled graphs."""
 
 
 class NotCompiledError(OpwrightError, TypeError):

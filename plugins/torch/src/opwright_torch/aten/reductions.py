@@ -195,7 +195,7 @@ def dist(t: Translator, input: Value, other: Value, p: Value = 2) -> Value:
 def nansum(
     t: Translator, input: Value, dim: Value = None, keepdim: bool = False, dtype: Value = None
 ) -> Value:
-    """The sum of what is not NaN."""
+    """The sum of the elements that are not NaN."""
     x = t.cast(input, t.dtype())
     if x.dtype in FLOATS:
         x = t.op("where", t.op("isnan", x), t.full(0, (), x.dtype), x)

@@ -106,7 +106,7 @@ def _append(
 
 
 class _Writer:
-    """Writes a deferred value, and those that it reads, as calls."""
+    """Writes a deferred value and its deferred inputs as calls."""
 
     def __init__(self) -> None:
         self.inputs: list[ow.Variable] = []

@@ -21,7 +21,7 @@ from opwright.errors import AttributeValueError
 
 _OBJECTS: Final[dict[str, object]] = {}
 _PROCESS: Final = uuid4().hex
-"""Begins the keys of objects, so that those of another process are recognized."""
+"""Begins the keys of objects, so that keys of another process are recognized."""
 
 _NAMED: Final[dict[str, type]] = {
     "dtype": torch.dtype,
@@ -37,7 +37,7 @@ Argument = Callable[[Tensors, list[Any]], Any]
 
 
 class Step(NamedTuple):
-    """One call: whether its arguments are those of every run, once the inputs are known."""
+    """One call; its arguments are fixed if they depend on the inputs alone."""
 
     target: Any
     arguments: Argument

@@ -22,7 +22,7 @@ Storage = int | None
 
 
 class Captured(NamedTuple):
-    """A functional graph, and what it means for the inputs and outputs of Dynamo's.
+    """A functional graph, and how it maps to the inputs and outputs of Dynamo's.
 
     Attributes
     ----------

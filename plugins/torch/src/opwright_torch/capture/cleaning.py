@@ -80,7 +80,7 @@ def _is_shaped_alike(node: Node) -> bool:
 
 
 def _copied(node: Node) -> Node:
-    """Return what is copied, in the dtype and shape of what is overwritten."""
+    """Return the source of a copy, in the dtype and shape of its target."""
     source, expected = node.args[1], node.meta["val"]
     if source.meta["val"].dtype != expected.dtype:
         source = _append(node, aten._to_copy.default, source, dtype=expected.dtype)

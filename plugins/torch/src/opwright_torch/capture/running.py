@@ -1,4 +1,4 @@
-"""Runs a graph of Dynamo so that what it does is recorded as functional ATen operators."""
+"""Runs a graph of Dynamo, recorded as functional ATen operators."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 Tensors come in and go out, on the CPU or, for operators with kernels there, on CUDA's current
 stream.
 
-- **autograd**: gradients are those of our rules, also second ones. An operator without a rule, or
+- **autograd**: gradients follow our rules, second ones too. An operator without a rule, or
   with one that can be differentiated once, raises GradientError in the backward pass. Integers and
   state, such as the running statistics of `batch_norm`, which are returned, have no gradient.
 - **random operators** draw their ``step`` from PyTorch's generator, so that ``torch.manual_seed``

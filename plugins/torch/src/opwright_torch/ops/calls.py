@@ -108,7 +108,7 @@ class Recipe(NamedTuple):
 
     reads: frozenset[str]  # inputs whose elements it reads; of the others the shape is enough
     outputs: tuple[str, ...]  # outputs that it reads
-    inner: tuple[str, ...]  # those of them that are float and not returned: no graph leads there
+    inner: tuple[str, ...]  # float ones that are not returned: no graph leads there
     stops: frozenset[str]  # outputs through which no gradient flows
 
 

@@ -349,7 +349,7 @@ class _VjpKernels:
 
     @staticmethod
     def compute(values: list[torch.Tensor], sizes: list[int], call: str) -> list[torch.Tensor]:
-        """Run the gradients at once; those of what nothing depends on are zeros."""
+        """Run the gradients at once; a gradient is zeros where no result depends on the input."""
         what = with_sizes(read(call), sizes)
         results = run(ow.current_context(), what, values)
         pairs = zip(results, what.wanted, strict=True)

@@ -42,7 +42,7 @@ Execute = Callable[[What, Sequence[Any], Sequence[torch.Tensor]], tuple[torch.Te
 
 
 def is_followed(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether derivatives of what is computed of tensors are wanted."""
+    """Whether derivatives by some of the tensors are wanted."""
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         return True
     if forward_ad._current_level < 0:

@@ -1,4 +1,4 @@
-"""From a captured graph to the Program of a plan: what is fed, kept, fetched and written."""
+"""From a captured graph to the Program of a plan, with its feeds, fetches and state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Job(NamedTuple):
     captured: Captured
     inputs: list[Node]
     kept: tuple[int, ...]  # inputs that live in the scope
-    written: tuple[int, ...]  # those of them that the graph mutates
+    written: tuple[int, ...]  # kept inputs that the graph mutates
     fed: tuple[int, ...]  # the other tensors
     trained: tuple[int, ...]  # inputs whose gradient is wanted
     returned: tuple[int, ...]  # positions in the graph's flat list of what runs return: results
@@ -77,7 +77,7 @@ def results_of(captured: Captured, returned: Sequence[int]) -> list[Any]:
 
 
 class Draft(NamedTuple):
-    """A Program, and what its plan is called with and gives."""
+    """A Program, and the feeds and results of its plan."""
 
     translated: Translated
     feeds: list[str]  # of the fed inputs in order, then the step if there is one
@@ -134,8 +134,8 @@ def strides_of(
 ) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
     """Return index, shape and strides of the results that PyTorch does not lay out densely.
 
-    The rows of such a result do not follow each other, as those of a transposed one. A result of
-    which several elements are one, as what ``expand`` returns, gets memory for each.
+    A transposed result is an example. A result of ``expand``, of which several elements share
+    memory, is laid out densely.
     """
     found = []
     for i, node in enumerate(results_of(job.captured, job.returned)):

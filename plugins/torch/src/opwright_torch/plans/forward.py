@@ -29,11 +29,11 @@ def pick(indices: Sequence[int]) -> Pick:
 
 
 class Forward:
-    """Computes the results of a graph, and writes what it mutates of the tensors that are kept.
+    """Computes the results of a graph, and updates the buffers that it mutates.
 
-    ``forward(args)`` takes the inputs of the graph and returns its results. Before that ``fits``
-    says whether inputs are those that it was made for, and ``adopt`` makes it fit those of other
-    versions.
+    ``forward(args)`` takes the inputs of the graph and returns its results. Before a call, ``fits``
+    says whether parameters, buffers and sizes are still the same; ``adopt`` takes over new versions
+    of the tensors.
     """
 
     kind = "inference"
@@ -110,7 +110,7 @@ class Forward:
         return values, step
 
     def samples(self) -> Iterator[tuple[Any, dict[str, torch.Tensor]]]:
-        """Yield each compiled network with made-up feeds; what it writes is restored at the end."""
+        """Yield each compiled network with made-up feeds; buffers are restored at the end."""
         variables = [self.kept.scope.var(name) for name, _ in self.draft.state]
         before = [variable.numpy() for variable in variables]
         try:

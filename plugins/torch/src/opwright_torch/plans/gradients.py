@@ -24,7 +24,7 @@ keeps_graph: Final = torch._C._autograd._get_current_graph_task_keep_graph
 def direct_apply(function: type[torch.autograd.Function]) -> Callable[..., Any]:
     """Return ``apply`` without its search of the arguments for wrappers of functorch.
 
-    Transforms trace the model itself, so that no wrapper reaches what is compiled.
+    Transforms trace the model itself: no wrapper reaches a compiled graph.
     """
     apply: Callable[..., Any] = super(torch.autograd.Function, function).apply
     return apply

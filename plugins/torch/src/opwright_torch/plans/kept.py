@@ -108,7 +108,7 @@ class Kept:
     ) -> None:
         """Raise PyTorch's error for a tensor that was changed and is read.
 
-        `versions` are those of the time when a forward read the tensors.
+        `versions` were read when the forward ran.
         """
         if versions is self.versions and self._read(tensors) == versions:
             return

@@ -76,7 +76,7 @@ class Region:
         return {identity for kept in self._owners.values() for identity in kept.ids}
 
     def _deliver(self, results: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-        """Write what is mutated of the inputs that are fed, and return the graph's outputs."""
+        """Write the new values of mutated inputs, and return the graph's outputs."""
         flat = dict(zip(self.job.returned, results))
         for mutation in self._fed_mutations:
             with torch.set_grad_enabled(mutation.requires_grad and torch.is_grad_enabled()):

@@ -1,4 +1,4 @@
-"""Opens composites of PyTorch: operators whose kernel, and gradient, are those of others."""
+"""Opens composites of PyTorch: operators that consist of other operators."""
 
 from __future__ import annotations
 
