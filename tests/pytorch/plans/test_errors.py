@@ -13,7 +13,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 
 import opwright as ow
 import opwright_torch
-from opwright.errors import KernelError
+from opwright.errors import KernelError, SettingError
 
 
 def failing(x: np.ndarray, out: np.ndarray) -> None:
@@ -67,6 +67,16 @@ def test_an_unknown_option_is_named(options: dict[str, Any], message: str) -> No
     fast = torch.compile(scaled, backend="opwright", **options)
     with pytest.raises(BackendCompilerFailed, match=message):
         fast(torch.ones(3))
+
+
+def test_refresh_of_something_else_is_an_error() -> None:
+    with pytest.raises(SettingError, match=r"refresh: model must be a torch\.nn\.Module, got list"):
+        opwright_torch.refresh([])
+
+
+def test_a_mistyped_argument_of_report_is_named() -> None:
+    with pytest.raises(TypeError, match="mesure.*did you mean 'measure'"):
+        opwright_torch.report(torch.compile(scaled, backend="opwright"), mesure=False)
 
 
 def test_a_graph_that_cannot_be_captured_is_left_to_pytorch_and_reported(

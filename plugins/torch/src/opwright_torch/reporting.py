@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from torch.fx import Node
 
 from opwright.errors import MissingRequirementError
+from opwright.plugin import suggest_arguments
 from opwright_torch.finding import find_graphs
 from opwright_torch.plans.forward import Forward
 from opwright_torch.plans.region import Region, Uncaptured
@@ -108,6 +109,7 @@ class Report(NamedTuple):
         return "\n".join(lines)
 
 
+@suggest_arguments
 def report(compiled: Callable[..., Any], *, measure: bool = True) -> Report:
     """Return what a compiled model or function runs, in the graphs that have been called.
 

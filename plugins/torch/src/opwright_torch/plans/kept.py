@@ -11,6 +11,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import opwright as ow
+from opwright.errors import SettingError
 from opwright.runtime import Watch
 
 VERSION: Final = "_version"
@@ -147,7 +148,17 @@ def refresh(model: torch.nn.Module) -> None:
     ----------
     model : torch.nn.Module
         Whose tensors were written.
+
+    Raises
+    ------
+    SettingError
+        For anything else.
     """
+    if not isinstance(model, torch.nn.Module):
+        raise SettingError(
+            f"refresh: model must be a torch.nn.Module, got {type(model).__name__}; give the model "
+            "whose parameters were written"
+        )
     ids = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
     for kept in list(_ALL):
         if not ids.isdisjoint(kept.ids):
