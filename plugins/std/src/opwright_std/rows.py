@@ -1,0 +1,294 @@
+"""The standard operators: where each is defined, the dtypes of its NumPy kernel, what it may reuse.
+
+A new operator is a file of its own and one row here. By convention the module holds the
+definition under the upper-case operator type and the kernel under the type itself, with an
+underscore behind it where the type is a Python builtin (``SUM`` and ``sum_``).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+FLOAT = ("float16", "float32", "float64")
+WIDE = ("float32", "float64")
+INT = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+NUMBER = FLOAT + INT
+NUMBER_OR_BOOL = (*NUMBER, "bool")
+INDEX = ("int32", "int64")
+ANY = ("*",)
+# Operators that only move bytes, and casts.
+STORED = ("*", "float8_e4m3fn", "float8_e5m2", "int4", "uint4")
+NO_KERNEL = ()
+
+
+class Row(NamedTuple):
+    """Operators that share a module, the dtypes of their kernels and what these may reuse.
+
+    Attributes
+    ----------
+    module : str
+        Module below ``opwright_std.operators``.
+    types : str
+        Operator types, separated by blanks.
+    dtypes : tuple of str
+        Dispatch dtypes of the NumPy kernels; ``NO_KERNEL`` for operators that are lowered
+        otherwise (control flow, composites).
+    reuse : str
+        Outputs that may lie where an input lies, such as ``"out=x out=y"``.
+    kernel_only : bool
+        The operator is derived from another one (``<type>_grad``): only its kernel is named.
+    hidden : bool
+        A gradient helper, listed only on request.
+    deterministic : bool
+        Equal inputs give equal bits, also for repeated indices.
+    """
+
+    module: str
+    types: str
+    dtypes: tuple[str, ...] = FLOAT
+    reuse: str = ""
+    kernel_only: bool = False
+    hidden: bool = False
+    deterministic: bool = True
+
+
+def gradient(module: str, types: str, dtypes: tuple[str, ...] = FLOAT, reuse: str = "") -> Row:
+    """Row of derived gradient operators: ``types`` are the forward ones."""
+    names = " ".join(f"{name}_grad" for name in types.split())
+    return Row(module, names, dtypes, reuse, kernel_only=True)
+
+
+def helper(module: str, types: str, dtypes: tuple[str, ...] = FLOAT, reuse: str = "") -> Row:
+    """Row of operators that only gradients emit."""
+    return Row(module, types, dtypes, reuse, hidden=True)
+
+
+_ADAPTIVE = " ".join(f"adaptive_{kind}_pool{n}d" for n in (2, 3) for kind in ("avg", "max"))
+
+ROWS: tuple[Row, ...] = (
+    # Element-wise
+    Row("unary", "abs negative sign square clip", NUMBER, "out=x"),
+    Row("unary", "exp log sqrt reciprocal erf scale", FLOAT, "out=x"),
+    Row("unary", "expm1 log1p log2 rsqrt pow_scalar", FLOAT, "out=x"),
+    gradient("unary", "rsqrt"),
+    Row("increment", "increment", NUMBER, "out=x"),
+    Row("trigonometry", "sin cos tan asin acos atan sinh cosh", FLOAT, "out=x"),
+    Row("trigonometry", "atan2", FLOAT, "out=x out=y"),
+    helper("trigonometry", "atan2_slope", reuse="out=x out=y"),
+    gradient("trigonometry", "tan", reuse="x_grad=out"),
+    gradient("trigonometry", "asin acos atan"),
+    Row("rounding", "ceil floor round", NUMBER, "out=x"),
+    Row("rounding", "isnan isinf isfinite", NUMBER_OR_BOOL),
+    Row("rounding", "nan_to_num", NUMBER),
+    gradient("rounding", "nan_to_num", reuse="x_grad=x x_grad=out_grad"),
+    gradient("unary", "abs erf", reuse="x_grad=x"),
+    gradient("unary", "sqrt reciprocal", reuse="x_grad=out"),
+    gradient("unary", "square clip", reuse="x_grad=x x_grad=out_grad"),
+    Row("activations", "relu", NUMBER, "out=x"),
+    Row("activations", "sigmoid tanh softplus elu leaky_relu", FLOAT, "out=x"),
+    Row("activations", "silu gelu"),
+    gradient("activations", "relu leaky_relu", reuse="x_grad=out x_grad=out_grad"),
+    gradient("activations", "tanh softplus", reuse="x_grad=out"),
+    gradient("activations", "elu", reuse="x_grad=x"),
+    gradient("activations", "sigmoid silu gelu"),
+    Row("kinks", "relu6 hard_sigmoid hard_shrink thresholded_relu", FLOAT, "out=x"),
+    Row("kinks", "hard_swish soft_shrink"),
+    gradient("kinks", "relu6 hard_sigmoid", reuse="x_grad=out x_grad=out_grad"),
+    gradient("kinks", "hard_swish", reuse="x_grad=x x_grad=out_grad"),
+    gradient("kinks", "hard_shrink soft_shrink thresholded_relu", reuse="x_grad=x x_grad=out_grad"),
+    Row("smooth", "log_sigmoid selu celu stanh", FLOAT, "out=x"),
+    Row("smooth", "softsign mish tanh_shrink swish soft_relu"),
+    gradient("smooth", "log_sigmoid", reuse="x_grad=out"),
+    gradient("smooth", "softsign mish tanh_shrink selu celu swish stanh soft_relu"),
+    Row("prelu", "prelu", FLOAT, "out=x"),
+    Row("lerp", "lerp"),
+    Row("division", "mod floor_divide", NUMBER, "out=x out=y"),
+    Row("binary", "squared_difference add subtract multiply", NUMBER, "out=x out=y"),
+    Row("binary", "power maximum minimum", NUMBER, "out=x out=y"),
+    Row("binary", "divide", FLOAT, "out=x out=y"),
+    gradient("binary", "power"),
+    Row("comparison", "equal not_equal less less_equal greater greater_equal", NUMBER_OR_BOOL),
+    Row("logical", "logical_and logical_or logical_xor logical_not", NUMBER_OR_BOOL),
+    Row("where", "where", STORED, "out=y"),
+    Row("add_n", "add_n", NUMBER),
+    # Reductions
+    Row("reduction", "sum prod max min any all", NUMBER_OR_BOOL),
+    Row("reduction", "mean"),
+    gradient("reduction", "sum mean max min"),
+    Row("reduction", "argmax argmin", NUMBER_OR_BOOL),
+    Row("statistics", "logsumexp norm variance std count_nonzero", NO_KERNEL),
+    Row("quantile", "median quantile", NO_KERNEL),
+    Row("counting", "searchsorted histogram", NUMBER),
+    Row("counting", "bincount", INDEX),
+    Row("cumulative", "cumsum cumprod", NUMBER),
+    gradient("cumulative", "cumprod"),
+    # Shape and movement
+    Row("reshape", "reshape", STORED, "out=x"),
+    helper("reshape", "reshape_like", STORED, "out=x"),
+    Row("flatten", "flatten", STORED, "out=x"),
+    Row("squeeze", "squeeze unsqueeze", STORED, "out=x"),
+    Row("transpose", "transpose", STORED),
+    Row("concat", "concat", STORED),
+    gradient("concat", "concat"),
+    Row("split", "split", STORED),
+    Row("slice", "slice", STORED),
+    gradient("slice", "slice"),
+    Row("slice", "slice_scatter", ANY, "out=x"),
+    Row("stack", "stack unstack", STORED),
+    Row("tile", "tile", STORED),
+    gradient("tile", "tile"),
+    Row("flip", "flip roll", STORED),
+    Row("triangle", "triu tril", ANY, "out=x"),
+    Row("pad", "pad", ANY),
+    gradient("pad", "pad"),
+    Row("expand", "expand", STORED),
+    helper("sum_like", "sum_like expand_like", NUMBER),
+    Row("cast", "cast", STORED),
+    helper("cast", "cast_like", STORED),
+    Row("quantize", "quantize dequantize", NO_KERNEL),
+    Row("assign", "assign", STORED, "out=x"),
+    Row("gather", "gather", STORED),
+    gradient("gather", "gather"),
+    Row("gather", "index_select", NO_KERNEL),
+    Row("gather_nd", "gather_nd", STORED),
+    Row("scatter", "take_along_axis", STORED),
+    gradient("scatter", "take_along_axis"),
+    Row("scatter", "scatter", NUMBER_OR_BOOL, "out=x"),
+    gradient("scatter", "scatter"),
+    Row("gather_nd", "scatter_nd", NUMBER_OR_BOOL, "out=x"),
+    Row("scatter_reduce", "scatter_reduce", NO_KERNEL),
+    gradient("gather_nd", "gather_nd scatter_nd"),
+    Row("multiplex", "multiplex", ANY),
+    gradient("multiplex", "multiplex"),
+    Row("one_hot", "one_hot", INDEX),
+    Row("top_k", "top_k", NUMBER),
+    gradient("top_k", "top_k"),
+    Row("sort", "sort argsort", NUMBER),
+    gradient("sort", "sort"),
+    Row("sort", "unique", NUMBER_OR_BOOL),
+    Row("nonzero", "nonzero", ANY),
+    # Creation
+    Row("fill", "fill fill_like", ANY),
+    Row("random", "uniform normal truncated_normal"),
+    Row("random_integers", "bernoulli"),
+    Row("random_integers", "randint", INT),
+    Row("random_integers", "permutation", NO_KERNEL),
+    Row("creation", "constant eye", ANY),
+    Row("creation", "arange", NUMBER),
+    Row("creation", "linspace"),
+    Row("shape", "shape size is_empty", NO_KERNEL),
+    # Matrix
+    Row("matmul", "matmul", NUMBER),
+    Row("fc", "fc", NO_KERNEL),
+    Row("gemm", "gemm bilinear", NO_KERNEL),
+    Row("einsum", "einsum", NO_KERNEL),
+    Row("vectors", "outer dot cross kron", NO_KERNEL),
+    Row("diagonal", "diag trace", NO_KERNEL),
+    Row("linear_algebra", "inverse cholesky solve triangular_solve", WIDE),
+    Row("fourier", "fft ifft rfft irfft", WIDE),
+    Row("cos_sim", "cos_sim", WIDE),
+    gradient("cos_sim", "cos_sim", WIDE),
+    # Neural network
+    Row("embedding", "embedding"),
+    gradient("embedding", "embedding"),
+    Row("convolution", "conv1d", NO_KERNEL),
+    Row("convolution", "conv2d conv3d", WIDE),
+    gradient("convolution", "conv2d conv3d", WIDE),
+    Row("conv_transpose", "conv2d_transpose conv3d_transpose", WIDE),
+    Row("max_pool", "max_pool1d", NO_KERNEL),
+    Row("max_pool", "max_pool2d max_pool3d", WIDE),
+    gradient("max_pool", "max_pool2d max_pool3d", WIDE),
+    Row("avg_pool", "avg_pool1d", NO_KERNEL),
+    Row("avg_pool", "avg_pool2d avg_pool3d", WIDE),
+    gradient("avg_pool", "avg_pool2d avg_pool3d", WIDE),
+    Row("adaptive_pool", _ADAPTIVE, WIDE),
+    gradient("adaptive_pool", _ADAPTIVE, WIDE),
+    Row("interpolate", "interpolate", WIDE),
+    gradient("interpolate", "interpolate", WIDE),
+    Row("resize", "resize", WIDE),
+    gradient("resize", "resize", WIDE),
+    Row("iou", "iou", NO_KERNEL),
+    Row("box_coder", "box_coder", NO_KERNEL),
+    Row("prior_box", "prior_box", WIDE),
+    Row("nms", "nms"),
+    Row("multiclass_nms", "multiclass_nms", WIDE),
+    Row("max_unpool2d", "max_unpool2d", WIDE),
+    gradient("max_unpool2d", "max_unpool2d", WIDE),
+    Row("roi_align", "roi_align", WIDE),
+    gradient("roi_align", "roi_align", WIDE),
+    Row("roi_pool", "roi_pool", WIDE),
+    gradient("roi_pool", "roi_pool", WIDE),
+    Row("pixel_shuffle", "pixel_shuffle", NO_KERNEL),
+    Row("maxout", "maxout", NO_KERNEL),
+    Row("lrn", "lrn", NO_KERNEL),
+    Row("dropout", "dropout", FLOAT, "out=x"),
+    gradient("dropout", "dropout", reuse="x_grad=out_grad"),
+    Row("softmax", "softmax", WIDE, "out=x"),
+    gradient("softmax", "softmax", WIDE),
+    Row("log_softmax", "log_softmax", WIDE, "out=x"),
+    gradient("log_softmax", "log_softmax", WIDE, "x_grad=out"),
+    Row("layer_norm", "layer_norm", WIDE),
+    gradient("layer_norm", "layer_norm", WIDE),
+    Row("rms_norm", "rms_norm", WIDE),
+    gradient("rms_norm", "rms_norm", WIDE),
+    Row("group_norm", "group_norm instance_norm", WIDE),
+    gradient("group_norm", "group_norm instance_norm", WIDE),
+    Row("scaled_dot_product_attention", "scaled_dot_product_attention", WIDE),
+    gradient("scaled_dot_product_attention", "scaled_dot_product_attention", WIDE),
+    Row("dropout_attention", "dropout_attention", NO_KERNEL),
+    Row("rotary_embedding", "rotary_embedding", WIDE),
+    gradient("rotary_embedding", "rotary_embedding", WIDE),
+    Row("recurrent", "lstm gru rnn", WIDE),
+    gradient("recurrent", "lstm gru rnn", WIDE),
+    Row("recurrent_cells", "lstm_cell gru_cell", WIDE),
+    gradient("recurrent_cells", "lstm_cell gru_cell", WIDE),
+    Row("sequence", "sequence_mask", INDEX),
+    Row("sequence", "sequence_reverse sequence_pack sequence_unpack", ANY),
+    gradient("sequence", "sequence_pack sequence_unpack", ANY),
+    Row("sequence_pool", "sequence_pool"),
+    gradient("sequence_pool", "sequence_pool"),
+    Row("sequence_layers", "sequence_softmax sequence_conv", NO_KERNEL),
+    Row("batch_norm", "batch_norm", WIDE),
+    gradient("batch_norm", "batch_norm", WIDE),
+    # Losses
+    Row("cross_entropy", "cross_entropy", WIDE),
+    gradient("cross_entropy", "cross_entropy", WIDE),
+    Row("softmax_with_cross_entropy", "softmax_with_cross_entropy", WIDE),
+    gradient("softmax_with_cross_entropy", "softmax_with_cross_entropy", WIDE),
+    Row("sigmoid_cross_entropy_with_logits", "sigmoid_cross_entropy_with_logits", WIDE),
+    gradient("sigmoid_cross_entropy_with_logits", "sigmoid_cross_entropy_with_logits", WIDE),
+    Row("nll", "nll", WIDE),
+    gradient("nll", "nll", WIDE),
+    Row("mse", "mse", WIDE, "out=x out=label"),
+    gradient("mse", "mse", WIDE),
+    Row("pointwise_losses", "l1 smooth_l1 huber hinge log_loss kl_div", WIDE),
+    gradient("pointwise_losses", "l1 smooth_l1 huber hinge log_loss kl_div", WIDE),
+    Row("ranking_losses", "margin_rank_loss rank_loss", WIDE),
+    gradient("ranking_losses", "margin_rank_loss rank_loss", WIDE),
+    Row("edit_distance", "edit_distance", INDEX),
+    Row("linear_chain_crf", "linear_chain_crf viterbi_decode", WIDE),
+    gradient("linear_chain_crf", "linear_chain_crf", WIDE),
+    Row("sampled_losses", "nce sampled_softmax", NO_KERNEL),
+    Row("label_smooth", "label_smooth", NO_KERNEL),
+    Row("weighted_losses", "weighted_cross_entropy weighted_nll", NO_KERNEL),
+    Row("weighted_losses", "weighted_sigmoid_cross_entropy binary_cross_entropy", NO_KERNEL),
+    Row("cosine_embedding_loss", "cosine_embedding_loss", NO_KERNEL),
+    Row("ctc_loss", "ctc_loss", WIDE),
+    gradient("ctc_loss", "ctc_loss", WIDE),
+    # Control flow
+    Row("cond", "cond", NO_KERNEL),
+    Row("watching", "print", STORED, "out=x"),
+    Row("watching", "assert_true", ("bool",)),
+    Row("loops", "scan while_loop", NO_KERNEL),
+    # Optimizers and metrics
+    Row("optimizers", "sgd momentum lion", WIDE),
+    Row("adam", "adam adamw", WIDE),
+    Row("adam_variants", "adamax nadam radam lamb", WIDE),
+    Row("adaptive_optimizers", "adagrad adadelta rmsprop", WIDE),
+    Row("proximal_optimizers", "proximal_gd proximal_adagrad ftrl", WIDE),
+    Row("sparse_optimizers", "sparse_sgd sparse_momentum sparse_adagrad sparse_adam", WIDE),
+    Row("clip_by_norm", "clip_by_norm clip_by_global_norm", FLOAT, "out=x"),
+    Row("accuracy", "accuracy"),
+    Row("auc", "auc"),
+    Row("precision_recall", "precision_recall"),
+)
