@@ -5,6 +5,7 @@ VENV ?= .venv
 PEERS_VENV ?= $(VENV)-peers
 RAY_VENV ?= $(VENV)-ray
 TORCH_VENV ?= $(VENV)-torch
+ONNX_VENV ?= $(VENV)-onnx
 ARGS ?=
 
 BIN := $(VENV)/bin
@@ -22,6 +23,8 @@ NCCL := plugins/nccl
 RAY := plugins/ray
 # Without what it depends on, as PyTorch takes a gigabyte: $(TORCH_VENV) has that.
 TORCH := plugins/torch
+# Without what it depends on, so that tests meet a machine without it: $(ONNX_VENV) has that.
+ONNX := plugins/onnx
 VERSION := core/src/opwright/_version.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # By exact release and hash, which `make pins` moves; with the percentage that is done.
@@ -40,7 +43,7 @@ NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/nativ
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv pins demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers wheels clean
-.PHONY: test-ray test-torch test-torch-small test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
+.PHONY: test-ray test-torch test-torch-small test-onnx test-onnx-small test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,10 +78,10 @@ $(STAMPS)/cuda: $(CUDA)/pyproject.toml $(CUDA_EMULATOR)/pyproject.toml $(VERSION
 	@touch $@
 
 $(STAMPS)/dist: $(DIST:%=%/pyproject.toml) $(NCCL)/pyproject.toml $(RAY)/pyproject.toml $(TORCH)/pyproject.toml \
-		$(VERSION) $(NATIVE_DIST) pins/dist.txt $(STAMPS)/packages $(STAMPS)/cuda
+		$(ONNX)/pyproject.toml $(VERSION) $(NATIVE_DIST) pins/dist.txt $(STAMPS)/packages $(STAMPS)/cuda
 	@$(INSTALL) pins pins/dist.txt
 	@$(INSTALL) packages $(DIST)
-	@$(INSTALL) packages --no-deps $(NCCL) $(RAY) $(TORCH)
+	@$(INSTALL) packages --no-deps $(NCCL) $(RAY) $(TORCH) $(ONNX)
 	@touch $@
 
 $(STAMPS)/tools: pins/tools.txt | $(BIN)/python
@@ -158,6 +161,18 @@ test-torch-small: $(TORCH_VENV)/.stamps/torch  ## test opwright inside PyTorch o
 
 test-torch: export OPWRIGHT_EVERY_CASE := 1
 test-torch: test-torch-small  ## test opwright inside PyTorch, with every operator and model
+
+$(ONNX_VENV)/.stamps/onnx: requirements-onnx.txt $(STAMPS)/dist $(STAMPS)/tools
+	@$(call make_venv,$(ONNX_VENV))
+	@$(ONNX_VENV)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	@touch $@
+
+test-onnx-small: $(ONNX_VENV)/.stamps/onnx  ## test ONNX models on a sample of the cases of onnx
+	@$(ONNX_VENV)/bin/python -c 'import onnx, opwright_onnx'
+	@$(ONNX_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/onnx_models) $(ARGS)
+
+test-onnx: export OPWRIGHT_EVERY_CASE := 1
+test-onnx: test-onnx-small  ## test ONNX models on every case of onnx
 
 $(STAMPS)/nccl: $(NCCL)/pyproject.toml $(STAMPS)/dist $(STAMPS)/tools
 	@echo "installing NVIDIA's NCCL into $(VENV): 360 MB"

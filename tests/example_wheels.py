@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "plugins"
 WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 
-LARGE_WHEELS = ("opwright_cuda", "opwright_nccl", "opwright_ray", "opwright_torch")
-"""Wheels that require a gigabyte of others."""
+LARGE_WHEELS = ("opwright_cuda", "opwright_nccl", "opwright_ray", "opwright_torch", "opwright_onnx")
+"""Wheels that require large others."""
 
 
 def build_example_wheel(name: str, folder: Path) -> Path:

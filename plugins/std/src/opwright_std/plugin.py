@@ -110,3 +110,9 @@ def opwright_passes(registry: plugin.PassRegistrar) -> None:
     for module, phase, name, operators in PASSES:
         function = f"opwright_std.passes.{module}:{name}"
         registry.add(name, phase=phase, function=function, operators=operators)
+
+
+@plugin.hookimpl
+def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
+    """Name the rows of ONNX's operators that are standard operators of another name."""
+    registry.add("onnx", "rows.std", "opwright_std.onnx_rows:ROWS")

@@ -1,0 +1,40 @@
+"""ONNX models as programs of opwright.
+
+::
+
+    import opwright_onnx
+
+    model = opwright_onnx.load("resnet50.onnx")
+    (scores,) = model(images)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from opwright_onnx._version import __version__
+
+if TYPE_CHECKING:
+    from opwright_onnx.errors import ModelError, UnsupportedError, ValueNeededError
+    from opwright_onnx.loading import load
+
+_HOMES = {
+    "ModelError": "errors",
+    "UnsupportedError": "errors",
+    "ValueNeededError": "errors",
+    "load": "loading",
+}
+"""Imported at first use: discovery imports this package for its table alone."""
+
+__all__ = ["ModelError", "UnsupportedError", "ValueNeededError", "__version__", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'opwright_onnx' has no attribute {name!r}")
+    return getattr(import_module(f"opwright_onnx.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,112 @@
+"""opwright as a backend of onnx: ``opwright_onnx.backend`` has what `onnx.backend.base` asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TypeProto
+from onnx.backend.base import Backend, BackendRep, namedtupledict
+
+import opwright as ow
+from opwright_onnx.errors import ModelError, ValueNeededError
+from opwright_onnx.loading import as_value, load
+
+_TRIES = 16
+"""How often a model is loaded with more inputs known; each try adds one at least."""
+
+
+class Prepared(BackendRep):
+    """A model that runs; what must be known of its inputs is taken from those of a run."""
+
+    def __init__(self, model: ModelProto, device: str) -> None:
+        self._model = model
+        self._device = device
+        initialized = {tensor.name for tensor in model.graph.initializer}
+        self._inputs = [v for v in model.graph.input if v.name not in initialized]
+        self._outputs = [output.name for output in model.graph.output]
+        self._program: ow.LoadedProgram | None = None
+        try:
+            self._program = load(model, device=device)
+        except ModelError as reason:
+            fixed = [v.name for v in self._inputs if not _is_tensor(v.type)]
+            if not fixed and not isinstance(reason, ValueNeededError):
+                raise
+
+    def run(self, inputs: Any, **_: Any) -> Any:
+        """Return the outputs, a tuple with their names as attributes.
+
+        Parameters
+        ----------
+        inputs : sequence or dict of array
+        """
+        names = [entry.name for entry in self._inputs]
+        given = dict(inputs) if isinstance(inputs, dict) else dict(zip(names, inputs))
+        program, values = self._program, given
+        if program is None:
+            program, values = self._specialize(given)
+        results = program(values)
+        flat = {name: result for name, result in zip(results.names, results)}
+        return namedtupledict("Outputs", self._outputs)(*(_gather(flat, n) for n in self._outputs))
+
+    def _specialize(self, given: dict[str, Any]) -> tuple[ow.LoadedProgram, dict[str, Any]]:
+        """Return a program for the values of some inputs, and what it is still fed."""
+        known = {v.name: given.get(v.name) for v in self._inputs if not _is_tensor(v.type)}
+        for _ in range(_TRIES):
+            fixed = {name: as_value(value) for name, value in known.items()}
+            try:
+                program = load(self._model, inputs=fixed, device=self._device)
+            except ValueNeededError as reason:
+                fresh = [name for name in reason.inputs if name in given and name not in known]
+                if not fresh:
+                    raise
+                known.update((name, given[name]) for name in fresh)
+                continue
+            return program, {k: v for k, v in given.items() if k not in known}
+        raise ModelError(f"model: at most {_TRIES} inputs may decide what it computes, got more")
+
+
+def _is_tensor(kind: TypeProto) -> bool:
+    return bool(kind.WhichOneof("value") == "tensor_type")
+
+
+def _gather(flat: dict[str, Any], name: str) -> Any:
+    """Return a result; a list of those that its name begins with for a sequence."""
+    if name in flat:
+        return flat[name]
+    parts: list[Any] = []
+    while f"{name}.{len(parts)}" in flat:
+        parts.append(flat[f"{name}.{len(parts)}"])
+    return parts
+
+
+class OpwrightBackend(Backend):
+    """See `onnx.backend.base.Backend`."""
+
+    @classmethod
+    def prepare(cls, model: ModelProto, device: str = "CPU", **_: Any) -> Prepared:
+        """Return a model that runs on a device."""
+        return Prepared(model, device.lower())
+
+    @classmethod
+    def run_model(
+        cls, model: ModelProto, inputs: Sequence[Any], device: str = "CPU", **_: Any
+    ) -> Any:
+        """Return the outputs of a model."""
+        return cls.prepare(model, device).run(inputs)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Return whether a device such as ``"CPU"`` or ``"CUDA:1"`` is there."""
+        try:
+            np.asarray(ow.ops.fill(shape=[1], value=0.0) if device == "CPU" else None)
+        except ow.errors.OpwrightError:
+            return False
+        return device == "CPU"
+
+
+prepare = OpwrightBackend.prepare
+run_model = OpwrightBackend.run_model
+supports_device = OpwrightBackend.supports_device
+is_compatible = OpwrightBackend.is_compatible

@@ -1,0 +1,55 @@
+"""The element types of ONNX by our names."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from onnx import TensorProto
+
+from opwright.op import DTYPES, dtype_from_numpy, dtype_to_numpy
+from opwright_onnx.errors import UnsupportedError
+
+Array = np.ndarray[Any, Any]
+
+_SPELLINGS: Final = {
+    "float": "float32",
+    "double": "float64",
+    "float8e4m3fn": "float8_e4m3fn",
+    "float8e5m2": "float8_e5m2",
+}
+NAMES: Final[dict[int, str]] = {
+    number: _SPELLINGS.get(name.lower(), name.lower())
+    for name, number in TensorProto.DataType.items()
+    if _SPELLINGS.get(name.lower(), name.lower()) in DTYPES
+}
+"""Our name of each element type that we have."""
+
+_NUMBERS: Final = {name: number for number, name in NAMES.items()}
+
+WIDE: Final = frozenset(name for name in DTYPES if name not in ("int4", "uint4"))
+
+
+def dtype_name(element: int) -> str:
+    """Return our name of an element type; UnsupportedError for one that opwright lacks."""
+    if element in NAMES:
+        return NAMES[element]
+    known = {number: name for name, number in TensorProto.DataType.items()}
+    raise UnsupportedError(
+        f"elements must be of a dtype of opwright, got {known.get(element, element)}; cast them"
+    )
+
+
+def element_type(dtype: str) -> int:
+    """Return ONNX's number for one of our dtypes."""
+    return _NUMBERS[dtype]
+
+
+def array_dtype(array: Array) -> str:
+    """Return our name of the dtype of an array."""
+    return dtype_from_numpy(array.dtype)
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """Return NumPy's dtype for our name."""
+    return dtype_to_numpy(name)

@@ -1,0 +1,34 @@
+"""What is wrong with a model, or not supported in it."""
+
+from __future__ import annotations
+
+from opwright.errors import OpwrightError
+
+
+class ModelError(OpwrightError, ValueError):
+    """A model that is damaged or cannot be translated: node, operator, and the rule it breaks."""
+
+
+class UnsupportedError(ModelError):
+    """A model with an operator, or a use of one, that has no counterpart."""
+
+
+class ValueNeededError(ModelError):
+    """A node whose inputs must be known when the model is loaded.
+
+    Attributes
+    ----------
+    inputs : tuple of str
+        The inputs of the model that its value depends on.
+    """
+
+    def __init__(self, message: str, inputs: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.inputs = inputs
+
+    def __reduce__(self) -> tuple[type[ValueNeededError], tuple[str, tuple[str, ...]]]:
+        return type(self), (str(self), self.inputs)
+
+
+class DeclinedError(UnsupportedError):
+    """Raised by a row for what it does not write; the function body of the operator is tried."""

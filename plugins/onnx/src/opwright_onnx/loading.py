@@ -1,0 +1,238 @@
+"""`load`: an ONNX model as a program that is called, trained, compiled and saved."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from onnx import ModelProto, TypeProto, ValueInfoProto
+
+import opwright as ow
+from opwright.errors import AttributeTypeError, AttributeValueError, FileMissingError, OpwrightError
+from opwright_onnx.dtypes import Array, array_dtype, dtype_name
+from opwright_onnx.errors import ModelError, UnsupportedError
+from opwright_onnx.translate.model import Model, make_model
+from opwright_onnx.translate.translator import Translator, Value
+from opwright_onnx.translate.walking import Walk
+
+MAX_FILE_BYTES: Final = 2**31 - 1
+"""Of a message; larger models have their tensors in other files."""
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+def load(
+    model: str | os.PathLike[str] | ModelProto | bytes,
+    *,
+    trainable: bool = False,
+    inputs: Mapping[str, Any] = _NOTHING,
+    shapes: Mapping[str, Sequence[int | None]] = _NOTHING,
+    device: str = "cpu",
+    options: Mapping[str, Any] | None = None,
+) -> ow.LoadedProgram:
+    """Return an ONNX model as a program with its weights.
+
+    Sizes that the model leaves open stay open: one program serves every batch size and length. What
+    depends on initializers alone is computed once, here. Weights lie in the memory of the message,
+    or in a map of the file that has them; no code of the model is run, and no file outside of its
+    folder is read.
+
+    Parameters
+    ----------
+    model : str, PathLike, ModelProto or bytes
+        A file, or its content. Files beside it are read only for a model that is given by its path.
+    trainable : bool
+        Make parameters of the initializers that are floats of at least one axis. Then nothing that
+        depends on them is computed in advance.
+    inputs : mapping of str to array
+        Values of inputs that must be known when the model is loaded, such as the axes of a
+        reduction. They are no feeds of the result. A sequence is a list of arrays.
+    shapes : mapping of str to sequence of int or None
+        Shapes of inputs, in the place of those of the model; None is an open size.
+    device, options
+        As of ``Network.compile``, for calls of the result.
+
+    Returns
+    -------
+    LoadedProgram
+        Its feeds and results have the names of the model's inputs and outputs. ``notes["onnx"]``
+        names the dimensions of inputs as the model does, the producer and the opsets.
+
+    Raises
+    ------
+    FileMissingError
+        If there is no such file.
+    ModelError
+        For a model that is damaged, or breaks a rule of an operator; it names node and rule.
+    UnsupportedError
+        For an operator, or a use of one, that opwright has no counterpart for.
+    ValueNeededError
+        If a node needs the value of an input, or an open size, when the model is loaded.
+
+    Examples
+    --------
+    ::
+
+        model = opwright_onnx.load("resnet50.onnx")
+        (scores,) = model({"input.1": images})
+    """
+    proto, folder = _read(model)
+    for name, value in (("trainable", trainable),):
+        if not isinstance(value, bool):
+            raise AttributeTypeError(f"load: {name} must be True or False, got {value!r}")
+    known = {v.name for v in proto.graph.input}
+    for argument, given in (("inputs", inputs), ("shapes", shapes)):
+        for name in given:
+            if name not in known:
+                raise AttributeValueError(
+                    f"load: {argument} must name inputs of the model, got {name!r}; they are "
+                    f"{sorted(known)}"
+                )
+    lent = {name: tuple(shape) for name, shape in shapes.items()}
+    return _translate(make_model(proto, folder, trainable, inputs, lent), device, options)
+
+
+def _read(model: str | os.PathLike[str] | ModelProto | bytes) -> tuple[ModelProto, Path | None]:
+    if isinstance(model, ModelProto):
+        return model, None
+    if isinstance(model, (bytes, bytearray)):
+        return _parse(bytes(model), "model"), None
+    path = Path(model)
+    if not path.is_file():
+        raise FileMissingError(f"load: there must be a file of that name, got {str(path)!r}")
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise ModelError(
+            f"{path}: a file must have at most {MAX_FILE_BYTES} bytes, got {path.stat().st_size}; "
+            "save it with its tensors in another file"
+        )
+    return _parse(path.read_bytes(), str(path)), path.parent
+
+
+def _parse(data: bytes, who: str) -> ModelProto:
+    proto = ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except (DecodeError, ValueError) as reason:
+        raise ModelError(f"{who}: it must be an ONNX model, got {reason}") from None
+    if not proto.HasField("graph") or not proto.graph.output:
+        raise ModelError(f"{who}: an ONNX model must have a graph with outputs, got none")
+    return proto
+
+
+def _translate(
+    model: Model, device: str, options: Mapping[str, Any] | None
+) -> ow.LoadedProgram:
+    t = Translator(model)
+    graph = model.proto.graph
+    try:
+        given, feeds = _enter_inputs(t)
+        results = Walk(t).graph(graph, given)
+        fetches = _name_results(t, [output.name for output in graph.output], results)
+    except OpwrightError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as reason:
+        raise ModelError(f"model: it must be well formed, got {reason}") from reason
+    scope = ow.Scope()
+    for name, array in t.arrays.items():
+        scope.var(name).borrow(_as_borrowed(array))
+    notes = {"onnx": _describe(model)}
+    return ow.LoadedProgram(
+        t.program, scope, fetches, feeds, notes=notes, device=device, options=options
+    )
+
+
+def _as_borrowed(array: Array) -> Array:
+    """Return an array in the order and alignment that kernels read."""
+    return np.require(array, requirements=["C", "A"])
+
+
+def _enter_inputs(t: Translator) -> tuple[dict[str, Value], list[str]]:
+    """Return the values of the graph's inputs, and which of them are fed."""
+    graph = t.model.proto.graph
+    initialized = {tensor.name for tensor in graph.initializer}
+    initialized |= {tensor.values.name for tensor in graph.sparse_initializer}
+    given: dict[str, Value] = {}
+    feeds: list[str] = []
+    for entry in graph.input:
+        if entry.name in t.model.inputs:
+            given[entry.name] = as_value(t.model.inputs[entry.name])
+        elif entry.name not in initialized:
+            given[entry.name] = _declare(t, entry)
+            feeds.append(entry.name)
+    return given, feeds
+
+
+def as_value(value: Any) -> Value:
+    """Return a given value as translation has it: arrays, and lists of them."""
+    if value is None or isinstance(value, (list, tuple)):
+        return None if value is None else [as_value(item) for item in value]
+    array = np.asarray(value)
+    array_dtype(array)
+    return array
+
+
+def _declare(t: Translator, entry: ValueInfoProto) -> ow.Variable:
+    kind = entry.type
+    if kind.WhichOneof("value") == "optional_type":
+        kind = kind.optional_type.elem_type
+    if kind.WhichOneof("value") != "tensor_type":
+        raise UnsupportedError(
+            f"input {entry.name!r}: it must be a tensor where it is fed, got "
+            f"{kind.WhichOneof('value')}; give its value: load(path, inputs={{name: value}})"
+        )
+    tensor = kind.tensor_type
+    shape: Iterable[int | None] | None = t.model.shapes.get(entry.name)
+    if shape is None and tensor.HasField("shape"):
+        shape = read_dims(tensor)
+    return t.block.create_var(
+        entry.name, shape, dtype_name(tensor.elem_type), stop_gradient=True, is_data=True
+    )
+
+
+def read_dims(tensor: TypeProto.Tensor) -> list[int | None]:
+    """Return the sizes of a declared tensor, None for those that have a name or none."""
+    return [
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
+        for dim in tensor.shape.dim
+    ]
+
+
+def _name_results(t: Translator, names: Sequence[str], results: Sequence[Value]) -> list[str]:
+    """Return the names of the Variables that a call returns; a sequence has one for each element."""
+    fetches: list[str] = []
+    for name, value in zip(names, results):
+        if value is None:
+            raise UnsupportedError(f"output {name!r}: it must have a value, got an empty optional")
+        if isinstance(value, (list, tuple)):
+            parts = [f"{name}.{i}" for i in range(len(value))]
+            fetches += _name_results(t, parts, value)
+            continue
+        variable = value if isinstance(value, ow.Variable) else None
+        if variable is None or variable.name != name:
+            taken = t.program.take_name(name)
+            source = t.variable(value)
+            t.block.append_op("assign", {"x": source}, {"out": taken})
+            variable = t.block.var(taken)
+        fetches.append(variable.name)
+    return fetches
+
+
+def _describe(model: Model) -> dict[str, Any]:
+    """Return what the model says of itself: JSON."""
+    dims = {
+        entry.name: [
+            dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
+            for dim in entry.type.tensor_type.shape.dim
+        ]
+        for entry in model.proto.graph.input
+        if entry.type.WhichOneof("value") == "tensor_type"
+    }
+    return {
+        "producer": f"{model.proto.producer_name} {model.proto.producer_version}".strip(),
+        "opsets": dict(model.opsets),
+        "dims": dims,
+    }

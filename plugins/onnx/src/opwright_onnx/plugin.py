@@ -1,0 +1,30 @@
+"""The table of what opwright-onnx provides; it only names things."""
+
+from __future__ import annotations
+
+from opwright import plugin
+
+SUBJECTS = (
+    "casting",
+    "control",
+    "elementwise",
+    "images",
+    "indexing",
+    "normalization",
+    "pooling",
+    "products",
+    "quantization",
+    "recurrent",
+    "reductions",
+    "sequences",
+    "shapes",
+    "signals",
+    "training",
+)
+
+
+@plugin.hookimpl
+def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
+    """Name the tables from operators of ONNX to what writes ours."""
+    for subject in SUBJECTS:
+        registry.add("onnx", f"rows.{subject}", f"opwright_onnx.rows.{subject}:ROWS")

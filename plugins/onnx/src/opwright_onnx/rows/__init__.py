@@ -1,0 +1,1 @@
+"""How operators of ONNX are written with ours, by area."""

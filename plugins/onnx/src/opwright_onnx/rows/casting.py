@@ -1,0 +1,116 @@
+"""Rows of operators that change or make elements of a dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from opwright_onnx.dtypes import array_dtype, dtype_name
+from opwright_onnx.errors import DeclinedError
+from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.translator import Translator, Value
+
+ROWS = Rows()
+
+
+@ROWS.row("Cast")
+def cast(t: Translator, n: Node, x: Value) -> Any:
+    return convert(t, n, x, dtype_name(n.attr("to")))
+
+
+@ROWS.row("CastLike")
+def cast_like(t: Translator, n: Node, x: Value, like: Value) -> Any:
+    return convert(t, n, x, t.dtype(like))
+
+
+def convert(t: Translator, n: Node, x: Value, dtype: str) -> Value:
+    """Return `x` in a dtype; to float8 it saturates unless the node says otherwise."""
+    if dtype.startswith("float8") and n.attr("saturate", 1) and not t.dtype(x).startswith("float8"):
+        limit = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}[dtype]
+        bounded = t.op("clip", x, min=-limit, max=limit)
+        x = t.op("where", t.op("isnan", x), x, bounded)
+    return t.op("assign", x) if t.dtype(x) == dtype else t.cast(x, dtype)
+
+
+@ROWS.row("BitCast")
+def bit_cast(t: Translator, n: Node, x: Value) -> Any:
+    return t.op("bit_cast", x, dtype=dtype_name(n.attr("to")))
+
+
+@ROWS.row("Constant")
+def constant(t: Translator, n: Node) -> Any:
+    found = {k: v for k, v in n.attrs.items() if k.startswith(("value", "sparse_value"))}
+    for name, value in found.items():
+        if name in ("value_string", "value_strings"):
+            raise DeclinedError("its elements must be numbers, got strings")
+        dtype = {"value_float": "float32", "value_floats": "float32"}.get(name, "int64")
+        array = value if isinstance(value, np.ndarray) else np.array(value, dtype)
+        t.name(array, n.proto.output[0])
+        return array
+    raise DeclinedError("it must have a value, got none")
+
+
+@ROWS.row("ConstantOfShape")
+def constant_of_shape(t: Translator, n: Node, shape: Value) -> Any:
+    value = n.attr("value", np.zeros(1, np.float32)).reshape(-1)
+    return t.full(value[0].item(), t.sizes(shape), array_dtype(value))
+
+
+@ROWS.row("EyeLike")
+def eye_like(t: Translator, n: Node, x: Value) -> Any:
+    dtype = dtype_name(n.attr("dtype")) if n.attr("dtype") else t.dtype(x)
+    rows, columns = t.known_shape(x, "input")
+    return t.cast(t.op("eye", n_rows=rows, n_cols=columns, k=n.attr("k"), dtype="float32"), dtype)
+
+
+@ROWS.row("Range")
+def arange(t: Translator, n: Node, start: Value, limit: Value, delta: Value) -> Any:
+    dtype = t.dtype(start)
+    bounds = {}
+    for name, value in (("start", start), ("stop", limit), ("step", delta)):
+        array = t.array(value)
+        bounds[name] = value if array is None else array.reshape(-1)[0].item()
+    return t.op("arange", dtype=dtype, **bounds)
+
+
+@ROWS.row("Shape")
+def shape(t: Translator, n: Node, x: Value) -> Any:
+    vector, rank = t.shape_vector(x), t.rank(x)
+    start, end = (min(max(p + rank if p < 0 else p, 0), rank) for p in _span(n, rank))
+    if (start, end) == (0, rank):
+        return vector
+    if isinstance(vector, np.ndarray):
+        return vector[start:end]
+    return t.slice(vector, [0], [start], [max(start, end)])
+
+
+def _span(n: Node, rank: int) -> tuple[int, int]:
+    return n.attr("start", 0), n.attr("end", rank)
+
+
+@ROWS.row("Size")
+def size(t: Translator, n: Node, x: Value) -> Any:
+    vector = t.shape_vector(x)
+    if isinstance(vector, np.ndarray):
+        return np.array(vector.prod(), np.int64)
+    return t.reshape(t.op("size", x), [])
+
+
+@ROWS.row("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike")
+def random(t: Translator, n: Node, x: Value = None) -> Any:
+    kind = t.dtype(x) if x is not None else "float32"
+    dtype = dtype_name(n.attr("dtype")) if n.attr("dtype") else kind
+    shape = n.attr("shape") if x is None else t.sizes(t.shape_vector(x))
+    seed = {"seed": int(abs(n.attr("seed")))} if n.attr("seed") is not None else {}
+    if "Normal" in n.op_type:
+        bounds = {"mean": n.attr("mean"), "std": n.attr("scale")}
+        return t.op("normal", shape=shape, dtype=dtype, **bounds, **seed)
+    return t.op("uniform", shape=shape, dtype=dtype, min=n.attr("low"), max=n.attr("high"), **seed)
+
+
+@ROWS.row("Bernoulli")
+def bernoulli(t: Translator, n: Node, x: Value) -> Any:
+    dtype = dtype_name(n.attr("dtype")) if n.attr("dtype") else t.dtype(x)
+    return t.cast(t.op("bernoulli", x), dtype)

@@ -1,0 +1,258 @@
+"""Rows of operators with graphs: If, Loop and Scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto
+
+import opwright as ow
+from opwright.errors import OpwrightError
+from opwright_onnx.dtypes import dtype_name, numpy_dtype
+from opwright_onnx.errors import ModelError, UnsupportedError
+from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.translator import Translator, Value
+from opwright_onnx.translate.walking import Walk, walks
+
+ROWS = Rows()
+
+
+@ROWS.row("If")
+@walks
+def branch(walk: Walk, n: Node, condition: Value) -> Any:
+    t = walk.translator
+    graphs = n.attr("then_branch"), n.attr("else_branch")
+    known = t.array(condition)
+    if known is not None:
+        return tuple(walk.graph(graphs[0 if bool(known.reshape(-1)[0]) else 1], {}))
+    blocks, outputs = [], []
+    try:
+        for graph in graphs:
+            with _block(t) as block:
+                found = [_leave(t, value) for value in walk.graph(graph, {})]
+            blocks.append(block)
+            outputs.append([variable.name for variable in found])
+        names = [t.program.unique_name("branch") for _ in outputs[0]]
+        t.block.append_op(
+            "cond",
+            {"condition": condition},
+            {"out": names},
+            {
+                "true_block": blocks[0],
+                "false_block": blocks[1],
+                "true_outputs": outputs[0],
+                "false_outputs": outputs[1],
+            },
+        )
+    except OpwrightError as reason:
+        t.need(condition, f"cond ({reason})")
+        raise
+    return tuple(map(t.block.var, names))
+
+
+class _block:  # noqa: N801  # a context manager
+    """A new block, to which a translator appends in the meantime."""
+
+    def __init__(self, t: Translator) -> None:
+        self._t = t
+
+    def __enter__(self) -> ow.Block:
+        self._outer = self._t.block
+        self._t.block = self._t.program.add_block(self._outer.idx)
+        return self._t.block
+
+    def __exit__(self, *_: object) -> None:
+        self._t.block = self._outer
+
+
+def _leave(t: Translator, value: Value) -> ow.Variable:
+    """Return a Variable of the current block with a value that leaves it."""
+    variable = t.variable(value)
+    if variable.name in t.block.vars:
+        return variable
+    return t._append("assign", {"x": variable}, {}, None)  # type: ignore[no-any-return]
+
+
+@ROWS.row("Loop")
+@walks
+def loop(walk: Walk, n: Node, most: Value = None, condition: Value = None, *carried: Value) -> Any:
+    t, body = walk.translator, n.attr("body")
+    turns = None if most is None else t.array(most)
+    first = np.array(True) if condition is None else t.array(condition)
+    try:
+        if any(isinstance(value, (list, tuple)) or value is None for value in carried):
+            raise UnsupportedError("what a loop carries must be tensors, got a sequence")
+        with ow.transaction():
+            return _while(walk, body, most, condition, carried)
+    except OpwrightError as reason:
+        if turns is None and first is None:
+            t.need(most, f"M ({reason})")
+        return _unroll(walk, body, turns, first, carried, reason)
+
+
+def _unroll(
+    walk: Walk, body: GraphProto, most: Any, condition: Any, carried: Sequence[Value], reason: Any
+) -> Any:
+    """Write the body once for each turn; whether there is a next one must be known."""
+    t = walk.translator
+    limit = None if most is None else int(most.reshape(-1)[0])
+    again: Value = np.array(True) if condition is None else condition
+    state, stacks = list(carried), [[] for _ in body.output[1 + len(carried) :]]  # type: ignore[var-annotated]
+    turn = 0
+    while limit is None or turn < limit:
+        if not bool(t.need(again, f"the condition of a loop ({reason})").reshape(-1)[0]):
+            break
+        names = [entry.name for entry in body.input]
+        given = dict(zip(names, [np.array(turn, np.int64), again, *state], strict=True))
+        again, *results = walk.graph(body, given)
+        state = results[: len(state)]
+        for stack, value in zip(stacks, results[len(state) :], strict=True):
+            stack.append(value)
+        turn += 1
+    outputs = [t.op("stack", stack) if stack else _no_turns(t, body, i, len(state)) for i, stack in enumerate(stacks)]
+    return (*state, *outputs)
+
+
+def _no_turns(t: Translator, body: GraphProto, index: int, n_carried: int) -> Value:
+    tensor = body.output[1 + n_carried + index].type.tensor_type
+    shape = [dim.dim_value for dim in tensor.shape.dim]
+    return np.zeros([0, *shape], numpy_dtype(dtype_name(tensor.elem_type)))
+
+
+def _while(
+    walk: Walk, body: GraphProto, most: Value, condition: Value, carried: Sequence[Value]
+) -> Any:
+    t = walk.translator
+    names = [entry.name for entry in body.input]
+    limit = None if most is None else t.variable(t.reshape(t.cast(most, "int64"), []))
+    start = t.variable(np.array(True) if condition is None else t.reshape(condition, []))
+    init = [t.variable(np.array(0, np.int64)), start, *map(t.variable, carried)]
+    first = start if limit is None else t.op("logical_and", start, t.op("less", init[0], limit))
+    with _block(t) as block:
+        entering = [
+            block.create_var(t.program.unique_name("carried"), v.shape, v.dtype) for v in init
+        ]
+        again, *results = walk.graph(body, dict(zip(names, entering, strict=True)))
+        turn = t.op("add", entering[0], 1)
+        again = t.variable(t.reshape(again, []))
+        if limit is not None:
+            following = t.op("logical_and", again, t.op("less", turn, limit))
+        else:
+            following = again
+        leaving = [_leave(t, v) for v in (turn, again, *results[: len(carried)])]
+        stacked = [_leave(t, value) for value in results[len(carried) :]]
+        following = _leave(t, following)
+    outputs = [t.program.unique_name("loop") for _ in init]
+    stacks = [t.program.unique_name("stacked") for _ in stacked]
+    t.block.append_op(
+        "while_loop",
+        {"condition": t.variable(first), "init": init},
+        {"out": outputs, "stacked": stacks},
+        {
+            "body": block,
+            "body_init": [v.name for v in entering],
+            "body_out": [v.name for v in leaving],
+            "body_condition": following.name,
+            "body_stacked": [v.name for v in stacked],
+        },
+    )
+    return tuple(map(t.block.var, [*outputs[2:], *stacks]))
+
+
+@ROWS.row("Scan")
+@walks
+def scan(walk: Walk, n: Node, *inputs: Value) -> Any:
+    t, body = walk.translator, n.attr("body")
+    if n.opset < 9:
+        return _scan_batches(walk, n, inputs)
+    count = n.attr("num_scan_inputs")
+    n_carried = len(inputs) - count
+    if n_carried < 0 or len(body.input) != len(inputs):
+        raise ModelError(f"its body must have {len(inputs)} inputs, got {len(body.input)}")
+    axes = n.attr("scan_input_axes") or [0] * count
+    turned = n.attr("scan_input_directions") or [0] * count
+    xs = [
+        _to_front(t, x, axis, bool(flip))
+        for x, axis, flip in zip(inputs[n_carried:], axes, turned, strict=True)
+    ]
+    final, stacked = _scan(walk, body, inputs[:n_carried], xs)
+    out_axes = n.attr("scan_output_axes") or [0] * len(stacked)
+    out_turned = n.attr("scan_output_directions") or [0] * len(stacked)
+    return (
+        *final,
+        *(
+            _from_front(t, x, axis, bool(flip))
+            for x, axis, flip in zip(stacked, out_axes, out_turned, strict=True)
+        ),
+    )
+
+
+def _to_front(t: Translator, x: Value, axis: int, flip: bool) -> Value:
+    rank = t.rank(x)
+    axis = t.axis(axis, rank)
+    moved = t.transpose(x, [axis, *(i for i in range(rank) if i != axis)])
+    return t.op("flip", moved, axis=[0]) if flip else moved
+
+
+def _from_front(t: Translator, x: Value, axis: int, flip: bool) -> Value:
+    rank = t.rank(x)
+    axis = t.axis(axis, rank)
+    x = t.op("flip", x, axis=[0]) if flip else x
+    return t.transpose(x, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
+
+
+def _scan(
+    walk: Walk, body: GraphProto, init: Sequence[Value], xs: Sequence[Value]
+) -> tuple[list[Value], list[Value]]:
+    t = walk.translator
+    names = [entry.name for entry in body.input]
+    start, sequences = [*map(t.variable, init)], [*map(t.variable, xs)]
+    with _block(t) as block:
+        entering = [_enter(t, block, v.shape, v.dtype) for v in start]
+        elements = [_enter(t, block, v.shape[1:], v.dtype) for v in sequences]
+        results = walk.graph(body, dict(zip(names, [*entering, *elements], strict=True)))
+        leaving = [_leave(t, v) for v in results]
+    final = [t.program.unique_name("final") for _ in start]
+    stacks = [t.program.unique_name("scanned") for _ in leaving[len(start) :]]
+    t.block.append_op(
+        "scan",
+        {"init": start, "xs": sequences},
+        {"final": final, "out": stacks},
+        {
+            "body": block,
+            "body_init": [v.name for v in entering],
+            "body_xs": [v.name for v in elements],
+            "body_final": [v.name for v in leaving[: len(start)]],
+            "body_out": [v.name for v in leaving[len(start) :]],
+        },
+    )
+    return [t.block.var(name) for name in final], [t.block.var(name) for name in stacks]
+
+
+def _enter(t: Translator, block: ow.Block, shape: Any, dtype: str) -> ow.Variable:
+    return block.create_var(t.program.unique_name("entering"), shape, dtype)
+
+
+def _scan_batches(walk: Walk, n: Node, inputs: tuple[Value, ...]) -> Any:
+    """Scan of opset 8: one scan for each element of the batch, along axis 1."""
+    t, body = walk.translator, n.attr("body")
+    lengths, *given = inputs
+    if lengths is not None:
+        raise UnsupportedError("sequence_lens must be absent, got some")
+    count = n.attr("num_scan_inputs")
+    n_carried = len(given) - count
+    turned = n.attr("directions") or [0] * count
+    rows: list[list[Value]] = []
+    for i in range(t.known_shape(given[-1], "input")[0]):
+        own = [t.op("squeeze", t.slice(v, [0], [i], [i + 1]), axis=[0]) for v in given]
+        xs = [
+            t.op("flip", x, axis=[0]) if flip else x
+            for x, flip in zip(own[n_carried:], turned, strict=True)
+        ]
+        final, stacked = _scan(walk, body, own[:n_carried], xs)
+        rows.append([*final, *stacked])
+    return tuple(t.op("stack", list(column)) for column in zip(*rows))
+

@@ -1,0 +1,245 @@
+"""Rows of operators on single elements: arithmetic, comparisons, bits, activations."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from opwright_onnx.errors import DeclinedError
+from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.translator import FLOATS, Translator, Value
+
+ROWS = Rows()
+
+_BINARY = {
+    "Add": "add",
+    "Sub": "subtract",
+    "Mul": "multiply",
+    "And": "logical_and",
+    "Or": "logical_or",
+    "Xor": "logical_xor",
+}
+
+
+@ROWS.row(*_BINARY)
+def binary(t: Translator, n: Node, x: Value, y: Value) -> Any:
+    return t.op(_BINARY[n.op_type], x, y)
+
+
+@ROWS.row("Div")
+def divide(t: Translator, n: Node, x: Value, y: Value) -> Any:
+    if t.dtype(x) in FLOATS:
+        return t.op("divide", x, y)
+    quotient = t.op("floor_divide", x, y)
+    if t.dtype(x).startswith("uint"):
+        return quotient
+    rest = t.op("subtract", x, t.op("multiply", quotient, y))
+    is_below = t.op("logical_and", t.op("not_equal", rest, 0), t.op("less", quotient, 0))
+    return t.op("add", quotient, t.op("cast", is_below, dtype=t.dtype(x)))
+
+
+@ROWS.row("Mod")
+def mod(t: Translator, n: Node, x: Value, y: Value) -> Any:
+    if not n.attr("fmod"):
+        return t.op("mod", x, y)
+    rest = t.op("mod", t.op("abs", x), t.op("abs", y))
+    return t.op("where", t.op("less", x, 0), t.op("negative", rest), rest)
+
+
+@ROWS.row("Pow")
+def power(t: Translator, n: Node, x: Value, y: Value) -> Any:
+    exponent = t.array(y)
+    if t.dtype(x) in FLOATS:
+        if exponent is not None and exponent.size == 1 and exponent.ndim <= t.rank(x):
+            return t.op("pow_scalar", x, exponent=float(exponent.reshape(-1)[0]))
+        return t.op("power", x, t.cast(y, t.dtype(x)))
+    if t.dtype(y) in FLOATS:
+        return t.cast(t.op("power", t.cast(x, "float64"), t.cast(y, "float64")), t.dtype(x))
+    return t.op("power", x, t.cast(y, t.dtype(x)))
+
+
+@ROWS.row("Neg")
+def negative(t: Translator, n: Node, x: Value) -> Any:
+    return t.op("negative", x)
+
+
+@ROWS.row("Sign")
+def sign(t: Translator, n: Node, x: Value) -> Any:
+    if not t.dtype(x).startswith("uint"):
+        return t.op("sign", x)
+    return t.op("cast", t.op("greater", x, 0), dtype=t.dtype(x))
+
+
+@ROWS.row("Sum", "Max", "Min", "Mean")
+def many(t: Translator, n: Node, *inputs: Value) -> Any:
+    pair = {"Max": "maximum", "Min": "minimum"}.get(n.op_type, "add")
+    total = reduce(lambda x, y: t.op(pair, x, y), inputs)
+    return t.op("divide", total, len(inputs)) if n.op_type == "Mean" else total
+
+
+@ROWS.row("Asinh")
+def asinh(t: Translator, n: Node, x: Value) -> Any:
+    size = t.op("abs", x)
+    root = t.op("sqrt", t.op("add", t.op("square", size), 1))
+    grown = t.op("add", size, t.op("divide", t.op("square", size), t.op("add", root, 1)))
+    return t.op("multiply", t.op("sign", x), t.op("log1p", grown))
+
+
+@ROWS.row("Acosh")
+def acosh(t: Translator, n: Node, x: Value) -> Any:
+    less, more = t.op("subtract", x, 1), t.op("add", x, 1)
+    return t.op("log", t.op("add", x, t.op("sqrt", t.op("multiply", less, more))))
+
+
+@ROWS.row("Atanh")
+def atanh(t: Translator, n: Node, x: Value) -> Any:
+    difference = t.op("subtract", t.op("log1p", x), t.op("log1p", t.op("negative", x)))
+    return t.op("multiply", difference, 0.5)
+
+
+@ROWS.row("IsInf")
+def isinf(t: Translator, n: Node, x: Value) -> Any:
+    found = t.op("isinf", x)
+    if n.attr("detect_negative", 1) and n.attr("detect_positive", 1):
+        return found
+    if n.attr("detect_positive", 1):
+        return t.op("logical_and", found, t.op("greater", x, 0))
+    if n.attr("detect_negative", 1):
+        return t.op("logical_and", found, t.op("less", x, 0))
+    return t.op("logical_and", found, np.array(False))
+
+
+@ROWS.row("Relu")
+def relu(t: Translator, n: Node, x: Value) -> Any:
+    return t.op("relu", x) if t.dtype(x) in FLOATS else t.op("maximum", x, 0)
+
+
+@ROWS.row("Tanh")
+def tanh(t: Translator, n: Node, x: Value) -> Any:
+    return t.op("tanh", x)
+
+
+@ROWS.row("Selu")
+def selu(t: Translator, n: Node, x: Value) -> Any:
+    alpha, gamma = n.attr("alpha"), n.attr("gamma")
+    return t.op("multiply", t.op("elu", x, alpha=alpha), gamma)
+
+
+@ROWS.row("PRelu")
+def prelu(t: Translator, n: Node, x: Value, slope: Value) -> Any:
+    if t.dtype(x) in FLOATS and t.rank(x) >= 2:
+        shape, sizes = t.shape(slope), t.shape(x)
+        # ONNX broadcasts to the right: channels are axis 1 where all axes behind it have size 1.
+        if len(shape) == len(sizes) - 1 and shape[0] == sizes[1] and set(shape[1:]) <= {1}:
+            return t.op("prelu", x, t.reshape(slope, [-1]))
+    scaled = t.op("multiply", x, slope)
+    return t.op("where", t.op("less", x, 0), scaled, x)
+
+
+@ROWS.row("Shrink")
+def shrink(t: Translator, n: Node, x: Value) -> Any:
+    lambd, bias, dtype = n.attr("lambd"), n.attr("bias"), t.dtype(x)
+    x = t.cast(x, dtype if dtype in FLOATS else "float64")
+    below = t.op("where", t.op("less", x, -lambd), t.op("add", x, bias), 0.0)
+    return t.cast(t.op("where", t.op("greater", x, lambd), t.op("subtract", x, bias), below), dtype)
+
+
+@ROWS.row("Clip")
+def clip(t: Translator, n: Node, x: Value, low: Value = None, high: Value = None) -> Any:
+    if n.opset < 11:
+        low, high = (np.array(n.attr(name), np.float32) for name in ("min", "max"))
+    bounds = [None if bound is None else t.array(bound) for bound in (low, high)]
+    if t.dtype(x) in FLOATS and not any(
+        b is None and g is not None for b, g in zip(bounds, (low, high))
+    ):
+        named = {k: float(b) for k, b in zip(("min", "max"), bounds) if b is not None}
+        if named.get("min", -np.inf) <= named.get("max", np.inf):
+            return t.op("clip", x, **named)
+    x = x if low is None else t.op("maximum", x, t.cast(low, t.dtype(x)))
+    return x if high is None else t.op("minimum", x, t.cast(high, t.dtype(x)))
+
+
+@ROWS.row("BitShift")
+def bit_shift(t: Translator, n: Node, x: Value, y: Value) -> Any:
+    dtype, bits = t.dtype(x), int(t.dtype(x).removeprefix("uint"))
+    table = np.array([1 << i for i in range(bits)], dtype)
+    index = t.cast(t.op("minimum", y, bits - 1), "int64")
+    factor = t.op("gather", table, index)
+    op_type = "multiply" if n.attr("direction") == "LEFT" else "floor_divide"
+    shifted = t.op(op_type, x, factor)
+    return t.op("where", t.op("less", y, bits), shifted, 0)
+
+
+@ROWS.row("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot")
+def bitwise(t: Translator, n: Node, *inputs: Value) -> Any:
+    op_type = {
+        "BitwiseAnd": "bitwise_and",
+        "BitwiseOr": "bitwise_or",
+        "BitwiseXor": "bitwise_xor",
+        "BitwiseNot": "bitwise_not",
+    }[n.op_type]
+    return t.op(op_type, *inputs)
+
+
+@ROWS.row("Hardmax")
+def hardmax(t: Translator, n: Node, x: Value) -> Any:
+    if n.opset < 13:
+        return _flattened(t, n, x, lambda y: _hardmax(t, y, -1))
+    return _hardmax(t, x, n.attr("axis"))
+
+
+def _hardmax(t: Translator, x: Value, axis: int) -> Value:
+    rank = t.rank(x)
+    axis = t.axis(axis, rank)
+    index = t.op("argmax", x, axis=axis)
+    depth = t.dim(x, axis)
+    hot = t.op("one_hot", index, depth=depth, dtype=t.dtype(x))
+    order = [*range(axis), rank - 1, *range(axis, rank - 1)]
+    return t.transpose(hot, order)
+
+
+@ROWS.row("Softmax", "LogSoftmax")
+def softmax(t: Translator, n: Node, x: Value) -> Any:
+    op_type = "softmax" if n.op_type == "Softmax" else "log_softmax"
+    if n.opset < 13 and t.axis(n.attr("axis"), max(t.rank(x), 1)) != t.rank(x) - 1:
+        return _flattened(t, n, x, lambda y: t.op(op_type, y, axis=-1))
+    return t.op(op_type, x, axis=n.attr("axis"))
+
+
+def _flattened(t: Translator, n: Node, x: Value, function: Any) -> Value:
+    """Apply a function to the rows of a matrix, as older opsets define it."""
+    axis = t.axis(n.attr("axis"), t.rank(x))
+    flat = t.call("Flatten", x, axis=axis)
+    return t.op("reshape_like", function(flat), x)
+
+
+@ROWS.row("Dropout")
+def dropout(t: Translator, n: Node, x: Value, ratio: Value = None, training: Value = None) -> Any:
+    is_training = training is not None and bool(t.need(training, "training_mode").reshape(-1)[0])
+    if is_training:
+        probability = 0.5 if ratio is None else t.number(ratio, "ratio")
+        if probability:
+            raise DeclinedError("training_mode must be false where ratio is not 0: it is random")
+    kept = "bool" if n.opset >= 10 else t.dtype(x)
+    if not n.wants(1):
+        return t.op("assign", x)
+    return t.op("assign", x), t.op("cast", t.op("fill_like", x, value=1.0), dtype=kept)
+
+
+@ROWS.row("CumSum")
+def cumsum(t: Translator, n: Node, x: Value, axis: Value) -> Any:
+    return _running(t, n, "cumsum", x, axis)
+
+
+@ROWS.row("CumProd")
+def cumprod(t: Translator, n: Node, x: Value, axis: Value) -> Any:
+    return _running(t, n, "cumprod", x, axis)
+
+
+def _running(t: Translator, n: Node, op_type: str, x: Value, axis: Value) -> Value:
+    (place,) = t.ints(axis, "axis")
+    flags = {"exclusive": bool(n.attr("exclusive")), "reverse": bool(n.attr("reverse"))}
+    return t.cast(t.op(op_type, x, axis=place, **flags), t.dtype(x))

@@ -1,0 +1,235 @@
+"""Rows of operators on images: resizing, boxes, grids."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from opwright_onnx.errors import DeclinedError, ModelError
+from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.translator import FLOATS, Translator, Value
+
+ROWS = Rows()
+
+
+@ROWS.row("Resize")
+def resize(
+    t: Translator,
+    n: Node,
+    x: Value,
+    roi: Value = None,
+    scales: Value = None,
+    sizes: Value = None,
+) -> Any:
+    if n.opset < 11:
+        roi, scales, sizes = None, roi, None
+    rank = t.rank(x)
+    axes = [t.axis(axis, rank) for axis in n.attr("axes") or range(rank)]
+    coordinates = "asymmetric" if n.opset < 11 else n.attr("coordinate_transformation_mode")
+    if coordinates == "tf_crop_and_resize":
+        raise DeclinedError("coordinate_transformation_mode must be another than tf_crop_and_resize")
+    if n.attr("exclude_outside") and not n.attr("antialias"):
+        raise DeclinedError("exclude_outside must be 0 where antialias is not set")
+    counts, factors = _targets(t, n, x, axes, scales, sizes)
+    dtype = t.dtype(x)
+    wide = x if dtype in FLOATS else t.cast(x, "float32")
+    rounding = "floor" if n.opset < 11 else n.attr("nearest_mode")
+    named = {
+        "mode": n.attr("mode"),
+        "coordinates": coordinates,
+        "rounding": rounding,
+        "antialias": bool(n.attr("antialias")),
+        "cubic_coefficient": n.attr("cubic_coeff_a", -0.75),
+    }
+    changed = [axis for axis, factor in zip(axes, factors) if factor != 1]
+    if not changed:
+        return t.op("assign", x)
+    # Ours resizes the last axes.
+    order = [i for i in range(rank) if i not in changed] + changed
+    chosen = [axes.index(axis) for axis in changed]
+    found = t.op(
+        "resize",
+        t.transpose(wide, order),
+        output_size=[counts[i] for i in chosen],
+        scales=[factors[i] for i in chosen],
+        **named,
+    )
+    return t.cast(t.transpose(found, [order.index(i) for i in range(rank)]), dtype)
+
+
+def _targets(
+    t: Translator, n: Node, x: Value, axes: list[int], scales: Value, sizes: Value
+) -> tuple[list[Any], list[float]]:
+    """Return the new length of each axis, and its factor."""
+    shape = t.shape(x)
+    if scales is not None and 0 not in t.shape(scales):
+        factors = [float(f) for f in t.need(scales, "scales").reshape(-1)]
+        if not all(math.isfinite(f) and f > 0 for f in factors):
+            raise ModelError(f"scales must be greater than 0, got {factors}")
+        counts = []
+        for axis, factor in zip(axes, factors, strict=True):
+            length = shape[axis]
+            if length is None:
+                length = t.known_shape(x, "X")[axis] if factor != 1 else 0
+            counts.append(math.floor(length * factor + 1e-6))
+        return counts, factors
+    if sizes is None:
+        raise ModelError("scales or sizes must be given, got none")
+    counts = t.ints(sizes, "sizes")
+    lengths = [t.known_shape(x, "X")[axis] for axis in axes]
+    factors = [count / length for count, length in zip(counts, lengths, strict=True)]
+    policy = n.attr("keep_aspect_ratio_policy") or "stretch"
+    if policy != "stretch":
+        factor = min(factors) if policy == "not_larger" else max(factors)
+        counts = [math.floor(factor * length + 0.5) for length in lengths]
+        factors = [factor] * len(factors)
+    return counts, factors
+
+
+@ROWS.row("GridSample")
+def grid_sample(t: Translator, n: Node, x: Value, grid: Value) -> Any:
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(n.attr("mode"), n.attr("mode"))
+    flags = {"align_corners": bool(n.attr("align_corners"))}
+    return t.op("grid_sample", x, grid, mode=mode, padding_mode=n.attr("padding_mode"), **flags)
+
+
+@ROWS.row("RoiAlign")
+def roi_align(t: Translator, n: Node, x: Value, rois: Value, batch_index: Value) -> Any:
+    if n.attr("mode") != "avg":
+        raise DeclinedError(f"mode must be 'avg', got {n.attr('mode')!r}")
+    coordinates = n.attr("coordinate_transformation_mode", "output_half_pixel")
+    size = [n.attr("output_height"), n.attr("output_width")]
+    ratio = n.attr("sampling_ratio")
+    return t.op(
+        "roi_align",
+        x,
+        rois,
+        batch_index,
+        output_size=size,
+        spatial_scale=n.attr("spatial_scale"),
+        sampling_ratio=ratio or -1,
+        aligned=coordinates == "half_pixel",
+    )
+
+
+@ROWS.row("NonMaxSuppression")
+def non_max_suppression(
+    t: Translator,
+    n: Node,
+    boxes: Value,
+    scores: Value,
+    limit: Value = None,
+    iou: Value = None,
+    threshold: Value = None,
+) -> Any:
+    batch, classes, count = t.known_shape(scores, "scores")
+    most = 0 if limit is None else int(t.number(limit, "max_output_boxes_per_class"))
+    if most <= 0:
+        return np.zeros((0, 3), np.int64)
+    overlap = 0.0 if iou is None else float(t.number(iou, "iou_threshold"))
+    least = None if threshold is None else float(t.number(threshold, "score_threshold"))
+    corners = _corners(t, n, boxes)
+    rows = []
+    for image in range(batch):
+        own = t.reshape(t.slice(corners, [0], [image], [image + 1]), [count, 4])
+        for label in range(classes):
+            row = t.slice(scores, [0, 1], [image, label], [image + 1, label + 1])
+            rows.append(_kept(t, own, t.reshape(row, [count]), overlap, least, most, (image, label)))
+    return t.op("concat", rows, axis=0) if len(rows) > 1 else rows[0]
+
+
+def _kept(
+    t: Translator,
+    boxes: Value,
+    scores: Value,
+    overlap: float,
+    least: float | None,
+    most: int,
+    place: tuple[int, int],
+) -> Value:
+    """Return [kept, 3]: image, class and box of those that one class of an image keeps."""
+    chosen = None
+    if least is not None:
+        chosen = t.reshape(t.op("nonzero", t.op("greater", scores, least)), [-1])
+        boxes, scores = t.op("gather", boxes, chosen), t.op("gather", scores, chosen)
+    index = t.op("nms", boxes, scores, iou_threshold=overlap)
+    index = t.slice(index, [0], [0], [most])
+    if chosen is not None:
+        index = t.op("gather", chosen, index)
+    column = t.op("unsqueeze", index, axis=[1])
+    fixed = [t.op("fill_like", column, value=float(number)) for number in place]
+    return t.op("concat", [*fixed, column], axis=1)
+
+
+def _corners(t: Translator, n: Node, boxes: Value) -> Value:
+    """Return boxes as left, top, right, bottom."""
+    parts = [t.slice(boxes, [2], [i], [i + 1]) for i in range(4)]
+    if n.attr("center_point_box"):
+        x, y, width, height = parts
+        half = [t.op("multiply", size, 0.5) for size in (width, height)]
+        low = [t.op("subtract", c, h) for c, h in zip((x, y), half)]
+        high = [t.op("add", c, h) for c, h in zip((x, y), half)]
+    else:
+        y1, x1, y2, x2 = parts
+        low = [t.op("minimum", a, b) for a, b in ((x1, x2), (y1, y2))]
+        high = [t.op("maximum", a, b) for a, b in ((x1, x2), (y1, y2))]
+    return t.op("concat", [*low, *high], axis=2)
+
+
+@ROWS.row("Col2Im")
+def col2im(t: Translator, n: Node, x: Value, image: Value, block: Value) -> Any:
+    sizes, kernel = t.ints(image, "image_shape"), t.ints(block, "block_shape")
+    count = len(sizes)
+    strides, dilations = (n.attr(name) or [1] * count for name in ("strides", "dilations"))
+    pads = n.attr("pads") or [0] * 2 * count
+    batch, columns, _ = t.known_shape(x, "input")
+    channels = columns // math.prod(kernel)
+    padded = [size + pads[i] + pads[i + count] for i, size in enumerate(sizes)]
+    index = _window_index(kernel, strides, dilations, padded)
+    flat = t.reshape(x, [batch * channels, index.size])
+    total = math.prod(padded)
+    empty = t.full(0, [total, batch * channels], t.dtype(x))
+    summed = t.op("scatter", empty, index.reshape(-1), t.transpose(flat, [1, 0]), reduction="add")
+    whole = t.reshape(t.transpose(summed, [1, 0]), [batch, channels, *padded])
+    ends = [pads[i] + size for i, size in enumerate(sizes)]
+    return t.slice(whole, list(range(2, count + 2)), pads[:count], ends)
+
+
+def _window_index(
+    kernel: list[int], strides: list[int], dilations: list[int], padded: list[int]
+) -> Any:
+    """Return the position in a padded image of each element of each window."""
+    places = []
+    for size, stride, dilation, length in zip(kernel, strides, dilations, padded):
+        n_windows = (length - (size - 1) * dilation - 1) // stride + 1
+        places.append(np.arange(size)[:, None] * dilation + np.arange(n_windows) * stride)
+    index = np.zeros((1, 1), np.int64)
+    for place, length in zip(places, padded):
+        grid = index[:, None, :, None] * length + place[None, :, None, :]
+        index = grid.reshape(index.shape[0] * place.shape[0], -1)
+    return index
+
+
+@ROWS.row("DeformConv")
+def deform_conv(
+    t: Translator, n: Node, x: Value, weight: Value, offset: Value, bias: Value = None, mask: Value = None
+) -> Any:
+    count = len(t.shape(weight)) - 2
+    pads = n.attr("pads") or [0] * 2 * count
+    pairs = [pads[i + half] for i in range(count) for half in (0, count)]
+    return t.op(
+        "deform_conv2d",
+        x,
+        offset,
+        weight,
+        bias=bias,
+        mask=mask,
+        strides=n.attr("strides") or [1] * count,
+        paddings=pairs,
+        dilations=n.attr("dilations") or [1] * count,
+        groups=n.attr("group"),
+        offset_groups=n.attr("offset_group"),
+    )

@@ -1,0 +1,112 @@
+"""Rows of operators that read and write elements at positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.translator import Translator, Value
+
+ROWS = Rows()
+
+
+def from_front(t: Translator, index: Value, length: Any) -> Value:
+    """Return positions of which negative ones are counted from the end."""
+    known = t.array(index)
+    if known is not None and known.size and known.min() >= 0:
+        return index
+    size = length if isinstance(length, int) else t.cast(length, t.dtype(index))
+    return t.op("where", t.op("less", index, 0), t.op("add", index, size), index)
+
+
+@ROWS.row("Gather")
+def gather(t: Translator, n: Node, x: Value, index: Value) -> Any:
+    axis = t.axis(n.attr("axis"), t.rank(x))
+    return t.op("gather", x, from_front(t, index, t.dim(x, axis)), axis=axis)
+
+
+@ROWS.row("GatherElements")
+def gather_elements(t: Translator, n: Node, x: Value, index: Value) -> Any:
+    axis = t.axis(n.attr("axis"), t.rank(x))
+    x = _as_short(t, x, index, axis)
+    return t.op("take_along_axis", x, from_front(t, index, t.dim(x, axis)), axis=axis)
+
+
+def _as_short(t: Translator, x: Value, index: Value, axis: int) -> Value:
+    """Return `x` with the lengths of the index along all other axes."""
+    pairs = list(zip(t.shape(x), t.shape(index)))
+    axes = [i for i, (a, b) in enumerate(pairs) if i != axis and (a != b or a is None)]
+    if not axes:
+        return x
+    return t.slice(x, axes, [0] * len(axes), [t.dim(index, i) for i in axes])
+
+
+@ROWS.row("GatherND")
+def gather_nd(t: Translator, n: Node, x: Value, index: Value) -> Any:
+    batch = n.attr("batch_dims", 0)
+    width = t.known_shape(index, "indices")[-1]
+    lengths = np.array([t.dim(x, batch + i) for i in range(width)], np.int64)
+    index = _negative(t, index, lengths)
+    if not batch:
+        return t.op("gather_nd", x, index)
+    sizes = t.known_shape(index, "indices")
+    grid = np.indices(sizes[:batch]).reshape(batch, *sizes[:batch], *[1] * (len(sizes) - batch - 1))
+    places = [np.broadcast_to(g, sizes[:-1])[..., None].astype(np.int64) for g in grid]
+    return t.op("gather_nd", x, t.op("concat", [*places, index], axis=-1))
+
+
+def _negative(t: Translator, index: Value, lengths: Any) -> Value:
+    below = t.op("less", index, 0)
+    return t.op("where", below, t.op("add", index, lengths), index)
+
+
+@ROWS.row("ScatterElements", "Scatter")
+def scatter_elements(t: Translator, n: Node, x: Value, index: Value, updates: Value) -> Any:
+    axis = t.axis(n.attr("axis"), t.rank(x))
+    index = from_front(t, index, t.dim(x, axis))
+    sizes = t.known_shape(index, "indices")
+    grid = [np.broadcast_to(g, sizes) for g in np.indices(sizes, np.int64, sparse=True)]
+    columns = [
+        t.op("unsqueeze", t.cast(index, "int64") if i == axis else np.ascontiguousarray(g), axis=[-1])
+        for i, g in enumerate(grid)
+    ]
+    places = t.op("concat", columns, axis=-1)
+    return t.op("scatter_nd", x, places, updates, reduction=n.attr("reduction") or "none")
+
+
+@ROWS.row("ScatterND")
+def scatter_nd(t: Translator, n: Node, x: Value, index: Value, updates: Value) -> Any:
+    width = t.known_shape(index, "indices")[-1]
+    lengths = np.array([t.dim(x, i) for i in range(width)], np.int64)
+    places = _negative(t, index, lengths)
+    return t.op("scatter_nd", x, places, updates, reduction=n.attr("reduction") or "none")
+
+
+@ROWS.row("Compress")
+def compress(t: Translator, n: Node, x: Value, condition: Value) -> Any:
+    axis = n.attr("axis")
+    if axis is None:
+        x, axis = t.reshape(x, [-1]), 0
+    index = t.op("nonzero", condition)
+    return t.op("gather", x, t.reshape(index, [-1]), axis=t.axis(axis, t.rank(x)))
+
+
+@ROWS.row("OneHot")
+def one_hot(t: Translator, n: Node, index: Value, depth: Value, values: Value) -> Any:
+    count = int(t.number(depth, "depth"))
+    rank = t.rank(index)
+    axis = t.axis(n.attr("axis"), rank + 1)
+    index = t.cast(index, "int64")
+    index = t.op("where", t.op("less", index, 0), t.op("add", index, count), index)
+    hot = t.op("equal", t.op("unsqueeze", index, axis=[axis]), _along(count, axis, rank + 1))
+    off, on = (t.slice(values, [0], [i], [i + 1]) for i in range(2))
+    return t.op("where", hot, t.reshape(on, []), t.reshape(off, []))
+
+
+def _along(count: int, axis: int, rank: int) -> Any:
+    shape = [1] * rank
+    shape[axis] = count
+    return np.arange(count, dtype=np.int64).reshape(shape)

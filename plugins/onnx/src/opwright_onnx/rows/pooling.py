@@ -1,0 +1,222 @@
+"""Rows of convolutions and poolings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from opwright_onnx.errors import DeclinedError, ModelError
+from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.translator import Translator, Value
+
+ROWS = Rows()
+
+
+def read_windows(
+    t: Translator, n: Node, x: Value, kernel: list[int]
+) -> tuple[dict[str, Any], list[int]]:
+    """Return strides and dilations of a node, and its paddings, begin and end of each axis."""
+    count = len(kernel)
+    strides = n.attr("strides") or [1] * count
+    dilations = n.attr("dilations") or [1] * count
+    pads = n.attr("pads") or [0] * 2 * count
+    if not len(strides) == len(dilations) == count == len(pads) // 2:
+        raise ModelError(
+            f"strides, dilations and pads must be those of {count} axes, got {strides}, "
+            f"{dilations} and {pads}"
+        )
+    automatic = n.attr("auto_pad") or "NOTSET"
+    if automatic == "VALID":
+        pads = [0] * 2 * count
+    elif automatic != "NOTSET":
+        pads = _same(t, x, kernel, strides, dilations, automatic == "SAME_UPPER")
+    pairs = [width for i in range(count) for width in (pads[i], pads[i + count])]
+    return {"strides": strides, "dilations": dilations}, pairs
+
+
+def _same(
+    t: Translator, x: Value, kernel: list[int], strides: list[int], dilations: list[int], upper: bool
+) -> list[int]:
+    """Return paddings with which the output has as many windows as strides fit into the input."""
+    begins, ends = [], []
+    for axis, (size, stride, dilation) in enumerate(zip(kernel, strides, dilations), start=2):
+        window = (size - 1) * dilation + 1
+        if stride == 1:
+            total = window - 1
+        else:
+            length = t.shape(x)[axis] or t.known_shape(x, "input")[axis]
+            total = max((-(-length // stride) - 1) * stride + window - length, 0)
+        small, large = total // 2, total - total // 2
+        begins.append(small if upper else large)
+        ends.append(large if upper else small)
+    return begins + ends
+
+
+@ROWS.row("Conv")
+def conv(t: Translator, n: Node, x: Value, weight: Value, bias: Value = None) -> Any:
+    kernel = n.attr("kernel_shape") or t.known_shape(weight, "W")[2:]
+    steps, pads = read_windows(t, n, x, kernel)
+    rank = check_rank(len(kernel))
+    return t.op(
+        f"conv{rank}d", x, weight, bias, **steps, paddings=pads, groups=n.attr("group")
+    )
+
+
+def check_rank(count: int) -> int:
+    """Return the number of axes of windows; DeclinedError for one that no operator has."""
+    if count not in (1, 2, 3):
+        raise DeclinedError(f"its windows must have 1, 2 or 3 axes, got {count}")
+    return count
+
+
+@ROWS.row("ConvTranspose")
+def conv_transpose(t: Translator, n: Node, x: Value, weight: Value, bias: Value = None) -> Any:
+    kernel = n.attr("kernel_shape") or t.known_shape(weight, "W")[2:]
+    count = check_rank(len(kernel))
+    strides = n.attr("strides") or [1] * count
+    dilations = n.attr("dilations") or [1] * count
+    extra = n.attr("output_padding") or [0] * count
+    pads = _transposed_pads(t, n, x, kernel, strides, dilations, extra)
+    x, weight = (_with_axes(t, v, count) for v in (x, weight))
+    if count == 1:
+        strides, dilations, extra, pads = [1, *strides], [1, *dilations], [0, *extra], [0, 0, *pads]
+    # What a negative padding adds: elements that no window reaches.
+    added = [max(-pad, 0) for pad in pads]
+    cut = [max(pad, 0) for pad in pads]
+    found = t.op(
+        f"conv{max(count, 2)}d_transpose",
+        x,
+        weight,
+        groups=n.attr("group"),
+        strides=strides,
+        dilations=dilations,
+        paddings=[0] * len(pads),
+        output_padding=[0] * len(extra),
+    )
+    widths = [0] * 4
+    axes = list(range(2, 2 + len(extra)))
+    for i, end in enumerate(extra):
+        widths += [added[2 * i], added[2 * i + 1] + end]
+    if any(widths):
+        found = t.op("pad", found, paddings=widths)
+    if any(cut):
+        stops = [-cut[2 * i + 1] or 2**62 for i in range(len(axes))]
+        found = t.slice(found, axes, cut[::2], stops)
+    if count == 1:
+        found = t.op("squeeze", found, axis=[2])
+    if bias is not None:
+        found = t.op("add", found, t.reshape(bias, [-1, *[1] * count]))
+    return found
+
+
+def _with_axes(t: Translator, x: Value, count: int) -> Value:
+    return t.op("unsqueeze", x, axis=[2]) if count == 1 else x
+
+
+def _transposed_pads(
+    t: Translator,
+    n: Node,
+    x: Value,
+    kernel: list[int],
+    strides: list[int],
+    dilations: list[int],
+    extra: list[int],
+) -> list[int]:
+    """Return begin and end of each axis, found from the output's shape where that is given."""
+    count = len(kernel)
+    pads = n.attr("pads") or [0] * 2 * count
+    automatic = n.attr("auto_pad") or "NOTSET"
+    shape = n.attr("output_shape")
+    if automatic == "VALID":
+        pads = [0] * 2 * count
+    elif shape or automatic != "NOTSET":
+        begins, ends = [], []
+        for i in range(count):
+            window = (kernel[i] - 1) * dilations[i] + 1
+            length = t.shape(x)[i + 2] or t.known_shape(x, "input")[i + 2]
+            wanted = shape[-count:][i] if shape else length * strides[i]
+            total = strides[i] * (length - 1) + extra[i] + window - wanted
+            small = total // 2
+            upper = automatic == "SAME_UPPER"
+            begins.append(small if upper else total - small)
+            ends.append(total - small if upper else small)
+        pads = begins + ends
+    return [width for i in range(count) for width in (pads[i], pads[i + count])]
+
+
+@ROWS.row("MaxPool")
+def max_pool(t: Translator, n: Node, x: Value) -> Any:
+    steps, pads = read_windows(t, n, x, n.attr("kernel_shape"))
+    rank = check_rank(len(n.attr("kernel_shape")))
+    flags = {"kernel": n.attr("kernel_shape"), "ceil_mode": bool(n.attr("ceil_mode"))}
+    dtype = t.dtype(x)
+    wide = x if dtype.startswith("float") else t.cast(x, "float32")
+    if not n.wants(1):
+        found = t.op(f"max_pool{rank}d", wide, paddings=pads, **steps, **flags)
+        return t.cast(found, dtype)
+    out, index = t.op(f"max_pool{rank}d", wide, paddings=pads, **steps, **flags, n=2)
+    return t.cast(out, dtype), _whole_index(t, n, x, t.cast(index, "int64"))
+
+
+def _whole_index(t: Translator, n: Node, x: Value, index: Value) -> Value:
+    """Return positions in the whole tensor for those in the image of a channel."""
+    batch, channels, *sizes = t.known_shape(x, "input")
+    area = int(np.prod(sizes))
+    if n.attr("storage_order"):
+        if len(sizes) != 2:
+            raise DeclinedError("storage_order must be 0 but for images")
+        row, column = t.op("floor_divide", index, sizes[1]), t.op("mod", index, sizes[1])
+        index = t.op("add", t.op("multiply", column, sizes[0]), row)
+    starts = np.arange(batch * channels, dtype=np.int64) * area
+    return t.op("add", index, starts.reshape(batch, channels, *[1] * len(sizes)))
+
+
+@ROWS.row("AveragePool")
+def average_pool(t: Translator, n: Node, x: Value) -> Any:
+    steps, pads = read_windows(t, n, x, n.attr("kernel_shape"))
+    rank = check_rank(len(n.attr("kernel_shape")))
+    flags = {"ceil_mode": bool(n.attr("ceil_mode"))}
+    flags["count_include_pad"] = bool(n.attr("count_include_pad"))
+    kernel = n.attr("kernel_shape")
+    return t.op(f"avg_pool{rank}d", x, kernel=kernel, paddings=pads, **steps, **flags)
+
+
+@ROWS.row("LpPool")
+def lp_pool(t: Translator, n: Node, x: Value) -> Any:
+    kernel, p = n.attr("kernel_shape"), n.attr("p")
+    steps, pads = read_windows(t, n, x, kernel)
+    rank = check_rank(len(kernel))
+    powers = t.op("pow_scalar", t.op("abs", x), exponent=float(p))
+    flags = {"ceil_mode": bool(n.attr("ceil_mode")), "divisor": 1, "count_include_pad": True}
+    total = t.op(f"avg_pool{rank}d", powers, kernel=kernel, paddings=pads, **steps, **flags)
+    return t.op("pow_scalar", total, exponent=1 / p)
+
+
+@ROWS.row("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def global_pool(t: Translator, n: Node, x: Value) -> Any:
+    axes = list(range(2, t.rank(x)))
+    if n.op_type == "GlobalLpPool":
+        return t.op("norm", x, axis=axes, keepdims=True, p=float(n.attr("p")))
+    return t.op("max" if "Max" in n.op_type else "mean", x, axis=axes, keepdims=True)
+
+
+@ROWS.row("MaxUnpool")
+def max_unpool(t: Translator, n: Node, x: Value, index: Value, shape: Value = None) -> Any:
+    batch, channels, *sizes = t.known_shape(x, "input")
+    kernel = n.attr("kernel_shape")
+    steps, pads = read_windows(t, n, x, kernel)
+    spread = [
+        (size - 1) * stride + window - pads[2 * i] - pads[2 * i + 1]
+        for i, (size, stride, window) in enumerate(zip(sizes, steps["strides"], kernel))
+    ]
+    whole = [batch, channels, *spread]
+    target = whole if shape is None else t.ints(shape, "output_shape")
+    count = 1
+    for dim in target:
+        count *= dim
+    empty = t.full(0, [count], t.dtype(x))
+    # Positions count in the tensor of the pooling's input, which has the shape of `whole`.
+    flat = t.op("scatter", empty, t.reshape(index, [-1]), t.reshape(x, [-1]))
+    return t.reshape(flat, target)

@@ -1,0 +1,54 @@
+"""Rows of products of matrices, and of linear algebra."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.translator import FLOATS, Translator, Value
+
+ROWS = Rows()
+
+
+@ROWS.row("MatMul")
+def matmul(t: Translator, n: Node, x: Value, y: Value) -> Any:
+    return product(t, x, y)
+
+
+def product(t: Translator, x: Value, y: Value, **flags: bool) -> Value:
+    """Return a product; that of whole numbers is computed in float64, which holds it exactly."""
+    dtype = t.dtype(x)
+    if dtype in FLOATS:
+        return t.op("matmul", x, y, **flags)
+    found = t.op("matmul", t.cast(x, "float64"), t.cast(y, "float64"), **flags)
+    return t.cast(found, dtype)
+
+
+@ROWS.row("Gemm")
+def gemm(t: Translator, n: Node, a: Value, b: Value, c: Value = None) -> Any:
+    alpha, beta, dtype = n.attr("alpha"), n.attr("beta"), t.dtype(a)
+    if dtype not in FLOATS:
+        a, b = t.cast(a, "float64"), t.cast(b, "float64")
+        c = None if c is None else t.cast(c, "float64")
+    b = t.transpose(b, [1, 0]) if n.attr("transB") and t.array(b) is not None else b
+    is_turned = bool(n.attr("transB")) and t.array(b) is None
+    flags = {"transpose_x": bool(n.attr("transA")), "transpose_y": is_turned}
+    flags = {name: value for name, value in flags.items() if value}
+    found = t.op("matmul", a, b, **flags)
+    if alpha != 1:
+        found = t.op("multiply", found, alpha)
+    if c is not None and beta != 0:
+        found = t.op("add", found, c if beta == 1 else t.op("multiply", c, beta))
+    return t.cast(found, dtype)
+
+
+@ROWS.row("Einsum")
+def einsum(t: Translator, n: Node, *inputs: Value) -> Any:
+    equation = n.attr("equation").replace(" ", "")
+    return t.op("einsum", list(inputs), equation=equation)
+
+
+@ROWS.row("Det")
+def det(t: Translator, n: Node, x: Value) -> Any:
+    return t.op("det", x)

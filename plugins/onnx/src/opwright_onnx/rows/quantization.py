@@ -1,0 +1,166 @@
+"""Rows of quantization: whole numbers that stand for real ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from opwright_onnx.dtypes import dtype_name
+from opwright_onnx.errors import DeclinedError
+from opwright_onnx.rows.products import product
+from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.translator import Translator, Value
+
+ROWS = Rows()
+
+
+@ROWS.row("QuantizeLinear")
+def quantize_linear(t: Translator, n: Node, x: Value, scale: Value, zero: Value = None) -> Any:
+    named = n.attr("output_dtype")
+    dtype = dtype_name(named) if named else "uint8" if zero is None else t.dtype(zero)
+    return quantize(t, x, scale, zero, dtype, n.attr("axis", 1), n.attr("block_size") or 0)
+
+
+def quantize(
+    t: Translator,
+    x: Value,
+    scale: Value,
+    zero: Value,
+    dtype: str,
+    axis: int = 1,
+    block: int = 0,
+) -> Value:
+    """Return x / scale + zero, rounded to a dtype and bounded by it."""
+    wide = x if t.dtype(x) in ("float32", "float64") else t.cast(x, "float32")
+    scale = _scalar_of(t, t.cast(scale, t.dtype(wide)))
+    zero = None if zero is None else _scalar_of(t, zero)
+    return t.op("quantize", wide, scale, zero, dtype=dtype, axis=axis, block_size=block)
+
+
+def _scalar_of(t: Translator, x: Value) -> Value:
+    """Return what holds one number without axes."""
+    return t.reshape(x, []) if t.shape(x) == [1] else x
+
+
+@ROWS.row("DequantizeLinear")
+def dequantize_linear(t: Translator, n: Node, x: Value, scale: Value, zero: Value = None) -> Any:
+    dtype = dtype_name(n.attr("output_dtype")) if n.attr("output_dtype") else t.dtype(scale)
+    return t.cast(dequantize(t, x, scale, zero, n.attr("axis", 1), n.attr("block_size") or 0), dtype)
+
+
+def dequantize(
+    t: Translator, x: Value, scale: Value, zero: Value, axis: int = 1, block: int = 0
+) -> Value:
+    """Return (x - zero) * scale."""
+    wide = scale if t.dtype(scale) in ("float32", "float64") else t.cast(scale, "float32")
+    zero = None if zero is None else _scalar_of(t, zero)
+    return t.op("dequantize", x, _scalar_of(t, wide), zero, axis=axis, block_size=block)
+
+
+@ROWS.row("DynamicQuantizeLinear")
+def dynamic_quantize(t: Translator, n: Node, x: Value) -> Any:
+    low = t.op("minimum", t.op("min", x), 0)
+    high = t.op("maximum", t.op("max", x), 0)
+    scale = t.op("divide", t.op("subtract", high, low), 255.0)
+    safe = t.op("where", t.op("equal", scale, 0), 1.0, scale)
+    start = t.op("round", t.op("clip", t.op("divide", t.op("negative", low), safe), min=0.0, max=255.0))
+    zero = t.cast(start, "uint8")
+    return t.op("quantize", x, safe, zero, dtype="uint8"), scale, zero
+
+
+def centered(t: Translator, x: Value, zero: Value, axis: int) -> Value:
+    """Return x - zero in float64, which holds sums of products of bytes exactly."""
+    wide = t.cast(x, "float64")
+    if zero is None:
+        return wide
+    zero = t.cast(zero, "float64")
+    if t.rank(zero) == 1 and t.shape(zero) != [1]:
+        shape = [1] * t.rank(x)
+        shape[axis] = -1
+        zero = t.reshape(zero, shape)
+    elif t.rank(zero) == 1:
+        zero = t.reshape(zero, [])
+    return t.op("subtract", wide, zero)
+
+
+@ROWS.row("MatMulInteger")
+def matmul_integer(t: Translator, n: Node, a: Value, b: Value, a0: Value = None, b0: Value = None) -> Any:
+    x = centered(t, a, a0, max(t.rank(a) - 2, 0))
+    return t.cast(t.op("matmul", x, centered(t, b, b0, t.rank(b) - 1)), "int32")
+
+
+@ROWS.row("ConvInteger")
+def conv_integer(t: Translator, n: Node, x: Value, w: Value, x0: Value = None, w0: Value = None) -> Any:
+    found = t.call("Conv", centered(t, x, x0, 1), centered(t, w, w0, 0), **_windows(n))
+    return t.cast(found, "int32")
+
+
+def _windows(n: Node) -> dict[str, Any]:
+    names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+    return {name: n.attrs[name] for name in names if name in n.attrs}
+
+
+@ROWS.row("QLinearMatMul")
+def qlinear_matmul(t: Translator, n: Node, *inputs: Value) -> Any:
+    a, a_scale, a0, b, b_scale, b0, y_scale, y0 = inputs
+    x = centered(t, a, a0, max(t.rank(a) - 2, 0))
+    y = centered(t, b, b0, t.rank(b) - 1)
+    found = t.op("matmul", x, y)
+    return _requantized(t, found, (a_scale, b_scale), y_scale, y0)
+
+
+def _requantized(t: Translator, x: Value, scales: Any, scale: Value, zero: Value) -> Value:
+    factor = t.scalar(1.0, "float64")
+    for each in scales:
+        factor = t.op("multiply", factor, t.cast(_scalar_of(t, each), "float64"))
+    factor = t.op("divide", factor, t.cast(_scalar_of(t, scale), "float64"))
+    real = t.op("multiply", x, factor)
+    return t.op("quantize", real, t.scalar(1.0, "float64"), _scalar_of(t, zero), dtype=t.dtype(zero))
+
+
+@ROWS.row("QLinearConv")
+def qlinear_conv(t: Translator, n: Node, *inputs: Value) -> Any:
+    x, x_scale, x0, w, w_scale, w0, y_scale, y0, *bias = inputs
+    found = t.call("Conv", centered(t, x, x0, 1), centered(t, w, w0, 0), **_windows(n))
+    column = [-1, *[1] * (t.rank(w) - 2)]
+    if bias and bias[0] is not None:
+        found = t.op("add", found, t.reshape(t.cast(bias[0], "float64"), column))
+    if t.rank(w_scale) == 1 and t.shape(w_scale) != [1]:
+        w_scale = t.reshape(w_scale, column)
+    return _requantized(t, found, (x_scale, w_scale), y_scale, y0)
+
+
+@ROWS.row("com.microsoft::MatMulNBits")
+def matmul_n_bits(
+    t: Translator,
+    n: Node,
+    a: Value,
+    b: Value,
+    scales: Value,
+    zeros: Value = None,
+    groups: Value = None,
+    bias: Value = None,
+) -> Any:
+    bits, rows, columns = n.attr("bits", 4), n.attr("K"), n.attr("N")
+    if bits != 4 or groups is not None:
+        raise DeclinedError(f"bits must be 4 without g_idx, got {bits}")
+    codes = _nibbles(t.need(b, "B"))
+    factors = t.need(scales, "scales").reshape(columns, -1)
+    starts: Any = 8
+    if zeros is not None:
+        given = t.need(zeros, "zero_points")
+        starts = given.reshape(columns, -1) if given.dtype != np.uint8 else _nibbles(given.reshape(columns, -1))
+        starts = starts[:, : factors.shape[1], None]
+    weight = (codes.reshape(columns, factors.shape[1], -1) - starts) * factors[:, :, None]
+    weight = weight.reshape(columns, -1)[:, :rows].astype(factors.dtype)
+    found = product(t, a, np.ascontiguousarray(weight.T))
+    return found if bias is None else t.op("add", found, bias)
+
+
+def _nibbles(packed: Any) -> Any:
+    """Return the two numbers of each byte, the lower half first."""
+    pairs = np.stack([packed & 15, packed >> 4], axis=-1)
+    return pairs.reshape(*packed.shape[:-1], -1).astype(np.int16)
+

@@ -1,0 +1,110 @@
+"""Rows of recurrent layers, whose gates ONNX has in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from opwright_onnx.errors import DeclinedError
+from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.translator import Translator, Value
+
+ROWS = Rows()
+
+_GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
+"""Where ONNX has what ours has first, second, ...: of iofc our i, f, c, o; of zrh our r, z, h."""
+
+_ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+
+
+class _Layer:
+    """The inputs of a node, one element for each direction."""
+
+    def __init__(self, t: Translator, n: Node) -> None:
+        given = [*n.inputs, *[None] * (8 - len(n.inputs))]
+        self.t, self.n = t, n
+        self.x, self.w, self.r, self.b, self.lengths, self.h0, self.c0, self.peepholes = given
+        self.direction = n.attr("direction") or "forward"
+        self.count = 2 if self.direction == "bidirectional" else 1
+        self.layout = n.attr("layout", 0)
+        self.size = t.known_shape(self.r, "R")[2]
+
+    def weights(self, packed: Value, start: int = 0) -> list[Value]:
+        """Return matrices or biases of each direction with gates in our order."""
+        t, order = self.t, _GATES[self.n.op_type]
+        found = []
+        for direction in range(self.count):
+            part = t.op("squeeze", t.slice(packed, [0], [direction], [direction + 1]), axis=[0])
+            gates = [
+                t.slice(part, [0], [(start + g) * self.size], [(start + g + 1) * self.size])
+                for g in order
+            ]
+            found.append(t.op("concat", gates, axis=0) if len(gates) > 1 else gates[0])
+        return found
+
+    def state(self, value: Value) -> Value:
+        """Return initial states [directions, n, size]."""
+        if value is None or not self.layout:
+            return value
+        return self.t.transpose(value, [1, 0, 2])
+
+
+@ROWS.row("LSTM", "GRU", "RNN")
+def recurrent(t: Translator, n: Node, *inputs: Value) -> Any:
+    layer = _Layer(t, n)
+    activations = _check(n, layer)
+    x = t.transpose(layer.x, [1, 0, 2]) if layer.layout else layer.x
+    lengths = None if layer.lengths is None else t.cast(layer.lengths, "int64")
+    if layer.direction == "reverse":
+        x = _reversed(t, x, lengths)
+    biases: dict[str, Any] = {}
+    if layer.b is not None:
+        biases["bias_ih"] = layer.weights(layer.b)
+        biases["bias_hh"] = layer.weights(layer.b, len(_GATES[n.op_type]))
+    named: dict[str, Any] = {**biases, "h0": layer.state(layer.h0), "lengths": lengths}
+    if n.op_type == "LSTM":
+        named["c0"] = layer.state(layer.c0)
+    if n.op_type == "RNN":
+        named["activation"] = activations[0].lower()
+    outputs = 3 if n.op_type == "LSTM" else 2
+    flags = {"bidirectional": layer.count == 2}
+    weights = layer.weights(layer.w), layer.weights(layer.r)
+    out, *states = t.op(n.op_type.lower(), x, *weights, **named, **flags, n=outputs)
+    if layer.direction == "reverse":
+        out = _reversed(t, out, lengths)
+    return _shaped(t, layer, out, states)
+
+
+def _shaped(t: Translator, layer: _Layer, out: Value, states: Sequence[Value]) -> Any:
+    """Return [t, directions, n, size] and last states, with layout 1 [n, t, directions, size]."""
+    steps, batch = t.dim(out, 0), t.dim(out, 1)
+    parts = t.reshape(out, [steps, batch, layer.count, layer.size])
+    if layer.layout:
+        return t.transpose(parts, [1, 0, 2, 3]), *(t.transpose(s, [1, 0, 2]) for s in states)
+    return t.transpose(parts, [0, 2, 1, 3]), *states
+
+
+def _reversed(t: Translator, x: Value, lengths: Value) -> Value:
+    """Return sequences [t, n, ...] from their end."""
+    if lengths is None:
+        return t.op("flip", x, axis=[0])
+    found = t.op("sequence_reverse", t.transpose(x, [1, 0, 2]), lengths)
+    return t.transpose(found, [1, 0, 2])
+
+
+def _check(n: Node, layer: _Layer) -> list[str]:
+    """Return the activations of one direction; DeclinedError for what our layers lack."""
+    usual = _ACTIVATIONS[n.op_type]
+    activations = n.attr("activations") or usual * layer.count
+    for direction in range(layer.count):
+        found = activations[direction * len(usual) : (direction + 1) * len(usual)]
+        if n.op_type == "RNN" and found in (["Tanh"], ["Relu"]) and found == activations[:1]:
+            continue
+        if found != usual:
+            raise DeclinedError(f"activations must be {usual}, got {activations}")
+    if n.attr("clip"):
+        raise DeclinedError(f"clip must be absent, got {n.attr('clip')}")
+    if n.attr("input_forget"):
+        raise DeclinedError("input_forget must be 0, got 1")
+    return list(activations)

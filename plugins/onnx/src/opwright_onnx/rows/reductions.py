@@ -1,0 +1,165 @@
+"""Rows of operators that reduce axes, and of those that order elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from opwright_onnx.errors import DeclinedError
+from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.translator import FLOATS, Translator, Value
+
+ROWS = Rows()
+
+_SINCE_INPUT = {"ReduceSum": 13}
+"""The opset from which on the axes are an input; 18 for all others."""
+
+
+def find_axes(t: Translator, n: Node, axes: Value) -> list[int] | None:
+    """Return the axes of a reduction; None for one that does nothing."""
+    if n.opset < _SINCE_INPUT.get(n.op_type, 18):
+        found = n.attr("axes") or []
+    else:
+        found = [] if axes is None else t.ints(axes, "axes")
+        if not found and n.attr("noop_with_empty_axes"):
+            return None
+    return found
+
+
+def reduce(t: Translator, n: Node, type: str, x: Value, axes: list[int] | None) -> Value:
+    """Reduce axes; each is named only once."""
+    if axes is None:
+        return t.op("assign", x)
+    dtype = t.dtype(x)
+    if not axes and not t.rank(x):
+        return t.op("assign", x)
+    return t.cast(t.op(type, x, axis=axes, keepdims=bool(n.attr("keepdims", 1))), dtype)
+
+
+@ROWS.row("ReduceSum", "ReduceProd")
+def plain(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
+    return reduce(t, n, n.op_type.removeprefix("Reduce").lower(), x, find_axes(t, n, axes))
+
+
+@ROWS.row("ReduceMean")
+def mean(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
+    places, dtype = find_axes(t, n, axes), t.dtype(x)
+    if dtype in FLOATS:
+        return reduce(t, n, "mean", x, places)
+    found = reduce(t, n, "mean", t.cast(x, "float64"), places)
+    return t.cast(found, dtype)
+
+
+@ROWS.row("ReduceMax", "ReduceMin")
+def extreme(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
+    places, type = find_axes(t, n, axes), n.op_type.removeprefix("Reduce").lower()
+    if t.dtype(x) == "bool":
+        return reduce(t, n, {"max": "any", "min": "all"}[type], x, places)
+    if 0 in t.shape(x) and places is not None:  # the least or greatest number of the dtype
+        dtype = t.dtype(x)
+        reduced = places or list(range(t.rank(x)))
+        reduced = [t.axis(axis, t.rank(x)) for axis in reduced]
+        keeps = n.attr("keepdims", 1)
+        shape = [
+            1 if i in reduced else dim
+            for i, dim in enumerate(t.known_shape(x, "input"))
+            if keeps or i not in reduced
+        ]
+        sign = -1 if type == "max" else 1
+        if dtype in FLOATS:
+            return t.full(sign * np.inf, shape, dtype)
+        info = np.iinfo(dtype)
+        return np.full(shape, info.min if type == "max" else info.max, dtype)
+    return reduce(t, n, type, x, places)
+
+
+@ROWS.row("ReduceL1")
+def norm1(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
+    return reduce(t, n, "sum", t.op("abs", x), find_axes(t, n, axes))
+
+
+@ROWS.row("ReduceSumSquare")
+def sum_square(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
+    return reduce(t, n, "sum", t.op("multiply", x, x), find_axes(t, n, axes))
+
+
+@ROWS.row("ReduceL2")
+def norm2(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
+    found = sum_square(t, n, x, axes)
+    dtype = t.dtype(found)
+    return t.cast(t.op("sqrt", t.cast(found, dtype if dtype in FLOATS else "float64")), dtype)
+
+
+@ROWS.row("ReduceLogSum")
+def log_sum(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
+    return _log(t, reduce(t, n, "sum", x, find_axes(t, n, axes)))
+
+
+def _log(t: Translator, x: Value) -> Value:
+    dtype = t.dtype(x)
+    return t.cast(t.op("log", t.cast(x, dtype if dtype in FLOATS else "float64")), dtype)
+
+
+@ROWS.row("ReduceLogSumExp")
+def log_sum_exp(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
+    places, dtype = find_axes(t, n, axes), t.dtype(x)
+    if 0 in t.shape(x):
+        return _log(t, reduce(t, n, "sum", t.op("exp", x), places))
+    wide = t.cast(x, dtype if dtype in FLOATS else "float64")
+    return t.cast(reduce(t, n, "logsumexp", wide, places), dtype)
+
+
+@ROWS.row("ArgMax", "ArgMin")
+def arg(t: Translator, n: Node, x: Value) -> Any:
+    type, axis = n.op_type.lower(), t.axis(n.attr("axis"), t.rank(x))
+    keeps = bool(n.attr("keepdims"))
+    if not n.attr("select_last_index"):
+        return t.cast(t.op(type, x, axis=axis, keepdims=keeps), "int64")
+    found = t.cast(t.op(type, t.op("flip", x, axis=[axis]), axis=axis, keepdims=keeps), "int64")
+    last = t.dim(x, axis)
+    return t.op("subtract", t.op("subtract", np.array(last) if isinstance(last, int) else t.reshape(last, []), 1), found)
+
+
+@ROWS.row("TopK")
+def top_k(t: Translator, n: Node, x: Value, k: Value = None) -> Any:
+    count = n.attr("k") if n.opset < 10 else int(t.number(k, "K"))
+    flags = {"largest": bool(n.attr("largest", 1)), "sorted": bool(n.attr("sorted", 1))}
+    values, index = t.op("top_k", x, k=count, axis=n.attr("axis"), **flags, n=2)
+    return values, t.cast(index, "int64")
+
+
+@ROWS.row("Unique")
+def unique(t: Translator, n: Node, x: Value) -> Any:
+    if not n.attr("sorted"):
+        known = t.need(x, "X")
+        return _unsorted(known, n.attr("axis"))
+    if n.attr("axis") is not None and t.rank(x) > 1:
+        known = t.need(x, "X")
+        return _sorted(known, n.attr("axis"))
+    return t.op("unique", t.reshape(x, [-1]) if t.rank(x) != 1 else x, n=4)
+
+
+def _sorted(x: Any, axis: int | None) -> tuple[Any, ...]:
+    return tuple(np.unique(x, True, True, True, axis))
+
+
+def _unsorted(x: Any, axis: int | None) -> tuple[Any, ...]:
+    """Return what is unique in the order of its first element."""
+    values, index, inverse, counts = _sorted(x, axis)
+    order = np.argsort(index)
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    values = np.take(values, order, axis=0 if axis is None else axis)
+    return values, index[order], places[inverse.reshape(-1)], counts[order]
+
+
+@ROWS.row("LpNormalization")
+def lp_normalization(t: Translator, n: Node, x: Value) -> Any:
+    axis, p = [n.attr("axis")], n.attr("p")
+    if p not in (1, 2):
+        raise DeclinedError(f"p must be 1 or 2, got {p}")
+    length = t.op("norm", x, axis=axis, keepdims=True, p=float(p))
+    is_zero = t.op("equal", length, 0)
+    return t.op("divide", x, t.op("where", is_zero, t.scalar(1.0, t.dtype(x)), length))

@@ -1,0 +1,258 @@
+"""Rows of operators that move elements: reshapes, slices, joins, paddings."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import opwright as ow
+from opwright_onnx.errors import DeclinedError, ModelError
+from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.translator import Translator, Value
+
+ROWS = Rows()
+
+
+@ROWS.row("Reshape")
+def reshape(t: Translator, n: Node, x: Value, shape: Value) -> Any:
+    target = t.array(shape)
+    if target is None:
+        return t.reshape(x, t.sizes(shape))
+    sizes: list[Any] = [int(dim) for dim in target.reshape(-1)]
+    if n.attr("allowzero") and 0 in sizes:
+        if -1 in sizes:
+            raise ModelError("shape must not have both 0 and -1 where allowzero is set")
+        return t.full(0, sizes, t.dtype(x)) if 0 in t.shape(x) else t.op("reshape", x, shape=sizes)
+    return t.reshape(x, sizes)
+
+
+@ROWS.row("Flatten")
+def flatten(t: Translator, n: Node, x: Value) -> Any:
+    rank, axis = t.rank(x), n.attr("axis", 1)
+    axis = axis + rank if axis < 0 else axis
+    if not 0 <= axis <= rank:
+        raise ModelError(f"axis must be in [{-rank}, {rank}], got {n.attr('axis')}")
+    shape = t.shape(x)
+    front, back = _product(shape[:axis]), _product(shape[axis:])
+    if front is None and back is None:
+        if axis == 1:
+            return t.op("flatten", x, start_axis=1, stop_axis=-1)
+        sizes = [t.dim(x, i) for i in range(axis)]
+        front = _multiply(t, sizes)
+    return t.reshape(x, [-1 if front is None else front, -1 if back is None else back])
+
+
+def _product(dims: list[int | None]) -> int | None:
+    return None if None in dims else math.prod(dim for dim in dims if dim is not None)
+
+
+def _multiply(t: Translator, sizes: list[Any]) -> Any:
+    total = sizes[0]
+    for size in sizes[1:]:
+        total = t.op("multiply", *(np.array([s]) if isinstance(s, int) else s for s in (total, size)))
+    return total
+
+
+@ROWS.row("Transpose")
+def transpose(t: Translator, n: Node, x: Value) -> Any:
+    axes = n.attr("perm") or list(reversed(range(t.rank(x))))
+    return t.op("transpose", x, axes=axes) if axes else t.op("assign", x)
+
+
+@ROWS.row("Squeeze")
+def squeeze(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
+    places = n.attr("axes") if n.opset < 13 else None if axes is None else t.ints(axes, "axes")
+    if places is None:
+        t.known_shape(x, "input") if None in t.shape(x) else None
+        places = [i for i, dim in enumerate(t.shape(x)) if dim == 1]
+    return t.op("squeeze", x, axis=places) if places else t.op("assign", x)
+
+
+@ROWS.row("Unsqueeze")
+def unsqueeze(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
+    places = n.attr("axes") if n.opset < 13 else t.ints(axes, "axes")
+    return t.op("unsqueeze", x, axis=places) if places else t.op("assign", x)
+
+
+@ROWS.row("Expand")
+def expand(t: Translator, n: Node, x: Value, shape: Value) -> Any:
+    target = t.array(shape)
+    if target is not None:
+        sizes = [int(dim) for dim in target.reshape(-1)]
+        known = t.shape(x)
+        rank = max(len(sizes), len(known))
+        sizes = [1] * (rank - len(sizes)) + sizes
+        own = [1] * (rank - len(known)) + known
+        if all(size == 1 or dim is not None for size, dim in zip(sizes, own)):
+            places = [dim if size == 1 else size for size, dim in zip(sizes, own)]
+            if None not in places:
+                return t.op("expand", x, shape=places)
+        return t.op("add" if _adds(t, x) else "logical_or", x, t.full(0, sizes, t.dtype(x)))
+    ones = t.full(0, t.sizes(shape), t.dtype(x))
+    return t.op("add" if _adds(t, x) else "logical_or", x, ones)
+
+
+def _adds(t: Translator, x: Value) -> bool:
+    return t.dtype(x) != "bool"
+
+
+@ROWS.row("Tile")
+def tile(t: Translator, n: Node, x: Value, repeats: Value) -> Any:
+    return t.op("tile", x, repeats=t.sizes(repeats))
+
+
+@ROWS.row("Split")
+def split(t: Translator, n: Node, x: Value, sizes: Value = None) -> Any:
+    axis = t.axis(n.attr("axis", 0), t.rank(x))
+    sections = n.attr("split") if n.opset < 13 else None
+    if sizes is not None:
+        sections = t.ints(sizes, "split")
+    if sections is None:
+        count = n.attr("num_outputs") or n.n_outputs
+        length = t.shape(x)[axis]
+        if length is None or length % count == 0:
+            return tuple(t.op("split", x, axis=axis, num=count))
+        each = -(-length // count)
+        sections = [min(each, max(length - each * i, 0)) for i in range(count)]
+    return tuple(t.op("split", x, axis=axis, sections=sections))
+
+
+@ROWS.row("Slice")
+def slice_(t: Translator, n: Node, x: Value, *bounds: Value) -> Any:
+    rank = t.rank(x)
+    if n.opset < 10:
+        starts, ends = n.attr("starts"), n.attr("ends")
+        axes, steps = n.attr("axes") or list(range(len(starts))), [1] * len(starts)
+    else:
+        first, last, *rest = bounds
+        count = t.known_shape(first, "starts")[0]
+        named = rest[0] if rest else None
+        axes = list(range(count)) if named is None else t.ints(named, "axes")
+        pace = rest[1] if len(rest) > 1 else None
+        steps = [1] * count if pace is None else t.ints(pace, "steps")
+        starts, ends = t.sizes(first), t.sizes(last)
+    axes = [t.axis(axis, rank, "axes") for axis in axes]
+    starts, ends = _bounded(starts), _bounded(ends)
+    named_steps = {} if set(steps) <= {1} else {"steps": steps}
+    return t.op("slice", x, axes=axes, starts=starts, ends=ends, **named_steps)
+
+
+def _bounded(places: list[Any]) -> list[Any]:
+    """Return positions within what a slice takes; those far outside stay outside."""
+    far = 2**62
+    return [p if isinstance(p, ow.Variable) else min(max(p, -far), far) for p in places]
+
+
+@ROWS.row("Pad")
+def pad(t: Translator, n: Node, x: Value, pads: Value = None, value: Value = None, axes: Value = None) -> Any:
+    rank = t.rank(x)
+    widths = n.attr("pads") if n.opset < 11 else t.ints(pads, "pads")
+    number = n.attr("value", 0.0) if value is None else t.number(value, "constant_value")
+    chosen = list(range(rank)) if axes is None else [t.axis(a, rank) for a in t.ints(axes, "axes")]
+    half = len(chosen)
+    if len(widths) != 2 * half:
+        raise ModelError(f"pads must have {2 * half} numbers for {half} axes, got {len(widths)}")
+    pairs = [[0, 0] for _ in range(rank)]
+    for i, axis in enumerate(chosen):
+        pairs[axis] = [widths[i], widths[i + half]]
+    cut = [(axis, -a, b) for axis, (a, b) in enumerate(pairs) if min(a, b) < 0]
+    for axis, start, end in cut:
+        low, high = max(start, 0), min(end, 0)
+        x = t.slice(x, [axis], [low], [high if high < 0 else 2**62])
+    pairs = [[max(a, 0), max(b, 0)] for a, b in pairs]
+    mode = n.attr("mode") or "constant"
+    flat = [width for pair in pairs for width in pair]
+    if not any(flat):
+        return t.op("assign", x)
+    if mode == "wrap":
+        return _wrap(t, x, pairs)
+    extra = {"value": number} if mode == "constant" else {}
+    return t.op("pad", x, paddings=flat, mode=mode, **extra)
+
+
+def _wrap(t: Translator, x: Value, pairs: list[list[int]]) -> Value:
+    for axis, (before, after) in enumerate(pairs):
+        if before or after:
+            length = t.shape(x)[axis] or t.known_shape(x, "input")[axis]
+            index = np.arange(-before, length + after, dtype=np.int64) % length
+            x = t.op("gather", x, index, axis=axis)
+    return x
+
+
+@ROWS.row("DepthToSpace")
+def depth_to_space(t: Translator, n: Node, x: Value) -> Any:
+    factor = n.attr("blocksize")
+    batch, depth, rows, columns = (t.dim(x, i) for i in range(4))
+    depth = t.known_shape(t.slice(x, [0, 2, 3], [0] * 3, [1] * 3), "channels")[1]
+    deep = depth // factor**2
+    if n.attr("mode") == "CRD":
+        return t.op("pixel_shuffle", x, factor=factor)
+    parts = t.reshape(x, [batch, factor, factor, deep, rows, columns])
+    moved = t.transpose(parts, [0, 3, 4, 1, 5, 2])
+    return t.reshape(moved, [batch, deep, _times(t, rows, factor), _times(t, columns, factor)])
+
+
+def _times(t: Translator, size: Any, factor: int) -> Any:
+    return size * factor if isinstance(size, int) else t.op("multiply", size, factor)
+
+
+@ROWS.row("SpaceToDepth")
+def space_to_depth(t: Translator, n: Node, x: Value) -> Any:
+    factor = n.attr("blocksize")
+    batch, depth, rows, columns = t.known_shape(x, "input")
+    parts = t.reshape(x, [batch, depth, rows // factor, factor, columns // factor, factor])
+    moved = t.transpose(parts, [0, 3, 5, 1, 2, 4])
+    return t.reshape(moved, [batch, depth * factor**2, rows // factor, columns // factor])
+
+
+@ROWS.row("Trilu")
+def trilu(t: Translator, n: Node, x: Value, k: Value = None) -> Any:
+    diagonal = 0 if k is None else int(t.number(k, "k"))
+    return t.op("triu" if n.attr("upper", 1) else "tril", x, k=diagonal)
+
+
+@ROWS.row("ReverseSequence")
+def reverse_sequence(t: Translator, n: Node, x: Value, lengths: Value) -> Any:
+    time, batch = n.attr("time_axis"), n.attr("batch_axis")
+    order = [batch, time, *(i for i in range(t.rank(x)) if i not in (batch, time))]
+    found = t.op("sequence_reverse", t.transpose(x, order), t.cast(lengths, "int64"))
+    return t.transpose(found, [order.index(i) for i in range(len(order))])
+
+
+@ROWS.row("CenterCropPad")
+def center_crop_pad(t: Translator, n: Node, x: Value, shape: Value) -> Any:
+    sizes = t.ints(shape, "shape")
+    axes = n.attr("axes") or list(range(t.rank(x)))
+    known = t.known_shape(x, "input")
+    for axis, size in zip(axes, sizes, strict=True):
+        length = known[axis]
+        if size < length:
+            start = (length - size) // 2
+            x = t.slice(x, [axis], [start], [start + size])
+        elif size > length:
+            before = (size - length) // 2
+            widths = [0] * (2 * t.rank(x))
+            place = t.axis(axis, t.rank(x))
+            widths[2 * place : 2 * place + 2] = [before, size - length - before]
+            x = t.op("pad", x, paddings=widths)
+    return x
+
+
+@ROWS.row("Upsample")
+def upsample(t: Translator, n: Node, x: Value, scales: Value = None) -> Any:
+    factors = n.attr("scales") if scales is None else t.need(scales, "scales").reshape(-1).tolist()
+    if not factors:
+        raise DeclinedError("scales must be given")
+    mode = "nearest" if n.attr("mode") == "nearest" else "linear"
+    return t.call(
+        "Resize",
+        x,
+        None,
+        np.array(factors, np.float32),
+        mode=mode,
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )

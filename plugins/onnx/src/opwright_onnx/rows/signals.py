@@ -1,0 +1,109 @@
+"""Rows of Fourier transforms and filters of sound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from opwright_onnx.dtypes import dtype_name, numpy_dtype
+from opwright_onnx.errors import DeclinedError, ModelError
+from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.translator import Translator, Value
+
+ROWS = Rows()
+
+
+@ROWS.row("DFT")
+def dft(t: Translator, n: Node, x: Value, length: Value = None, axis: Value = None) -> Any:
+    rank = t.rank(x)
+    given = n.attr("axis", 1) if n.opset < 20 else -2 if axis is None else int(t.number(axis, "axis"))
+    place = t.axis(given, rank)
+    if place == rank - 1:
+        raise ModelError("axis must be another than the last, which has real and imaginary parts")
+    order = [i for i in range(rank - 1) if i != place] + [place, rank - 1]
+    moved = t.transpose(x, order)
+    if length is not None:
+        moved = _resized(t, moved, int(t.number(length, "dft_length")))
+    is_real = t.known_shape(t.slice(x, list(range(rank - 1)), [0] * (rank - 1), [1] * (rank - 1)), "input")[-1] == 1
+    if n.attr("inverse"):
+        found = _inverse(t, n, moved, is_real)
+    elif is_real and n.attr("onesided"):
+        found = t.op("rfft", t.op("squeeze", moved, axis=[-1]))
+    else:
+        found = t.op("fft", _as_complex(t, moved) if is_real else moved)
+        if n.attr("onesided"):
+            count = t.known_shape(moved, "input")[-2] // 2 + 1
+            found = t.slice(found, [rank - 2], [0], [count])
+    return t.transpose(found, [order.index(i) for i in range(rank)])
+
+
+def _inverse(t: Translator, n: Node, x: Value, is_real: bool) -> Value:
+    if not n.attr("onesided"):
+        return t.op("ifft", _as_complex(t, x) if is_real else x)
+    count = t.known_shape(x, "input")[-2]
+    return t.op("unsqueeze", t.op("irfft", x, n=2 * (count - 1)), axis=[-1])
+
+
+def _as_complex(t: Translator, x: Value) -> Value:
+    return t.op("concat", [x, t.op("fill_like", x, value=0.0)], axis=-1)
+
+
+def _resized(t: Translator, x: Value, length: int) -> Value:
+    """Return `x` with so many elements along the last axis but one, zeros behind its own."""
+    rank = t.rank(x)
+    own = t.known_shape(x, "input")[-2]
+    if length <= own:
+        return t.slice(x, [rank - 2], [0], [length])
+    return t.op("pad", x, paddings=[0] * (2 * rank - 3) + [length - own, 0, 0])
+
+
+@ROWS.row("STFT")
+def stft(
+    t: Translator, n: Node, signal: Value, step: Value, window: Value = None, length: Value = None
+) -> Any:
+    stride = int(t.number(step, "frame_step"))
+    size = t.known_shape(window, "window")[0] if length is None else int(t.number(length, "frame_length"))
+    shape = t.known_shape(signal, "signal")
+    count = (shape[1] - size) // stride + 1
+    index = np.arange(count)[:, None] * stride + np.arange(size)
+    frames = t.op("gather", signal, index, axis=1)
+    if window is not None:
+        frames = t.op("multiply", frames, t.reshape(window, [size, *[1] * (len(shape) - 2)]))
+    is_real = len(shape) == 2 or shape[2] == 1
+    if is_real:
+        flat = t.op("squeeze", frames, axis=[-1]) if len(shape) == 3 else frames
+        if n.attr("onesided"):
+            return t.op("rfft", flat)
+        return t.op("fft", _as_complex(t, t.op("unsqueeze", flat, axis=[-1])))
+    return t.op("fft", frames)
+
+
+@ROWS.row("MelWeightMatrix")
+def mel_weights(t: Translator, n: Node, *inputs: Value) -> Any:
+    names = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
+    bins, length, rate, low, high = (t.number(v, name) for v, name in zip(inputs, names))
+    if not 0 < bins <= 4096 or not 0 < length <= 2**24:
+        raise DeclinedError(f"num_mel_bins and dft_length must be small, got {bins} and {length}")
+    rows = int(length) // 2 + 1
+    step = (_mel(high) - _mel(low)) / (int(bins) + 2)
+    edges = np.arange(int(bins) + 2) * step + _mel(low)
+    hertz = 700 * (np.power(10, edges / 2595) - 1)
+    places = ((int(length) + 1) * hertz // int(rate)).astype(int)
+    weights = np.zeros((rows, int(bins)))
+    for i in range(int(bins)):
+        lower, center, upper = places[i : i + 3]
+        if center == lower:
+            weights[center, i] = 1
+        else:
+            rise = np.arange(lower, center + 1)
+            weights[rise, i] = (rise - lower) / (center - lower)
+        if upper > center:
+            fall = np.arange(center, upper)
+            weights[fall, i] = (upper - fall) / (upper - center)
+    return weights.astype(numpy_dtype(dtype_name(n.attr("output_datatype"))))
+
+
+def _mel(hertz: float) -> float:
+    return float(2595 * np.log10(1 + hertz / 700))

@@ -1,0 +1,77 @@
+"""Rows of the optimizers of ONNX's domain for training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.translator import Translator, Value
+
+ROWS = Rows()
+
+_DOMAIN = "ai.onnx.preview.training"
+
+
+def _regularized(t: Translator, n: Node, x: Value, grad: Value) -> Value:
+    share = n.attr("norm_coefficient", 0.0)
+    return t.op("add", grad, t.op("multiply", x, share)) if share else grad
+
+
+def _groups(inputs: tuple[Value, ...], count: int) -> list[tuple[Value, ...]]:
+    """Return what belongs to each tensor: it, its gradient, its states."""
+    n_tensors = len(inputs) // count
+    return [inputs[i::n_tensors] for i in range(n_tensors)]
+
+
+@ROWS.row(f"{_DOMAIN}::Momentum")
+def momentum(t: Translator, n: Node, rate: Value, step: Value, *inputs: Value) -> Any:
+    alpha, beta = n.attr("alpha"), n.attr("beta")
+    is_first = t.op("equal", t.cast(step, "float32"), 0)
+    share = t.op("where", is_first, 1.0, beta)
+    rows = []
+    for x, grad, velocity in _groups(inputs, 3):
+        grad = _regularized(t, n, x, grad)
+        fresh = t.op("add", t.op("multiply", velocity, alpha), t.op("multiply", grad, share))
+        if n.attr("mode") == "nesterov":
+            grad = t.op("add", grad, t.op("multiply", fresh, alpha))
+        else:
+            grad = fresh
+        rows.append((t.op("subtract", x, t.op("multiply", grad, rate)), fresh))
+    return tuple(value for column in zip(*rows) for value in column)
+
+
+@ROWS.row(f"{_DOMAIN}::Adagrad")
+def adagrad(t: Translator, n: Node, rate: Value, step: Value, *inputs: Value) -> Any:
+    slowed = t.op("multiply", t.cast(step, t.dtype(rate)), n.attr("decay_factor", 0.0))
+    pace = t.op("divide", rate, t.op("add", slowed, 1))
+    rows = []
+    for x, grad, squares in _groups(inputs, 3):
+        grad = _regularized(t, n, x, grad)
+        fresh = t.op("add", squares, t.op("square", grad))
+        scaled = t.op("divide", t.op("multiply", grad, pace), t.op("add", t.op("sqrt", fresh), n.attr("epsilon")))
+        rows.append((t.op("subtract", x, scaled), fresh))
+    return tuple(value for column in zip(*rows) for value in column)
+
+
+@ROWS.row(f"{_DOMAIN}::Adam")
+def adam(t: Translator, n: Node, rate: Value, step: Value, *inputs: Value) -> Any:
+    alpha, beta = n.attr("alpha"), n.attr("beta")
+    turn = t.cast(step, "float32")
+
+    def left(share: float) -> Value:
+        return t.op("subtract", 1, t.op("power", t.scalar(share, "float32"), turn))
+
+    corrected = t.op("divide", t.op("multiply", rate, t.op("sqrt", left(beta))), left(alpha))
+    pace = t.op("where", t.op("greater", turn, 0), corrected, rate)
+    rows = []
+    for x, grad, first, second in _groups(inputs, 4):
+        grad = _regularized(t, n, x, grad)
+        mean = t.op("add", t.op("multiply", first, alpha), t.op("multiply", grad, 1 - alpha))
+        squares = t.op("multiply", t.op("square", grad), 1 - beta)
+        spread = t.op("add", t.op("multiply", second, beta), squares)
+        root = t.op("add", t.op("sqrt", spread), n.attr("epsilon"))
+        moved = t.op("subtract", x, t.op("divide", t.op("multiply", mean, pace), root))
+        shrunk = t.op("multiply", moved, 1 - n.attr("norm_coefficient_post", 0.0))
+        rows.append((shrunk, mean, spread))
+    return tuple(value for column in zip(*rows) for value in column)

@@ -1,0 +1,1 @@
+"""Writes the graphs of ONNX models into Programs, node by node."""

@@ -1,0 +1,66 @@
+"""A model as it was read: graph, functions, opsets, and the limits of its translation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import onnx
+from onnx import FunctionProto, ModelProto
+
+from opwright_onnx.errors import ModelError
+
+MAX_NODES: Final = 200_000
+"""Nodes that a model may have once its functions and unrolled loops are written out."""
+
+MAX_DEPTH: Final = 64
+"""Functions and graphs within each other."""
+
+MIN_OPSET: Final = 7
+
+
+class Model(NamedTuple):
+    """What translation reads of a model."""
+
+    proto: ModelProto
+    folder: Path | None
+    opsets: Mapping[str, int]
+    functions: Mapping[tuple[str, str, str], FunctionProto]
+    trainable: bool
+    inputs: Mapping[str, Any]
+    shapes: Mapping[str, tuple[int | None, ...]]
+
+
+def read_opsets(imports: Any, who: str) -> dict[str, int]:
+    """Return the version of each domain; ModelError for one that cannot be."""
+    newest = onnx.defs.onnx_opset_version()
+    opsets: dict[str, int] = {}
+    for entry in imports:
+        domain = "" if entry.domain == "ai.onnx" else entry.domain
+        opsets[domain] = entry.version
+        bound = newest if domain == "" else 2**31 - 1
+        lowest = MIN_OPSET if domain == "" else 1
+        if not lowest <= entry.version <= bound:
+            raise ModelError(
+                f"{who}: the opset of {domain or 'ai.onnx'!r} must be in [{lowest}, {bound}], got "
+                f"{entry.version}; convert the model by onnx.version_converter, or install a "
+                "newer onnx"
+            )
+    return opsets
+
+
+def make_model(
+    proto: ModelProto,
+    folder: Path | None,
+    trainable: bool,
+    inputs: Mapping[str, Any],
+    shapes: Mapping[str, tuple[int | None, ...]],
+) -> Model:
+    """Return a model whose opsets and functions were checked."""
+    opsets = read_opsets(proto.opset_import, "model")
+    functions = {(f.domain, f.name, f.overload): f for f in proto.functions}
+    if not opsets and proto.graph.node:
+        raise ModelError("model: opset_import must name a version, got none")
+    return Model(proto, folder, opsets, functions, trainable, dict(inputs), dict(shapes))
+

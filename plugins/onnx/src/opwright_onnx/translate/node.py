@@ -1,0 +1,138 @@
+"""A node of a graph: its inputs as values, its attributes with the defaults of the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx import AttributeProto, NodeProto
+
+from opwright_onnx.errors import ModelError, UnsupportedError
+from opwright_onnx.translate.tensors import read_sparse, read_tensor
+
+_SIMPLE = {
+    AttributeProto.INT: "i",
+    AttributeProto.FLOAT: "f",
+    AttributeProto.GRAPH: "g",
+    AttributeProto.TYPE_PROTO: "tp",
+}
+_LISTS = {AttributeProto.INTS: "ints", AttributeProto.FLOATS: "floats"}
+
+
+class Node:
+    """What a row is given.
+
+    Attributes
+    ----------
+    proto : NodeProto
+    domain : str
+        Empty for ONNX's own operators.
+    inputs : list of values
+        Variables, arrays of known elements, lists of these for sequences, None for absent ones.
+    attrs : dict
+        Numbers, texts, lists, arrays and graphs by name.
+    opset : int
+        The version of the domain.
+    """
+
+    __slots__ = ("attrs", "domain", "inputs", "opset", "proto")
+
+    def __init__(
+        self, proto: NodeProto, inputs: list[Any], attrs: dict[str, Any], opset: int
+    ) -> None:
+        self.proto = proto
+        self.domain = "" if proto.domain == "ai.onnx" else proto.domain
+        self.inputs = inputs
+        self.attrs = attrs
+        self.opset = opset
+
+    @property
+    def op_type(self) -> str:
+        """The name of the operator."""
+        return str(self.proto.op_type)
+
+    @property
+    def n_outputs(self) -> int:
+        """How many outputs the node has, absent ones at the end not counted."""
+        return len(self.proto.output)
+
+    def wants(self, index: int) -> bool:
+        """Return whether an output is given a name."""
+        return index < len(self.proto.output) and bool(self.proto.output[index])
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, `default` for an absent one."""
+        return self.attrs.get(name, default)
+
+
+def describe_node(proto: NodeProto) -> str:
+    """Return how errors name a node."""
+    domain = f"{proto.domain}::" if proto.domain not in ("", "ai.onnx") else ""
+    name = proto.name or next(filter(None, proto.output), "")
+    return f"node {name!r} ({domain}{proto.op_type})"
+
+
+def read_attributes(
+    proto: NodeProto, opset: int, folder: Path | None, references: Mapping[str, AttributeProto]
+) -> dict[str, Any]:
+    """Return the attributes of a node, those of its function in the place of references."""
+    domain = "" if proto.domain == "ai.onnx" else proto.domain
+    attrs = dict(_read_defaults(proto.op_type, domain, opset))
+    for attribute in proto.attribute:
+        given: AttributeProto | None = attribute
+        if attribute.ref_attr_name:
+            given = references.get(attribute.ref_attr_name)
+        if given is not None:
+            attrs[attribute.name] = read_attribute(given, folder)
+    return attrs
+
+
+def read_attribute(attribute: AttributeProto, folder: Path | None) -> Any:
+    """Return the value of an attribute."""
+    kind = attribute.type
+    if kind in _SIMPLE:
+        return getattr(attribute, _SIMPLE[kind])
+    if kind in _LISTS:
+        return list(getattr(attribute, _LISTS[kind]))
+    if kind == AttributeProto.STRING:
+        return _text(attribute.s)
+    if kind == AttributeProto.STRINGS:
+        return [_text(item) for item in attribute.strings]
+    if kind == AttributeProto.TENSOR:
+        return read_tensor(attribute.t, folder)
+    if kind == AttributeProto.TENSORS:
+        return [read_tensor(tensor, folder) for tensor in attribute.tensors]
+    if kind == AttributeProto.SPARSE_TENSOR:
+        return read_sparse(attribute.sparse_tensor, folder)
+    raise UnsupportedError(f"attribute {attribute.name!r}: unknown kind, got {kind}")
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ModelError(f"a text must be UTF-8, got {data!r}") from None
+
+
+@lru_cache(maxsize=1024)
+def _read_defaults(op_type: str, domain: str, opset: int) -> tuple[tuple[str, Any], ...]:
+    schema = find_schema(op_type, domain, opset)
+    if schema is None:
+        return ()
+    found = []
+    for name, attribute in schema.attributes.items():
+        default = attribute.default_value
+        if default.name and default.type != AttributeProto.UNDEFINED:
+            found.append((name, read_attribute(default, None)))
+    return tuple(found)
+
+
+def find_schema(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
+    """Return what onnx knows of an operator at a version, or None."""
+    try:
+        return onnx.defs.get_schema(op_type, opset, domain)
+    except onnx.defs.SchemaError:
+        return None

@@ -1,0 +1,52 @@
+"""The rows of all installed packages: how an operator of ONNX is written with ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from opwright import Context, current_context
+
+Function = Callable[..., Any]
+Data = tuple[int, str, Mapping[str, str]]
+"""Since which opset, our operator type, and its attributes by those of ONNX."""
+
+Row = Function | Data
+TOPIC: Final = "onnx"
+
+
+class Rows(dict[str, Row]):
+    """A table under construction: ``@ROWS.row("Relu")`` adds a function.
+
+    A key is the name of an operator, behind its domain where that is not ONNX's own:
+    ``"com.microsoft::Gelu"``.
+    """
+
+    def row(self, *names: str) -> Callable[[Function], Function]:
+        """Return a decorator that adds its function under these names."""
+
+        def add(function: Function) -> Function:
+            for name in names:
+                self[name] = function
+            return function
+
+        return add
+
+
+def find_row(domain: str, name: str) -> Row | None:
+    """Return the row of an operator, or None."""
+    context = current_context()
+    return all_rows(context, context.epoch.now).get(f"{domain}::{name}" if domain else name)
+
+
+@lru_cache(maxsize=4)
+def all_rows(context: Context, epoch: int) -> dict[str, Row]:
+    """Return one table; of rows for one name, that of the package which sorts last counts.
+
+    The epoch rises when a package was installed.
+    """
+    rows: dict[str, Row] = {}
+    for entry in context.annexes.entries(TOPIC):
+        rows.update(entry.load())
+    return rows

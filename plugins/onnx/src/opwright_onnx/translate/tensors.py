@@ -1,0 +1,147 @@
+"""Reads tensors of a model; external ones are mapped from files in the model's folder."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from onnx import SparseTensorProto, TensorProto, numpy_helper
+
+from opwright_onnx.dtypes import Array, dtype_name, numpy_dtype
+from opwright_onnx.errors import ModelError, UnsupportedError
+
+_HALF_BYTES: Final = ("int4", "uint4")
+MAX_SPARSE_BYTES: Final = 2**28
+"""Of a tensor that a few elements stand for."""
+
+
+def read_tensor(tensor: TensorProto, folder: Path | None) -> Array:
+    """Return the elements of a tensor, over the memory of the message or the map of a file.
+
+    Parameters
+    ----------
+    tensor : TensorProto
+    folder : Path, optional
+        Where the files of external tensors are; without it they are refused.
+
+    Raises
+    ------
+    ModelError
+        For a tensor whose shape and bytes do not belong together, or whose file is not in the folder.
+    """
+    who = f"tensor {tensor.name!r}"
+    if tensor.data_type == TensorProto.STRING:
+        raise UnsupportedError(f"{who}: elements must be numbers, got strings")
+    dtype = dtype_name(tensor.data_type)
+    shape = tuple(tensor.dims)
+    if any(dim < 0 for dim in shape):
+        raise ModelError(f"{who}: dims must be at least 0, got {list(shape)}")
+    count = math.prod(shape)
+    n_bytes = -(-count // 2) if dtype in _HALF_BYTES else count * numpy_dtype(dtype).itemsize
+    if tensor.data_location == TensorProto.EXTERNAL:
+        stored = _map_file(tensor, folder, n_bytes, who)
+    elif tensor.HasField("raw_data"):
+        stored = np.frombuffer(tensor.raw_data, np.uint8)
+    else:
+        return _read_fields(tensor, count, who)
+    if stored.size != n_bytes:
+        raise ModelError(
+            f"{who}: {dtype} {list(shape)} must have {n_bytes} bytes, got {stored.size}"
+        )
+    if dtype in _HALF_BYTES:
+        return _unpack(stored, count, dtype).reshape(shape)
+    return stored.view(numpy_dtype(dtype)).reshape(shape)
+
+
+def _read_fields(tensor: TensorProto, count: int, who: str) -> Array:
+    stored = max(
+        len(tensor.float_data),
+        len(tensor.int32_data),
+        len(tensor.int64_data),
+        len(tensor.double_data),
+        len(tensor.uint64_data),
+    )
+    halved = dtype_name(tensor.data_type) in _HALF_BYTES
+    if stored not in ({count, -(-count // 2)} if halved else {count}):
+        raise ModelError(f"{who}: {list(tensor.dims)} must have {count} elements, got {stored}")
+    array: Array = numpy_helper.to_array(tensor)
+    return array
+
+
+def _unpack(stored: Array, count: int, dtype: str) -> Array:
+    """Return a byte for each element of two in one."""
+    codes = np.empty(stored.size * 2, np.uint8)
+    codes[::2], codes[1::2] = stored & 15, stored >> 4
+    codes = codes[:count]
+    if dtype == "int4":
+        return (codes.astype(np.int8) - 16 * (codes > 7).astype(np.int8)).astype(numpy_dtype(dtype))
+    return codes.astype(numpy_dtype(dtype))
+
+
+def _map_file(tensor: TensorProto, folder: Path | None, n_bytes: int, who: str) -> Array:
+    fields = {entry.key: entry.value for entry in tensor.external_data}
+    location = fields.get("location", "")
+    if folder is None:
+        raise ModelError(
+            f"{who}: external data must lie in the folder of a file, got a model in memory that "
+            f"names {location!r}; load the model by its path"
+        )
+    path = _find_file(folder, location, who)
+    try:
+        offset = int(fields.get("offset", 0))
+        length = int(fields.get("length", n_bytes))
+    except ValueError:
+        raise ModelError(f"{who}: offset and length must be numbers, got {fields}") from None
+    size = path.stat().st_size
+    if offset < 0 or length < 0 or offset + length > size:
+        raise ModelError(
+            f"{who}: offset + length must be at most the {size} bytes of {location!r}, got "
+            f"{offset} + {length}"
+        )
+    if length != n_bytes:
+        raise ModelError(f"{who}: length must be the {n_bytes} bytes of its shape, got {length}")
+    if n_bytes == 0:
+        return np.empty(0, np.uint8)
+    return np.memmap(path, np.uint8, "c", offset, (n_bytes,))
+
+
+def _find_file(folder: Path, location: str, who: str) -> Path:
+    """Return the path of a regular file below a folder, through no link out of it."""
+    root = folder.resolve()
+    try:
+        path = (root / location).resolve()
+        is_inside = path.is_relative_to(root) and path.is_file()
+    except (OSError, ValueError, RuntimeError):
+        is_inside = False
+    if not location or not is_inside:
+        raise ModelError(
+            f"{who}: location must be a regular file in the folder of the model, got {location!r}"
+        )
+    return path
+
+
+def read_sparse(tensor: SparseTensorProto, folder: Path | None) -> Array:
+    """Return a sparse tensor with all of its elements."""
+    values, index = read_tensor(tensor.values, folder), read_tensor(tensor.indices, folder)
+    shape = tuple(tensor.dims)
+    who = f"sparse tensor {tensor.values.name!r}"
+    if any(dim < 0 for dim in shape) or math.prod(shape) * values.itemsize > MAX_SPARSE_BYTES:
+        raise ModelError(
+            f"{who}: dims must be those of at most {MAX_SPARSE_BYTES} bytes, got {list(shape)}"
+        )
+    if index.ndim == 2:
+        if index.shape[1] != len(shape):
+            raise ModelError(
+                f"{who}: indices must have {len(shape)} columns, got {list(index.shape)}"
+            )
+        is_valid = bool(((index >= 0) & (index < np.array(shape, np.int64))).all())
+        places = np.ravel_multi_index(tuple(index.T), shape) if is_valid else index[:0, 0]
+    else:
+        places, is_valid = index, bool(((index >= 0) & (index < math.prod(shape))).all())
+    if not is_valid or places.shape != values.shape:
+        raise ModelError(f"{who}: indices must name one element of {list(shape)} for each value")
+    dense = np.zeros(math.prod(shape), values.dtype)
+    dense[places] = values
+    return dense.reshape(shape)

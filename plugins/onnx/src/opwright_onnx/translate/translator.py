@@ -1,0 +1,348 @@
+"""Writes the nodes of a graph into a Program; known values are computed at once."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+import opwright as ow
+from opwright.errors import OpwrightError
+from opwright_onnx.dtypes import Array, array_dtype, numpy_dtype
+from opwright_onnx.errors import ModelError, ValueNeededError
+from opwright_onnx.translate.model import Model
+
+Value = Any
+"""A Variable, an array of known elements, a list of these for a sequence, None where absent."""
+
+MAX_FOLDED_BYTES: Final = 2**24
+"""Of a value that is computed when a model is loaded, unless its inputs are as large."""
+
+MAX_CONSTANT: Final = 64
+"""Elements of an array that becomes an operator; a larger one lives in the scope."""
+
+FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
+
+
+class Translator:
+    """What a row is given: it appends operators of ours, and reads known values.
+
+    Attributes
+    ----------
+    model : Model
+        With opsets, functions and limits.
+    block : Block
+        To which operators are appended.
+    env : ChainMap
+        The values of the graph by name, and behind them those of the graphs around it.
+    opsets : mapping
+        The version of each domain in the graph or function body.
+    arrays : dict
+        The arrays that belong into the scope, by variable.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.program = ow.Program()
+        self.block = self.program.global_block()
+        self.env: ChainMap[str, Value] = ChainMap()
+        self.opsets: Mapping[str, int] = model.opsets
+        self.arrays: dict[str, Array] = {}
+        self._placed: dict[int, tuple[Array, ow.Variable]] = {}
+        self._names: dict[int, str] = {}
+        self._scratch = ow.Program().global_block()
+
+    def op(self, type: str, *inputs: Value, n: int | None = None, **named: Any) -> Any:
+        """Append an operator; return the value of its first output, or a tuple of the first `n`.
+
+        Inputs are given by position or name, attributes by name, as for ``opwright.ops.TYPE``;
+        an input that is None is left out, and a number becomes a constant of the dtype of the
+        first input that has one. If all inputs are known, so is the result.
+        """
+        proto = ow.op_proto(type)
+        slots = [slot.name for slot in proto.inputs]
+        given = dict(zip(slots, inputs))
+        given.update({name: named.pop(name) for name in slots if name in named})
+        like = next((v for v in _leaves(given.values()) if hasattr(v, "dtype")), None)
+        bound = {
+            slot: _with_numbers(value, like)
+            for slot, value in given.items()
+            if value is not None and slot not in proto.operands
+        }
+        if self._is_known(type, bound, named) and self._is_small(type, bound, named):
+            return self._compute(type, bound, named, n)
+        return self._append(type, bound, named, n)
+
+    def _append(
+        self, type: str, bound: Mapping[str, Value], named: Mapping[str, Any], n: int | None
+    ) -> Any:
+        proto = ow.op_proto(type)
+        inputs = {
+            slot: [self.variable(v) for v in value] if _is_list(value) else self.variable(value)
+            for slot, value in bound.items()
+        }
+        outputs = {}
+        for slot in proto.outputs[:n] if n is not None else ():
+            if slot.optional:
+                outputs[slot.name] = self.program.unique_name(type)
+        written = self.block.append_op(type, inputs, outputs, named)
+        names = [written.outputs.get(slot.name, ()) for slot in proto.outputs]
+        results = [
+            tuple(map(self.block.var, found)) if slot.duplicable else self.block.var(found[0])
+            for slot, found in zip(proto.outputs, names)
+            if found
+        ]
+        return results[0] if n is None else tuple(results[:n])
+
+    def _is_known(self, type: str, bound: Mapping[str, Value], named: Mapping[str, Any]) -> bool:
+        values = [*_leaves(bound.values()), *_leaves(named.values())]
+        if any(isinstance(value, ow.Variable) for value in values):
+            return False
+        return not {"step", "condition"} & set(ow.op_proto(type).input_slots)
+
+    def _is_small(self, type: str, bound: Mapping[str, Value], named: Mapping[str, Any]) -> bool:
+        """Return whether the result may be computed at once; a wrong use raises an error."""
+        arrays = _leaves(bound.values())
+        budget = max(MAX_FOLDED_BYTES, sum(array.nbytes for array in arrays))
+        try:
+            with ow.transaction():
+                inputs = {
+                    slot: [self._sketch(v) for v in _leaves([value])]
+                    for slot, value in bound.items()
+                }
+                written = self._scratch.append_op(type, inputs, {}, named)
+                metas = [self._scratch.var(name).meta for name in written.output_names()]
+                raise _Undo
+        except _Undo:
+            return all(_n_bytes(meta) <= budget for meta in metas)
+
+    def _sketch(self, array: Array) -> ow.Variable:
+        name = self._scratch.program.unique_name("sketch")
+        return self._scratch.create_var(name, array.shape, array_dtype(array))
+
+    def _compute(
+        self, type: str, bound: Mapping[str, Value], named: Mapping[str, Any], n: int | None
+    ) -> Any:
+        function = getattr(ow.ops, type)
+        if n is not None:
+            named = {**named, "returns": [slot.name for slot in ow.op_proto(type).outputs[:n]]}
+        result = function(**bound, **named)
+        if n is not None:
+            return tuple(result)
+        first = ow.op_proto(type).outputs[0]
+        if isinstance(result, tuple) and not first.duplicable:
+            return result[0]
+        return result
+
+    def variable(self, value: Value) -> ow.Variable:
+        """Return a Variable with the elements of a value."""
+        if isinstance(value, ow.Variable):
+            return value
+        if not isinstance(value, np.ndarray):
+            raise ModelError(f"an input must be a tensor, got {_describe(value)}")
+        dtype = array_dtype(value)
+        if id(value) not in self._names and value.size <= MAX_CONSTANT and _is_exact(value, dtype):
+            numbers = [float(number) for number in value.reshape(-1)]
+            shape = list(value.shape)
+            if value.size and all(number == numbers[0] for number in numbers):
+                return self._append("fill", {}, {"shape": shape, "value": numbers[0], "dtype": dtype}, None)
+            return self._append("constant", {}, {"shape": shape, "values": numbers, "dtype": dtype}, None)
+        if id(value) not in self._placed:
+            self._placed[id(value)] = value, self.place(value, self._names.get(id(value), "constant"))
+        return self._placed[id(value)][1]
+
+    def place(self, array: Array, name: str) -> ow.Variable:
+        """Return a Variable whose elements lie in the scope; a parameter if it is trained."""
+        block, dtype = self.program.global_block(), array_dtype(array)
+        name = self.program.take_name(name)
+        self.arrays[name] = array
+        if self.model.trainable and dtype in FLOATS:
+            return block.create_parameter(name, array.shape, dtype)
+        return block.create_var(name, array.shape, dtype, persistable=True, stop_gradient=True)
+
+    def name(self, array: Array, name: str) -> None:
+        """Name an array of the model: the Variable that it may become has that name."""
+        self._names[id(array)] = name
+
+    def array(self, value: Value) -> Array | None:
+        """Return the elements of a value, None where a run computes them."""
+        if isinstance(value, ow.Variable):
+            return self.arrays.get(value.name)
+        return np.asarray(value)
+
+    def need(self, value: Value, what: str) -> Array:
+        """Return the elements of a value; ValueNeededError where a run computes them."""
+        array = self.array(value)
+        if array is None:
+            inputs = self.sources(value)
+            names = ", ".join(map(repr, inputs)) or "a random operator"
+            raise ValueNeededError(
+                f"{what} must be known when the model is loaded, got what {names} decides; give "
+                "values: load(path, inputs={name: array})",
+                inputs,
+            )
+        return array
+
+    def ints(self, value: Value, what: str) -> list[int]:
+        """Return known whole numbers."""
+        return [int(number) for number in self.need(value, what).reshape(-1)]
+
+    def number(self, value: Value, what: str) -> float:
+        """Return a known number."""
+        array = self.need(value, what)
+        if array.size != 1:
+            raise ModelError(f"{what} must be one number, got the shape {list(array.shape)}")
+        return array.reshape(-1)[0].item()  # type: ignore[no-any-return]
+
+    def sizes(self, value: Value) -> list[Any]:
+        """Return numbers for an attribute that takes Variables in their places."""
+        array = self.array(value)
+        return [value] if array is None else [int(number) for number in array.reshape(-1)]
+
+    def sources(self, value: Value) -> tuple[str, ...]:
+        """Return the inputs of the model that the value of a Variable depends on."""
+        writers = {n: op for b in self.program.blocks for op in b.ops for n in op.output_names()}
+        seen: dict[str, None] = {}
+        pending = [leaf.name for leaf in _leaves([value]) if isinstance(leaf, ow.Variable)]
+        while pending:
+            name = pending.pop()
+            if name in seen:
+                continue
+            seen[name] = None
+            pending += writers[name].input_names() if name in writers else ()
+        data = self.program.global_block().vars
+        return tuple(name for name in seen if name in data and data[name].is_data)
+
+    def dtype(self, value: Value) -> str:
+        """Return the dtype of a value."""
+        return value.dtype if isinstance(value, ow.Variable) else array_dtype(value)
+
+    def shape(self, value: Value) -> list[int | None]:
+        """Return the shape of a value, with None for sizes that are not known yet."""
+        if value.shape is None:
+            inputs = self.sources(value)
+            raise ValueNeededError(
+                f"the number of axes must be known when the model is loaded, got none for "
+                f"{value.name!r}; give shapes: load(path, shapes={{name: shape}})",
+                inputs,
+            )
+        return [None if dim < 0 else dim for dim in value.shape]
+
+    def rank(self, value: Value) -> int:
+        """Return how many axes a value has."""
+        return len(self.shape(value))
+
+    def known_shape(self, value: Value, what: str) -> list[int]:
+        """Return the shape of a value of which all sizes are known."""
+        shape = self.shape(value)
+        found = [dim for dim in shape if dim is not None]
+        if len(found) < len(shape):
+            raise ValueNeededError(
+                f"{what} must have a known shape when the model is loaded, got "
+                f"{['?' if dim is None else dim for dim in shape]}; give shapes: load(path, shapes={{name: shape}})",
+                self.sources(value),
+            )
+        return found
+
+    def full(self, value: float, shape: Iterable[Any], dtype: str) -> Value:
+        """Return a constant."""
+        return self.op("fill", shape=list(shape), value=value, dtype=dtype)
+
+    def scalar(self, value: float, dtype: str) -> Array:
+        """Return a number as a value."""
+        return np.array(value, numpy_dtype(dtype))
+
+    def cast(self, x: Value, dtype: str) -> Any:
+        """Return `x` in a dtype, itself if it has that."""
+        return x if self.dtype(x) == dtype else self.op("cast", x, dtype=dtype)
+
+    def promote(self, x: Value, *types: str) -> tuple[Value, str]:
+        """Return `x` in one of some dtypes, and its own: the first for what is none of them."""
+        dtype = self.dtype(x)
+        return (x if dtype in types else self.cast(x, types[0])), dtype
+
+    def axis(self, axis: int, rank: int, what: str = "axis") -> int:
+        """Return an axis counted from the front."""
+        if not -rank <= axis < rank:
+            raise ModelError(f"{what} must be in [{-rank}, {rank}), got {axis}")
+        return axis % rank
+
+    def reshape(self, x: Value, shape: Sequence[Any]) -> Value:
+        """Return `x` in a shape of numbers and Variables."""
+        return self.op("reshape", x, shape=list(shape))
+
+    def transpose(self, x: Value, axes: Sequence[int]) -> Value:
+        """Return `x` with its axes in another order; itself where they are in order."""
+        if list(axes) == list(range(len(axes))):
+            return x
+        return self.op("transpose", x, axes=list(axes))
+
+    def dim(self, x: Value, axis: int) -> Any:
+        """Return a size as a number, or as a Variable of one element where it is not known."""
+        size = self.shape(x)[axis]
+        return self.slice(self.op("shape", x), [0], [axis % self.rank(x)], [axis % self.rank(x) + 1]) if size is None else size
+
+    def shape_vector(self, x: Value) -> Value:
+        """Return the shape of a value, int64 [rank], known if all sizes are."""
+        shape = self.shape(x)
+        return self.op("shape", x) if None in shape else np.array(shape, np.int64)
+
+    def slice(self, x: Value, axes: Sequence[int], starts: Sequence[Any], ends: Sequence[Any]) -> Value:
+        """Return a part of `x`."""
+        return self.op("slice", x, axes=list(axes), starts=list(starts), ends=list(ends))
+
+    def call(self, op_type: str, *inputs: Value, domain: str = "", n: int | None = None, **attrs: Any) -> Any:
+        """Return what a node of the newest opset gives for these inputs and attributes."""
+        from opwright_onnx.translate.walking import call_row  # it walks nodes with this class
+
+        return call_row(self, op_type, inputs, domain, n, attrs)
+
+
+class _Undo(OpwrightError):
+    """Leaves a transaction whose changes were wanted for a look."""
+
+
+def _leaves(values: Iterable[Value]) -> list[Value]:
+    found: list[Value] = []
+    for value in values:
+        found += _leaves(value) if _is_list(value) else [value]
+    return found
+
+
+def _is_list(value: Value) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _with_numbers(value: Value, like: Value) -> Value:
+    """Return a value with arrays of the dtype of `like` in the places of numbers."""
+    if isinstance(value, (bool, int, float)):
+        return np.array(value, numpy_dtype("float32" if like is None else _dtype(like)))
+    return value
+
+
+def _dtype(value: Value) -> str:
+    return value.dtype if isinstance(value, ow.Variable) else array_dtype(value)
+
+
+def _n_bytes(meta: Any) -> int:
+    """Return how many bytes a value has; 0 where values decide it, which are read anyway."""
+    if meta is None or any(dim < 0 for dim in meta.shape):
+        return 0
+    count = 1
+    for dim in meta.shape:
+        count *= dim
+    return count * numpy_dtype(meta.dtype).itemsize
+
+
+def _is_exact(array: Array, dtype: str) -> bool:
+    """Return whether attributes, which are float64, hold every element."""
+    if dtype in ("int64", "uint64"):
+        return bool((np.abs(array.astype(np.float64)) < 2**53).all())
+    return dtype in FLOATS or dtype == "bool" or dtype.startswith(("int", "uint"))
+
+
+def _describe(value: Value) -> str:
+    return "a sequence" if _is_list(value) else "nothing" if value is None else repr(value)
+

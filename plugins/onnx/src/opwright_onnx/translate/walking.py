@@ -1,0 +1,311 @@
+"""Walks the nodes of graphs and function bodies, in order, and hands each to its row."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import onnx
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
+
+import opwright as ow
+from opwright.errors import OpwrightError
+from opwright_onnx.dtypes import element_type
+from opwright_onnx.errors import DeclinedError, ModelError, UnsupportedError, ValueNeededError
+from opwright_onnx.translate.model import MAX_DEPTH, MAX_NODES, read_opsets
+from opwright_onnx.translate.node import Node, describe_node, find_schema, read_attributes
+from opwright_onnx.translate.table import find_row
+from opwright_onnx.translate.tensors import read_sparse, read_tensor
+from opwright_onnx.translate.translator import Translator, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FAULTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What reading a damaged node may raise besides errors of ours."""
+
+
+class Walk:
+    """A translation on its way: how deep it is, and how much it has written.
+
+    Attributes
+    ----------
+    translator : Translator
+    """
+
+    def __init__(self, translator: Translator) -> None:
+        self.translator = translator
+        self._n_nodes = 0
+        self._depth = 0
+        self._references: Mapping[str, AttributeProto] = {}
+
+    def graph(self, graph: GraphProto, given: Mapping[str, Value]) -> list[Value]:
+        """Write a graph; return its outputs. `given` are the values of its inputs."""
+        t = self.translator
+        with self._inside(graph.name):
+            outer, t.env = t.env, t.env.new_child(dict(given))
+            try:
+                self._enter_initializers(graph)
+                self.nodes(graph.node)
+                return [self.read(output.name) for output in graph.output]
+            finally:
+                t.env = outer
+
+    def _enter_initializers(self, graph: GraphProto) -> None:
+        t = self.translator
+        folder = t.model.folder
+        pairs = [(tensor.name, read_tensor(tensor, folder)) for tensor in graph.initializer]
+        pairs += [
+            (tensor.values.name, read_sparse(tensor, folder)) for tensor in graph.sparse_initializer
+        ]
+        for name, array in pairs:
+            if name in t.model.inputs and t.env.parents == ChainMap():
+                continue
+            t.name(array, name)
+            is_trained = t.model.trainable and array.dtype.kind in "fV" and array.ndim > 0
+            t.env[name] = t.place(array, name) if is_trained else array
+
+    def nodes(self, nodes: Iterable[NodeProto]) -> None:
+        """Write nodes, which are in an order in which each reads what was written before."""
+        for proto in nodes:
+            self._node(proto)
+
+    def read(self, name: str) -> Value:
+        """Return the value of a name."""
+        if not name:
+            return None
+        try:
+            return self.translator.env[name]
+        except KeyError:
+            raise ModelError(
+                f"graph: every name must be written before it is read, got {name!r}"
+            ) from None
+
+    def _node(self, proto: NodeProto) -> None:
+        self._n_nodes += 1
+        if self._n_nodes > MAX_NODES:
+            raise ModelError(
+                f"model: it must have at most {MAX_NODES} nodes with its functions and loops "
+                "written out, got more"
+            )
+        t = self.translator
+        before = len(t.block.ops)
+        try:
+            node = self._read_node(proto)
+            results = self._evaluate(node)
+            names = [name for name in proto.output]
+            if len(results) < len(names) and any(names[len(results) :]):
+                raise ModelError(f"it must have at most {len(results)} outputs, got {len(names)}")
+        except (ModelError, OpwrightError, *FAULTS) as reason:
+            raise _explain(proto, reason) from reason
+        for name, value in zip(names, results):
+            if name:
+                t.env[name] = _rename(t, before, value, name)
+
+    def _read_node(self, proto: NodeProto) -> Node:
+        t = self.translator
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        key = (proto.domain, proto.op_type, proto.overload)
+        opset = t.opsets.get(domain, 1 if key in t.model.functions else 0)
+        if not opset:
+            raise ModelError(
+                f"opset_import must name the domain {proto.domain!r}, got {sorted(t.opsets)}"
+            )
+        inputs = [self.read(name) for name in proto.input]
+        while inputs and inputs[-1] is None and not proto.input[len(inputs) - 1]:
+            inputs.pop()
+        attrs = read_attributes(proto, opset, t.model.folder, self._references)
+        return Node(proto, inputs, attrs, opset)
+
+    def _evaluate(self, node: Node) -> list[Value]:
+        """Return the outputs of a node: by its function in the model, its row, or its body."""
+        t, proto = self.translator, node.proto
+        function = t.model.functions.get((proto.domain, proto.op_type, proto.overload))
+        if function is not None:
+            return self._function(function, node)
+        row = find_row(node.domain, node.op_type)
+        schema = find_schema(node.op_type, node.domain, node.opset)
+        try:
+            if row is None:
+                raise DeclinedError(_describe_missing(node, schema))
+            with ow.transaction():
+                return self._apply(row, node)
+        except DeclinedError as reason:
+            body = None if schema is None else _find_body(t, schema, node)
+            if body is None:
+                raise
+            try:
+                with ow.transaction():
+                    return self._function(body, node)
+            except UnsupportedError as error:
+                raise UnsupportedError(f"{reason}; its function body: {error}") from error
+
+    def _apply(self, row: Any, node: Node) -> list[Value]:
+        if callable(row):
+            if getattr(row, "walks", False):
+                result = row(self, node, *node.inputs)
+            else:
+                result = row(self.translator, node, *node.inputs)
+        else:
+            since, op_type, names = row
+            if node.opset < since:
+                raise DeclinedError(f"its opset must be at least {since}, got {node.opset}")
+            attrs = {names[k]: v for k, v in node.attrs.items() if k in names}
+            result = self.translator.op(op_type, *node.inputs, **attrs)
+        return list(result) if isinstance(result, tuple) else [result]
+
+    def _function(self, function: FunctionProto, node: Node) -> list[Value]:
+        """Write the body of a function."""
+        t = self.translator
+        if len(node.inputs) > len(function.input):
+            raise ModelError(
+                f"it must have at most {len(function.input)} inputs, got {len(node.inputs)}"
+            )
+        given = dict.fromkeys(function.input)
+        given.update(zip(function.input, node.inputs))
+        references = {a.name: a for a in function.attribute_proto}
+        references.update(_schema_defaults(node))
+        references.update({a.name: self._resolve(a) for a in node.proto.attribute})
+        before = t.env, t.opsets, self._references
+        opsets = {**t.opsets, **read_opsets(function.opset_import, function.name)}
+        t.env, t.opsets, self._references = ChainMap(given), opsets, references
+        try:
+            with self._inside(function.name):
+                self.nodes(function.node)
+                return [self.read(name) for name in function.output]
+        finally:
+            t.env, t.opsets, self._references = before
+
+    def _resolve(self, attribute: AttributeProto) -> AttributeProto:
+        """Return an attribute of a call, that of the function around it for a reference."""
+        if not attribute.ref_attr_name:
+            return attribute
+        return self._references.get(attribute.ref_attr_name, AttributeProto(name=attribute.name))
+
+    @contextmanager
+    def _inside(self, name: str) -> Iterator[None]:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise ModelError(
+                f"{name}: graphs and functions must be at most {MAX_DEPTH} within each other, "
+                "got more; a function must not call itself"
+            )
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+
+def walks(row: Any) -> Any:
+    """Mark a row that is given the `Walk`, since it has graphs in its attributes."""
+    row.walks = True
+    return row
+
+
+def call_row(
+    t: Translator, op_type: str, inputs: tuple[Value, ...], domain: str, n: int | None, attrs: Any
+) -> Any:
+    """Return what a node of the newest opset gives: its row is called."""
+    proto = NodeProto(op_type=op_type, domain=domain, output=[f"y{i}" for i in range(n or 1)])
+    opset = onnx.defs.onnx_opset_version() if domain == "" else 1
+    defaults = read_attributes(proto, opset, None, {})
+    node = Node(proto, list(inputs), {**defaults, **attrs}, opset)
+    results = Walk(t)._apply(find_row(domain, op_type), node)
+    return results[0] if n is None else tuple(results[:n])
+
+
+def _describe_missing(node: Node, schema: Any) -> str:
+    if schema is None:
+        return (
+            f"its operator must be one of ONNX, a function of the model, or one that a package "
+            f"has a row for, got {node.op_type!r} of domain {node.proto.domain!r}"
+        )
+    return "opwright has no counterpart of this operator"
+
+
+def _explain(proto: NodeProto, reason: Exception) -> ModelError:
+    """Return the error of a node; that of an inner one stays first."""
+    message = str(reason)
+    if not isinstance(reason, OpwrightError):
+        message = f"it must be well formed, got {type(reason).__name__}: {reason}"
+    if not message.startswith("node "):
+        message = f"{describe_node(proto)}: {message}"
+    if isinstance(reason, ValueNeededError):
+        return ValueNeededError(message, reason.inputs)
+    return (UnsupportedError if isinstance(reason, UnsupportedError) else ModelError)(message)
+
+
+def _rename(t: Translator, before: int, value: Value, name: str) -> Value:
+    """Give a Variable that a node has written the name that the model has for it."""
+    if not isinstance(value, ow.Variable) or t.program.free_name(name) != name:
+        return value
+    written = [op for op in t.block.ops[before:]]
+    old = value.name
+    if not any(old in op.output_names() for op in written) or old not in t.block.vars:
+        return value
+    for op in written:
+        for slots in (op.inputs, op.outputs):
+            for slot, names in slots.items():
+                if old in names:
+                    slots[slot] = tuple([name if item == old else item for item in names])
+    t.block.rename_var(old, name)
+    t.program.note_name(name)
+    return value
+
+
+def _schema_defaults(node: Node) -> dict[str, AttributeProto]:
+    schema = find_schema(node.op_type, node.domain, node.opset)
+    if schema is None:
+        return {}
+    defaults = {name: a.default_value for name, a in schema.attributes.items()}
+    return {
+        name: default
+        for name, default in defaults.items()
+        if default.name and default.type != AttributeProto.UNDEFINED
+    }
+
+
+def _find_body(t: Translator, schema: Any, node: Node) -> FunctionProto | None:
+    """Return the function body of an operator for the inputs of a node, or None."""
+    if schema.has_function:
+        versions = [v for v in schema.function_opset_versions if v <= node.opset]
+        data = schema.get_function_with_opset_version(max(versions)) if versions else None
+        body = FunctionProto()
+        if data:
+            body.ParseFromString(data)
+            return body
+    if not schema.has_context_dependent_function:
+        return None
+    versions = [v for v in schema.context_dependent_function_opset_versions if v <= node.opset]
+    if not versions:
+        return None
+    types = [_type_of(t, value).SerializeToString() for value in node.inputs]
+    data = schema.get_context_dependent_function_with_opset_version(
+        max(versions), node.proto.SerializeToString(), types
+    )
+    if not data:
+        return None
+    body = FunctionProto()
+    body.ParseFromString(data)
+    return body
+
+
+def _type_of(t: Translator, value: Value) -> onnx.TypeProto:
+    if value is None:
+        return onnx.TypeProto()
+    if isinstance(value, list):
+        return onnx.helper.make_sequence_type_proto(_type_of(t, value[0]) if value else onnx.TypeProto())
+    shape = t.shape(value)
+    return onnx.helper.make_tensor_type_proto(element_type(t.dtype(value)), shape)
