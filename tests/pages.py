@@ -113,8 +113,12 @@ def run_blocks(blocks: list[Block], cwd: Path, **variables: str) -> list[str]:
     return run([sys.executable, str(script)], cwd, **variables).split(mark + "\n")[:-1]
 
 
-def needs_torch(page: Path) -> bool:
-    return any("import torch" in block.text for block in select_python(page))
+def needs(page: Path, package: str) -> bool:
+    """Return whether a page imports a package that has an environment of its own."""
+    texts = [block.text for block in select_python(page)]
+    return any(
+        f"import {name}" in text for name in (package, f"opwright_{package}") for text in texts
+    )
 
 
 def check_python(page: Path, folder: Path, **variables: str) -> None:

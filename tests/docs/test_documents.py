@@ -20,7 +20,7 @@ from pages import (
     check_output,
     check_python,
     commands_of,
-    needs_torch,
+    needs,
     outputs_agree,
     read_blocks,
     run,
@@ -49,7 +49,9 @@ def page_id(page: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "page", [p for p in PAGES if select_python(p) and not needs_torch(p)], ids=page_id
+    "page",
+    [p for p in PAGES if select_python(p) and not (needs(p, "torch") or needs(p, "onnx"))],
+    ids=page_id,
 )
 def test_python_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
     check_python(page, tmp_path)

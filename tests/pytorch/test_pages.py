@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pages import check_python, needs_torch
+from pages import check_python, needs
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [page for page in sorted(DOCS.glob("*.md")) if needs_torch(page)]
+PAGES = [page for page in sorted(DOCS.glob("*.md")) if needs(page, "torch")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,4 +1,4 @@
-"""opwright as a backend of onnx: ``opwright_onnx.backend`` has what `onnx.backend.base` asks for."""
+"""opwright as a backend of onnx, after `onnx.backend.base`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 import opwright as ow
 from opwright_onnx.errors import ModelError, ValueNeededError
 from opwright_onnx.loading import as_value, load
+from opwright_onnx.translate.codes import KINDS, Codes, as_codes, carried_dtype
 
 _TRIES = 16
 """How often a model is loaded with more inputs known; each try adds one at least."""
@@ -44,10 +45,15 @@ class Prepared(BackendRep):
         names = [entry.name for entry in self._inputs]
         given = dict(inputs) if isinstance(inputs, dict) else dict(zip(names, inputs))
         program, values = self._program, given
-        if program is None:
+        if program is None or any(value is None for value in given.values()):
             program, values = self._specialize(given)
-        results = program(values)
-        flat = {name: result for name, result in zip(results.names, results)}
+        fed = {spec.name: as_bytes(values[spec.name]) for spec in program.feeds}
+        results = program(fed)
+        flat = dict(zip(results.names, results))
+        for output in self._model.graph.output:
+            kind = KINDS.get(output.type.tensor_type.elem_type)
+            if kind and output.name in flat:
+                flat[output.name] = flat[output.name].view(carried_dtype(kind))
         return namedtupledict("Outputs", self._outputs)(*(_gather(flat, n) for n in self._outputs))
 
     def _specialize(self, given: dict[str, Any]) -> tuple[ow.LoadedProgram, dict[str, Any]]:
@@ -65,6 +71,12 @@ class Prepared(BackendRep):
                 continue
             return program, {k: v for k, v in given.items() if k not in known}
         raise ModelError(f"model: at most {_TRIES} inputs may decide what it computes, got more")
+
+
+def as_bytes(array: Any) -> Any:
+    """Return the bytes of an array of a dtype that opwright lacks, and any other unchanged."""
+    codes = as_codes(np.asarray(array))
+    return codes.codes if isinstance(codes, Codes) else codes
 
 
 def _is_tensor(kind: TypeProto) -> bool:

@@ -15,6 +15,7 @@ import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, FileMissingError, OpwrightError
 from opwright_onnx.dtypes import Array, array_dtype, dtype_name
 from opwright_onnx.errors import ModelError, UnsupportedError
+from opwright_onnx.translate.codes import KINDS, Codes, as_codes
 from opwright_onnx.translate.model import Model, make_model
 from opwright_onnx.translate.translator import Translator, Value
 from opwright_onnx.translate.walking import Walk
@@ -123,9 +124,7 @@ def _parse(data: bytes, who: str) -> ModelProto:
     return proto
 
 
-def _translate(
-    model: Model, device: str, options: Mapping[str, Any] | None
-) -> ow.LoadedProgram:
+def _translate(model: Model, device: str, options: Mapping[str, Any] | None) -> ow.LoadedProgram:
     t = Translator(model)
     graph = model.proto.graph
     try:
@@ -170,12 +169,13 @@ def as_value(value: Any) -> Value:
     """Return a given value as translation has it: arrays, and lists of them."""
     if value is None or isinstance(value, (list, tuple)):
         return None if value is None else [as_value(item) for item in value]
-    array = np.asarray(value)
-    array_dtype(array)
+    array = as_codes(np.asarray(value))
+    if not isinstance(array, Codes):
+        array_dtype(array)
     return array
 
 
-def _declare(t: Translator, entry: ValueInfoProto) -> ow.Variable:
+def _declare(t: Translator, entry: ValueInfoProto) -> Value:
     kind = entry.type
     if kind.WhichOneof("value") == "optional_type":
         kind = kind.optional_type.elem_type
@@ -188,9 +188,10 @@ def _declare(t: Translator, entry: ValueInfoProto) -> ow.Variable:
     shape: Iterable[int | None] | None = t.model.shapes.get(entry.name)
     if shape is None and tensor.HasField("shape"):
         shape = read_dims(tensor)
-    return t.block.create_var(
-        entry.name, shape, dtype_name(tensor.elem_type), stop_gradient=True, is_data=True
-    )
+    kind_of_codes = KINDS.get(tensor.elem_type)
+    dtype = "uint8" if kind_of_codes else dtype_name(tensor.elem_type)
+    fed = t.block.create_var(entry.name, shape, dtype, stop_gradient=True, is_data=True)
+    return Codes(fed, kind_of_codes) if kind_of_codes else fed
 
 
 def read_dims(tensor: TypeProto.Tensor) -> list[int | None]:
@@ -202,9 +203,10 @@ def read_dims(tensor: TypeProto.Tensor) -> list[int | None]:
 
 
 def _name_results(t: Translator, names: Sequence[str], results: Sequence[Value]) -> list[str]:
-    """Return the names of the Variables that a call returns; a sequence has one for each element."""
+    """Return the names of what a call returns; a sequence has one for each element."""
     fetches: list[str] = []
-    for name, value in zip(names, results):
+    for name, result in zip(names, results):
+        value = result.codes if isinstance(result, Codes) else result
         if value is None:
             raise UnsupportedError(f"output {name!r}: it must have a value, got an empty optional")
         if isinstance(value, (list, tuple)):

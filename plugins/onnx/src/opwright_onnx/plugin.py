@@ -16,6 +16,7 @@ SUBJECTS = (
     "quantization",
     "recurrent",
     "reductions",
+    "resizing",
     "sequences",
     "shapes",
     "signals",

@@ -24,7 +24,6 @@ _SAME: Final = {
     "Greater": "greater",
     "GreaterOrEqual": "greater_equal",
     "HardSwish": "hard_swish",
-    "Identity": "assign",
     "IsNaN": "isnan",
     "Less": "less",
     "LessOrEqual": "less_equal",

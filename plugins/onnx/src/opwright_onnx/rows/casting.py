@@ -8,6 +8,7 @@ import numpy as np
 
 from opwright_onnx.dtypes import array_dtype, dtype_name
 from opwright_onnx.errors import DeclinedError
+from opwright_onnx.translate.codes import KINDS, Codes, decode, encode
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator, Value
@@ -17,7 +18,7 @@ ROWS = Rows()
 
 @ROWS.row("Cast")
 def cast(t: Translator, n: Node, x: Value) -> Any:
-    return convert(t, n, x, dtype_name(n.attr("to")))
+    return convert(t, n, x, KINDS.get(n.attr("to")) or dtype_name(n.attr("to")))
 
 
 @ROWS.row("CastLike")
@@ -27,11 +28,20 @@ def cast_like(t: Translator, n: Node, x: Value, like: Value) -> Any:
 
 def convert(t: Translator, n: Node, x: Value, dtype: str) -> Value:
     """Return `x` in a dtype; to float8 it saturates unless the node says otherwise."""
+    if t.dtype(x) == dtype:
+        return x if isinstance(x, Codes) else t.op("assign", x)
+    if isinstance(x, Codes):
+        x = decode(t, x)
+    if dtype in KINDS.values():
+        if t.dtype(x).startswith("float8"):
+            x = t.cast(x, "float32")
+        rounding = n.attr("round_mode", "up") if dtype == "float8_e8m0fnu" else "nearest"
+        return encode(t, x, dtype, bool(n.attr("saturate", 1)), rounding)
     if dtype.startswith("float8") and n.attr("saturate", 1) and not t.dtype(x).startswith("float8"):
         limit = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}[dtype]
         bounded = t.op("clip", x, min=-limit, max=limit)
         x = t.op("where", t.op("isnan", x), x, bounded)
-    return t.op("assign", x) if t.dtype(x) == dtype else t.cast(x, dtype)
+    return t.cast(x, dtype)
 
 
 @ROWS.row("BitCast")
@@ -70,7 +80,7 @@ def arange(t: Translator, n: Node, start: Value, limit: Value, delta: Value) -> 
     dtype = t.dtype(start)
     bounds = {}
     for name, value in (("start", start), ("stop", limit), ("step", delta)):
-        array = t.array(value)
+        array = t.array(value) if dtype.startswith("int") else t.need(value, name)
         bounds[name] = value if array is None else array.reshape(-1)[0].item()
     return t.op("arange", dtype=dtype, **bounds)
 

@@ -112,7 +112,10 @@ def _unroll(
         for stack, value in zip(stacks, results[len(state) :], strict=True):
             stack.append(value)
         turn += 1
-    outputs = [t.op("stack", stack) if stack else _no_turns(t, body, i, len(state)) for i, stack in enumerate(stacks)]
+    outputs = [
+        t.op("stack", stack) if stack else _no_turns(t, body, i, len(state))
+        for i, stack in enumerate(stacks)
+    ]
     return (*state, *outputs)
 
 
@@ -212,7 +215,7 @@ def _scan(
     start, sequences = [*map(t.variable, init)], [*map(t.variable, xs)]
     with _block(t) as block:
         entering = [_enter(t, block, v.shape, v.dtype) for v in start]
-        elements = [_enter(t, block, v.shape[1:], v.dtype) for v in sequences]
+        elements = [_enter(t, block, t.shape(v)[1:], v.dtype) for v in sequences]
         results = walk.graph(body, dict(zip(names, [*entering, *elements], strict=True)))
         leaving = [_leave(t, v) for v in results]
     final = [t.program.unique_name("final") for _ in start]
@@ -255,4 +258,3 @@ def _scan_batches(walk: Walk, n: Node, inputs: tuple[Value, ...]) -> Any:
         final, stacked = _scan(walk, body, own[:n_carried], xs)
         rows.append([*final, *stacked])
     return tuple(t.op("stack", list(column)) for column in zip(*rows))
-

@@ -155,7 +155,9 @@ def clip(t: Translator, n: Node, x: Value, low: Value = None, high: Value = None
     if t.dtype(x) in FLOATS and not any(
         b is None and g is not None for b, g in zip(bounds, (low, high))
     ):
-        named = {k: float(b) for k, b in zip(("min", "max"), bounds) if b is not None}
+        named: dict[str, Any] = {
+            k: float(b) for k, b in zip(("min", "max"), bounds) if b is not None
+        }
         if named.get("min", -np.inf) <= named.get("max", np.inf):
             return t.op("clip", x, **named)
     x = x if low is None else t.op("maximum", x, t.cast(low, t.dtype(x)))
@@ -164,13 +166,20 @@ def clip(t: Translator, n: Node, x: Value, low: Value = None, high: Value = None
 
 @ROWS.row("BitShift")
 def bit_shift(t: Translator, n: Node, x: Value, y: Value) -> Any:
-    dtype, bits = t.dtype(x), int(t.dtype(x).removeprefix("uint"))
-    table = np.array([1 << i for i in range(bits)], dtype)
-    index = t.cast(t.op("minimum", y, bits - 1), "int64")
-    factor = t.op("gather", table, index)
+    bits = np.iinfo(t.dtype(x)).bits
     op_type = "multiply" if n.attr("direction") == "LEFT" else "floor_divide"
-    shifted = t.op(op_type, x, factor)
-    return t.op("where", t.op("less", y, bits), shifted, 0)
+    is_signed_right = op_type == "floor_divide" and not t.dtype(x).startswith("uint")
+    first = x
+    half = t.op("floor_divide", y, 2)
+    for part in (half, t.op("subtract", y, half)):  # a half of the bits is a factor of any dtype
+        index = t.cast(t.op("minimum", t.op("maximum", part, 0), bits // 2), "int64")
+        factors = np.array([1 << min(i, bits - 2) for i in range(bits // 2 + 1)], t.dtype(x))
+        x = t.op(op_type, x, t.op("gather", factors, index))
+    far = t.op("logical_or", t.op("less", y, 0), t.op("greater_equal", y, bits))
+    beyond = t.op("fill_like", x, value=0.0)
+    if is_signed_right:
+        beyond = t.op("where", t.op("less", first, 0), -1, beyond)
+    return t.op("where", far, beyond, x)
 
 
 @ROWS.row("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot")
@@ -243,3 +252,8 @@ def _running(t: Translator, n: Node, op_type: str, x: Value, axis: Value) -> Val
     (place,) = t.ints(axis, "axis")
     flags = {"exclusive": bool(n.attr("exclusive")), "reverse": bool(n.attr("reverse"))}
     return t.cast(t.op(op_type, x, axis=place, **flags), t.dtype(x))
+
+
+@ROWS.row("ai.onnx.ml::Binarizer")
+def binarizer(t: Translator, n: Node, x: Value) -> Any:
+    return t.cast(t.op("greater", x, n.attr("threshold")), t.dtype(x))

@@ -7,86 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from opwright_onnx.errors import DeclinedError, ModelError
+from opwright_onnx.errors import DeclinedError
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
-from opwright_onnx.translate.translator import FLOATS, Translator, Value
+from opwright_onnx.translate.translator import Translator, Value
 
 ROWS = Rows()
-
-
-@ROWS.row("Resize")
-def resize(
-    t: Translator,
-    n: Node,
-    x: Value,
-    roi: Value = None,
-    scales: Value = None,
-    sizes: Value = None,
-) -> Any:
-    if n.opset < 11:
-        roi, scales, sizes = None, roi, None
-    rank = t.rank(x)
-    axes = [t.axis(axis, rank) for axis in n.attr("axes") or range(rank)]
-    coordinates = "asymmetric" if n.opset < 11 else n.attr("coordinate_transformation_mode")
-    if coordinates == "tf_crop_and_resize":
-        raise DeclinedError("coordinate_transformation_mode must be another than tf_crop_and_resize")
-    if n.attr("exclude_outside") and not n.attr("antialias"):
-        raise DeclinedError("exclude_outside must be 0 where antialias is not set")
-    counts, factors = _targets(t, n, x, axes, scales, sizes)
-    dtype = t.dtype(x)
-    wide = x if dtype in FLOATS else t.cast(x, "float32")
-    rounding = "floor" if n.opset < 11 else n.attr("nearest_mode")
-    named = {
-        "mode": n.attr("mode"),
-        "coordinates": coordinates,
-        "rounding": rounding,
-        "antialias": bool(n.attr("antialias")),
-        "cubic_coefficient": n.attr("cubic_coeff_a", -0.75),
-    }
-    changed = [axis for axis, factor in zip(axes, factors) if factor != 1]
-    if not changed:
-        return t.op("assign", x)
-    # Ours resizes the last axes.
-    order = [i for i in range(rank) if i not in changed] + changed
-    chosen = [axes.index(axis) for axis in changed]
-    found = t.op(
-        "resize",
-        t.transpose(wide, order),
-        output_size=[counts[i] for i in chosen],
-        scales=[factors[i] for i in chosen],
-        **named,
-    )
-    return t.cast(t.transpose(found, [order.index(i) for i in range(rank)]), dtype)
-
-
-def _targets(
-    t: Translator, n: Node, x: Value, axes: list[int], scales: Value, sizes: Value
-) -> tuple[list[Any], list[float]]:
-    """Return the new length of each axis, and its factor."""
-    shape = t.shape(x)
-    if scales is not None and 0 not in t.shape(scales):
-        factors = [float(f) for f in t.need(scales, "scales").reshape(-1)]
-        if not all(math.isfinite(f) and f > 0 for f in factors):
-            raise ModelError(f"scales must be greater than 0, got {factors}")
-        counts = []
-        for axis, factor in zip(axes, factors, strict=True):
-            length = shape[axis]
-            if length is None:
-                length = t.known_shape(x, "X")[axis] if factor != 1 else 0
-            counts.append(math.floor(length * factor + 1e-6))
-        return counts, factors
-    if sizes is None:
-        raise ModelError("scales or sizes must be given, got none")
-    counts = t.ints(sizes, "sizes")
-    lengths = [t.known_shape(x, "X")[axis] for axis in axes]
-    factors = [count / length for count, length in zip(counts, lengths, strict=True)]
-    policy = n.attr("keep_aspect_ratio_policy") or "stretch"
-    if policy != "stretch":
-        factor = min(factors) if policy == "not_larger" else max(factors)
-        counts = [math.floor(factor * length + 0.5) for length in lengths]
-        factors = [factor] * len(factors)
-    return counts, factors
 
 
 @ROWS.row("GridSample")
@@ -137,7 +63,9 @@ def non_max_suppression(
         own = t.reshape(t.slice(corners, [0], [image], [image + 1]), [count, 4])
         for label in range(classes):
             row = t.slice(scores, [0, 1], [image, label], [image + 1, label + 1])
-            rows.append(_kept(t, own, t.reshape(row, [count]), overlap, least, most, (image, label)))
+            rows.append(
+                _kept(t, own, t.reshape(row, [count]), overlap, least, most, (image, label))
+            )
     return t.op("concat", rows, axis=0) if len(rows) > 1 else rows[0]
 
 
@@ -192,7 +120,8 @@ def col2im(t: Translator, n: Node, x: Value, image: Value, block: Value) -> Any:
     flat = t.reshape(x, [batch * channels, index.size])
     total = math.prod(padded)
     empty = t.full(0, [total, batch * channels], t.dtype(x))
-    summed = t.op("scatter", empty, index.reshape(-1), t.transpose(flat, [1, 0]), reduction="add")
+    places = index.reshape(-1, 1)
+    summed = t.op("scatter_nd", empty, places, t.transpose(flat, [1, 0]), reduction="add")
     whole = t.reshape(t.transpose(summed, [1, 0]), [batch, channels, *padded])
     ends = [pads[i] + size for i, size in enumerate(sizes)]
     return t.slice(whole, list(range(2, count + 2)), pads[:count], ends)
@@ -215,7 +144,13 @@ def _window_index(
 
 @ROWS.row("DeformConv")
 def deform_conv(
-    t: Translator, n: Node, x: Value, weight: Value, offset: Value, bias: Value = None, mask: Value = None
+    t: Translator,
+    n: Node,
+    x: Value,
+    weight: Value,
+    offset: Value,
+    bias: Value = None,
+    mask: Value = None,
 ) -> Any:
     count = len(t.shape(weight)) - 2
     pads = n.attr("pads") or [0] * 2 * count

@@ -70,7 +70,9 @@ def scatter_elements(t: Translator, n: Node, x: Value, index: Value, updates: Va
     sizes = t.known_shape(index, "indices")
     grid = [np.broadcast_to(g, sizes) for g in np.indices(sizes, np.int64, sparse=True)]
     columns = [
-        t.op("unsqueeze", t.cast(index, "int64") if i == axis else np.ascontiguousarray(g), axis=[-1])
+        t.op(
+            "unsqueeze", t.cast(index, "int64") if i == axis else np.ascontiguousarray(g), axis=[-1]
+        )
         for i, g in enumerate(grid)
     ]
     places = t.op("concat", columns, axis=-1)
@@ -83,6 +85,30 @@ def scatter_nd(t: Translator, n: Node, x: Value, index: Value, updates: Value) -
     lengths = np.array([t.dim(x, i) for i in range(width)], np.int64)
     places = _negative(t, index, lengths)
     return t.op("scatter_nd", x, places, updates, reduction=n.attr("reduction") or "none")
+
+
+@ROWS.row("TensorScatter")
+def tensor_scatter(t: Translator, n: Node, past: Value, update: Value, start: Value = None) -> Any:
+    axis = t.axis(n.attr("axis"), t.rank(past))
+    sizes, length = t.known_shape(update, "update"), t.known_shape(past, "past_cache")[axis]
+    first = np.zeros(sizes[0], np.int64) if start is None else start
+    grid = np.indices(sizes, np.int64, sparse=True)
+    place = t.op("add", t.reshape(first, [-1, *[1] * (len(sizes) - 1)]), grid[axis])
+    if n.attr("mode") == "circular":
+        place = t.op("mod", place, length)
+    place = t.op("expand", place, shape=sizes)
+    columns = [
+        place if i == axis else np.ascontiguousarray(np.broadcast_to(g, sizes))
+        for i, g in enumerate(grid)
+    ]
+    index = t.op("concat", [t.op("unsqueeze", c, axis=[-1]) for c in columns], axis=-1)
+    return t.op("scatter_nd", past, index, update)
+
+
+@ROWS.row("ai.onnx.ml::ArrayFeatureExtractor")
+def array_feature_extractor(t: Translator, n: Node, x: Value, index: Value) -> Any:
+    found = t.op("gather", x, t.reshape(index, [-1]), axis=t.rank(x) - 1)
+    return t.reshape(found, [1, -1]) if t.rank(x) == 1 else found
 
 
 @ROWS.row("Compress")

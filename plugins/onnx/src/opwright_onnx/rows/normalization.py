@@ -53,17 +53,23 @@ def group_norm(t: Translator, n: Node, x: Value, scale: Value, bias: Value) -> A
         raise DeclinedError("its opset must be at least 21, whose scale is one for each channel")
     dtype = t.dtype(x)
     groups = n.attr("num_groups")
-    return t.cast(t.op("group_norm", x, scale, bias, groups=groups, epsilon=n.attr("epsilon")), dtype)
+    return t.cast(
+        t.op("group_norm", x, scale, bias, groups=groups, epsilon=n.attr("epsilon")), dtype
+    )
 
 
 @ROWS.row("LayerNormalization")
 def layer_norm(t: Translator, n: Node, x: Value, scale: Value, bias: Value = None) -> Any:
     rank = t.rank(x)
     axis = t.axis(n.attr("axis"), rank)
-    if not axis or t.rank(scale) != rank - axis or (bias is not None and t.rank(bias) != rank - axis):
+    if (
+        not axis
+        or t.rank(scale) != rank - axis
+        or (bias is not None and t.rank(bias) != rank - axis)
+    ):
         raise DeclinedError("scale and bias must have the axes that are normalized")
     out, mean, deviation = t.op(
-        "layer_norm", x, scale, bias, begin_norm_axis=axis, epsilon=n.attr("epsilon"), n=3
+        "layer_norm", x, scale, bias, begin_norm_axis=axis, epsilon=n.attr("epsilon"), outputs=3
     )
     if n.n_outputs == 1:
         return out

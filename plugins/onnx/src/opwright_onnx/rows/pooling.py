@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,12 @@ def read_windows(
 
 
 def _same(
-    t: Translator, x: Value, kernel: list[int], strides: list[int], dilations: list[int], upper: bool
+    t: Translator,
+    x: Value,
+    kernel: list[int],
+    strides: list[int],
+    dilations: list[int],
+    upper: bool,
 ) -> list[int]:
     """Return paddings with which the output has as many windows as strides fit into the input."""
     begins, ends = [], []
@@ -59,9 +65,7 @@ def conv(t: Translator, n: Node, x: Value, weight: Value, bias: Value = None) ->
     kernel = n.attr("kernel_shape") or t.known_shape(weight, "W")[2:]
     steps, pads = read_windows(t, n, x, kernel)
     rank = check_rank(len(kernel))
-    return t.op(
-        f"conv{rank}d", x, weight, bias, **steps, paddings=pads, groups=n.attr("group")
-    )
+    return t.op(f"conv{rank}d", x, weight, bias, **steps, paddings=pads, groups=n.attr("group"))
 
 
 def check_rank(count: int) -> int:
@@ -156,7 +160,7 @@ def max_pool(t: Translator, n: Node, x: Value) -> Any:
     if not n.wants(1):
         found = t.op(f"max_pool{rank}d", wide, paddings=pads, **steps, **flags)
         return t.cast(found, dtype)
-    out, index = t.op(f"max_pool{rank}d", wide, paddings=pads, **steps, **flags, n=2)
+    out, index = t.op(f"max_pool{rank}d", wide, paddings=pads, **steps, **flags, outputs=2)
     return t.cast(out, dtype), _whole_index(t, n, x, t.cast(index, "int64"))
 
 
@@ -212,11 +216,10 @@ def max_unpool(t: Translator, n: Node, x: Value, index: Value, shape: Value = No
         for i, (size, stride, window) in enumerate(zip(sizes, steps["strides"], kernel))
     ]
     whole = [batch, channels, *spread]
-    target = whole if shape is None else t.ints(shape, "output_shape")
-    count = 1
-    for dim in target:
-        count *= dim
-    empty = t.full(0, [count], t.dtype(x))
     # Positions count in the tensor of the pooling's input, which has the shape of `whole`.
-    flat = t.op("scatter", empty, t.reshape(index, [-1]), t.reshape(x, [-1]))
-    return t.reshape(flat, target)
+    empty = t.full(0, [math.prod(whole)], t.dtype(x))
+    flat = t.op("scatter_nd", empty, t.reshape(index, [-1, 1]), t.reshape(x, [-1]))
+    found = t.reshape(flat, whole)
+    target = whole if shape is None else t.ints(shape, "output_shape")
+    widths = [width for a, b in zip(whole, target, strict=True) for width in (0, b - a)]
+    return t.op("pad", found, paddings=widths) if any(widths) else found

@@ -9,6 +9,7 @@ import numpy as np
 from opwright_onnx.dtypes import dtype_name
 from opwright_onnx.errors import DeclinedError
 from opwright_onnx.rows.products import product
+from opwright_onnx.translate.codes import KINDS, Codes, decode, encode
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator, Value
@@ -19,8 +20,42 @@ ROWS = Rows()
 @ROWS.row("QuantizeLinear")
 def quantize_linear(t: Translator, n: Node, x: Value, scale: Value, zero: Value = None) -> Any:
     named = n.attr("output_dtype")
-    dtype = dtype_name(named) if named else "uint8" if zero is None else t.dtype(zero)
+    dtype = "uint8" if zero is None else t.dtype(zero)
+    if named:
+        dtype = KINDS.get(named) or dtype_name(named)
+    if dtype in KINDS.values():
+        return _carried(t, n, x, scale, zero, dtype)
     return quantize(t, x, scale, zero, dtype, n.attr("axis", 1), n.attr("block_size") or 0)
+
+
+def _carried(t: Translator, n: Node, x: Value, scale: Value, zero: Value, kind: str) -> Value:
+    """Quantize to a dtype that is carried as bytes."""
+    axis, block = n.attr("axis", 1), n.attr("block_size") or 0
+    wide = t.cast(x, "float64")
+    real = t.op("divide", wide, _along(t, wide, t.cast(scale, "float64"), axis, block))
+    if kind in ("int2", "uint2"):
+        low, high = (-2, 1) if kind == "int2" else (0, 3)
+        real = t.op("round", real)
+        if zero is not None:
+            real = t.op(
+                "add", real, _along(t, wide, t.cast(decode(t, zero), "float64"), axis, block)
+            )
+        real = t.op("clip", real, min=float(low), max=float(high))
+    return encode(t, real, kind, bool(n.attr("saturate", 1)), "nearest")
+
+
+def _along(t: Translator, x: Value, scale: Value, axis: int, block: int) -> Value:
+    """Return scales as they are multiplied with `x`: one for all, an axis, or each block of one."""
+    scale = _scalar_of(t, scale)
+    if t.rank(scale) == 1:
+        shape = [1] * t.rank(x)
+        shape[axis] = -1
+        return t.reshape(scale, shape)
+    if t.rank(scale) == 0:
+        return scale
+    length = t.known_shape(x, "x")[axis]
+    index = np.arange(length) // block
+    return t.op("gather", scale, index, axis=t.axis(axis, t.rank(x)))
 
 
 def quantize(
@@ -47,7 +82,16 @@ def _scalar_of(t: Translator, x: Value) -> Value:
 @ROWS.row("DequantizeLinear")
 def dequantize_linear(t: Translator, n: Node, x: Value, scale: Value, zero: Value = None) -> Any:
     dtype = dtype_name(n.attr("output_dtype")) if n.attr("output_dtype") else t.dtype(scale)
-    return t.cast(dequantize(t, x, scale, zero, n.attr("axis", 1), n.attr("block_size") or 0), dtype)
+    if isinstance(x, Codes):
+        wide, axis, block = decode(t, x), n.attr("axis", 1), n.attr("block_size") or 0
+        if zero is not None:
+            zero = decode(t, zero)
+            wide = t.op("subtract", wide, _along(t, wide, zero, axis, block))
+        scale = decode(t, scale) if isinstance(scale, Codes) else t.cast(scale, "float32")
+        return t.cast(t.op("multiply", wide, _along(t, wide, scale, axis, block)), dtype)
+    return t.cast(
+        dequantize(t, x, scale, zero, n.attr("axis", 1), n.attr("block_size") or 0), dtype
+    )
 
 
 def dequantize(
@@ -65,7 +109,9 @@ def dynamic_quantize(t: Translator, n: Node, x: Value) -> Any:
     high = t.op("maximum", t.op("max", x), 0)
     scale = t.op("divide", t.op("subtract", high, low), 255.0)
     safe = t.op("where", t.op("equal", scale, 0), 1.0, scale)
-    start = t.op("round", t.op("clip", t.op("divide", t.op("negative", low), safe), min=0.0, max=255.0))
+    start = t.op(
+        "round", t.op("clip", t.op("divide", t.op("negative", low), safe), min=0.0, max=255.0)
+    )
     zero = t.cast(start, "uint8")
     return t.op("quantize", x, safe, zero, dtype="uint8"), scale, zero
 
@@ -86,13 +132,17 @@ def centered(t: Translator, x: Value, zero: Value, axis: int) -> Value:
 
 
 @ROWS.row("MatMulInteger")
-def matmul_integer(t: Translator, n: Node, a: Value, b: Value, a0: Value = None, b0: Value = None) -> Any:
+def matmul_integer(
+    t: Translator, n: Node, a: Value, b: Value, a0: Value = None, b0: Value = None
+) -> Any:
     x = centered(t, a, a0, max(t.rank(a) - 2, 0))
     return t.cast(t.op("matmul", x, centered(t, b, b0, t.rank(b) - 1)), "int32")
 
 
 @ROWS.row("ConvInteger")
-def conv_integer(t: Translator, n: Node, x: Value, w: Value, x0: Value = None, w0: Value = None) -> Any:
+def conv_integer(
+    t: Translator, n: Node, x: Value, w: Value, x0: Value = None, w0: Value = None
+) -> Any:
     found = t.call("Conv", centered(t, x, x0, 1), centered(t, w, w0, 0), **_windows(n))
     return t.cast(found, "int32")
 
@@ -117,7 +167,9 @@ def _requantized(t: Translator, x: Value, scales: Any, scale: Value, zero: Value
         factor = t.op("multiply", factor, t.cast(_scalar_of(t, each), "float64"))
     factor = t.op("divide", factor, t.cast(_scalar_of(t, scale), "float64"))
     real = t.op("multiply", x, factor)
-    return t.op("quantize", real, t.scalar(1.0, "float64"), _scalar_of(t, zero), dtype=t.dtype(zero))
+    return t.op(
+        "quantize", real, t.scalar(1.0, "float64"), _scalar_of(t, zero), dtype=t.dtype(zero)
+    )
 
 
 @ROWS.row("QLinearConv")
@@ -151,7 +203,11 @@ def matmul_n_bits(
     starts: Any = 8
     if zeros is not None:
         given = t.need(zeros, "zero_points")
-        starts = given.reshape(columns, -1) if given.dtype != np.uint8 else _nibbles(given.reshape(columns, -1))
+        starts = (
+            given.reshape(columns, -1)
+            if given.dtype != np.uint8
+            else _nibbles(given.reshape(columns, -1))
+        )
         starts = starts[:, : factors.shape[1], None]
     weight = (codes.reshape(columns, factors.shape[1], -1) - starts) * factors[:, :, None]
     weight = weight.reshape(columns, -1)[:, :rows].astype(factors.dtype)
@@ -163,4 +219,3 @@ def _nibbles(packed: Any) -> Any:
     """Return the two numbers of each byte, the lower half first."""
     pairs = np.stack([packed & 15, packed >> 4], axis=-1)
     return pairs.reshape(*packed.shape[:-1], -1).astype(np.int16)
-

@@ -70,7 +70,7 @@ def recurrent(t: Translator, n: Node, *inputs: Value) -> Any:
     outputs = 3 if n.op_type == "LSTM" else 2
     flags = {"bidirectional": layer.count == 2}
     weights = layer.weights(layer.w), layer.weights(layer.r)
-    out, *states = t.op(n.op_type.lower(), x, *weights, **named, **flags, n=outputs)
+    out, *states = t.op(n.op_type.lower(), x, *weights, **named, **flags, outputs=outputs)
     if layer.direction == "reverse":
         out = _reversed(t, out, lengths)
     return _shaped(t, layer, out, states)
@@ -105,6 +105,10 @@ def _check(n: Node, layer: _Layer) -> list[str]:
             raise DeclinedError(f"activations must be {usual}, got {activations}")
     if n.attr("clip"):
         raise DeclinedError(f"clip must be absent, got {n.attr('clip')}")
+    if n.op_type == "GRU" and not n.attr("linear_before_reset"):
+        raise DeclinedError("linear_before_reset must be 1, got 0")
+    if layer.peepholes is not None:
+        raise DeclinedError("P must be absent, got peepholes")
     if n.attr("input_forget"):
         raise DeclinedError("input_forget must be 0, got 1")
     return list(activations)

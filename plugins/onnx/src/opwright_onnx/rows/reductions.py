@@ -119,14 +119,18 @@ def arg(t: Translator, n: Node, x: Value) -> Any:
         return t.cast(t.op(type, x, axis=axis, keepdims=keeps), "int64")
     found = t.cast(t.op(type, t.op("flip", x, axis=[axis]), axis=axis, keepdims=keeps), "int64")
     last = t.dim(x, axis)
-    return t.op("subtract", t.op("subtract", np.array(last) if isinstance(last, int) else t.reshape(last, []), 1), found)
+    return t.op(
+        "subtract",
+        t.op("subtract", np.array(last) if isinstance(last, int) else t.reshape(last, []), 1),
+        found,
+    )
 
 
 @ROWS.row("TopK")
 def top_k(t: Translator, n: Node, x: Value, k: Value = None) -> Any:
     count = n.attr("k") if n.opset < 10 else int(t.number(k, "K"))
     flags = {"largest": bool(n.attr("largest", 1)), "sorted": bool(n.attr("sorted", 1))}
-    values, index = t.op("top_k", x, k=count, axis=n.attr("axis"), **flags, n=2)
+    values, index = t.op("top_k", x, k=count, axis=n.attr("axis"), **flags, outputs=2)
     return values, t.cast(index, "int64")
 
 
@@ -138,7 +142,7 @@ def unique(t: Translator, n: Node, x: Value) -> Any:
     if n.attr("axis") is not None and t.rank(x) > 1:
         known = t.need(x, "X")
         return _sorted(known, n.attr("axis"))
-    return t.op("unique", t.reshape(x, [-1]) if t.rank(x) != 1 else x, n=4)
+    return t.op("unique", t.reshape(x, [-1]) if t.rank(x) != 1 else x, outputs=4)
 
 
 def _sorted(x: Any, axis: int | None) -> tuple[Any, ...]:

@@ -82,6 +82,11 @@ def join(t: Translator, n: Node, items: Value) -> Any:
     return t.op("stack" if n.attr("new_axis") else "concat", list(items), axis=n.attr("axis"))
 
 
+@ROWS.row("Identity")
+def identity(t: Translator, n: Node, value: Value) -> Any:
+    return value if value is None or isinstance(value, list) else t.op("assign", value)
+
+
 @ROWS.row("Optional")
 def optional(t: Translator, n: Node, value: Value = None) -> Any:
     return value

@@ -52,7 +52,9 @@ def _product(dims: list[int | None]) -> int | None:
 def _multiply(t: Translator, sizes: list[Any]) -> Any:
     total = sizes[0]
     for size in sizes[1:]:
-        total = t.op("multiply", *(np.array([s]) if isinstance(s, int) else s for s in (total, size)))
+        total = t.op(
+            "multiply", *(np.array([s]) if isinstance(s, int) else s for s in (total, size))
+        )
     return total
 
 
@@ -136,7 +138,7 @@ def slice_(t: Translator, n: Node, x: Value, *bounds: Value) -> Any:
         starts, ends = t.sizes(first), t.sizes(last)
     axes = [t.axis(axis, rank, "axes") for axis in axes]
     starts, ends = _bounded(starts), _bounded(ends)
-    named_steps = {} if set(steps) <= {1} else {"steps": steps}
+    named_steps: dict[str, Any] = {} if set(steps) <= {1} else {"steps": steps}
     return t.op("slice", x, axes=axes, starts=starts, ends=ends, **named_steps)
 
 
@@ -147,7 +149,9 @@ def _bounded(places: list[Any]) -> list[Any]:
 
 
 @ROWS.row("Pad")
-def pad(t: Translator, n: Node, x: Value, pads: Value = None, value: Value = None, axes: Value = None) -> Any:
+def pad(
+    t: Translator, n: Node, x: Value, pads: Value = None, value: Value = None, axes: Value = None
+) -> Any:
     rank = t.rank(x)
     widths = n.attr("pads") if n.opset < 11 else t.ints(pads, "pads")
     number = n.attr("value", 0.0) if value is None else t.number(value, "constant_value")
@@ -169,7 +173,7 @@ def pad(t: Translator, n: Node, x: Value, pads: Value = None, value: Value = Non
         return t.op("assign", x)
     if mode == "wrap":
         return _wrap(t, x, pairs)
-    extra = {"value": number} if mode == "constant" else {}
+    extra: dict[str, Any] = {"value": number} if mode == "constant" else {}
     return t.op("pad", x, paddings=flat, mode=mode, **extra)
 
 
@@ -204,7 +208,8 @@ def space_to_depth(t: Translator, n: Node, x: Value) -> Any:
     factor = n.attr("blocksize")
     batch, depth, rows, columns = t.known_shape(x, "input")
     parts = t.reshape(x, [batch, depth, rows // factor, factor, columns // factor, factor])
-    moved = t.transpose(parts, [0, 3, 5, 1, 2, 4])
+    order = [0, 1, 3, 5, 2, 4] if n.attr("mode") == "CRD" else [0, 3, 5, 1, 2, 4]
+    moved = t.transpose(parts, order)
     return t.reshape(moved, [batch, depth * factor**2, rows // factor, columns // factor])
 
 

@@ -18,7 +18,9 @@ ROWS = Rows()
 @ROWS.row("DFT")
 def dft(t: Translator, n: Node, x: Value, length: Value = None, axis: Value = None) -> Any:
     rank = t.rank(x)
-    given = n.attr("axis", 1) if n.opset < 20 else -2 if axis is None else int(t.number(axis, "axis"))
+    given = (
+        n.attr("axis", 1) if n.opset < 20 else -2 if axis is None else int(t.number(axis, "axis"))
+    )
     place = t.axis(given, rank)
     if place == rank - 1:
         raise ModelError("axis must be another than the last, which has real and imaginary parts")
@@ -26,7 +28,12 @@ def dft(t: Translator, n: Node, x: Value, length: Value = None, axis: Value = No
     moved = t.transpose(x, order)
     if length is not None:
         moved = _resized(t, moved, int(t.number(length, "dft_length")))
-    is_real = t.known_shape(t.slice(x, list(range(rank - 1)), [0] * (rank - 1), [1] * (rank - 1)), "input")[-1] == 1
+    is_real = (
+        t.known_shape(
+            t.slice(x, list(range(rank - 1)), [0] * (rank - 1), [1] * (rank - 1)), "input"
+        )[-1]
+        == 1
+    )
     if n.attr("inverse"):
         found = _inverse(t, n, moved, is_real)
     elif is_real and n.attr("onesided"):
@@ -64,7 +71,11 @@ def stft(
     t: Translator, n: Node, signal: Value, step: Value, window: Value = None, length: Value = None
 ) -> Any:
     stride = int(t.number(step, "frame_step"))
-    size = t.known_shape(window, "window")[0] if length is None else int(t.number(length, "frame_length"))
+    size = (
+        t.known_shape(window, "window")[0]
+        if length is None
+        else int(t.number(length, "frame_length"))
+    )
     shape = t.known_shape(signal, "signal")
     count = (shape[1] - size) // stride + 1
     index = np.arange(count)[:, None] * stride + np.arange(size)

@@ -13,9 +13,12 @@ ROWS = Rows()
 _DOMAIN = "ai.onnx.preview.training"
 
 
-def _regularized(t: Translator, n: Node, x: Value, grad: Value) -> Value:
+def _regularized(t: Translator, n: Node, groups: list[tuple[Value, ...]]) -> list[Any]:
+    """Add the gradient of the squared tensor to each gradient."""
     share = n.attr("norm_coefficient", 0.0)
-    return t.op("add", grad, t.op("multiply", x, share)) if share else grad
+    if not share:
+        return groups
+    return [(x, t.op("add", grad, t.op("multiply", x, share)), *rest) for x, grad, *rest in groups]
 
 
 def _groups(inputs: tuple[Value, ...], count: int) -> list[tuple[Value, ...]]:
@@ -30,14 +33,12 @@ def momentum(t: Translator, n: Node, rate: Value, step: Value, *inputs: Value) -
     is_first = t.op("equal", t.cast(step, "float32"), 0)
     share = t.op("where", is_first, 1.0, beta)
     rows = []
-    for x, grad, velocity in _groups(inputs, 3):
-        grad = _regularized(t, n, x, grad)
+    for x, grad, velocity in _regularized(t, n, _groups(inputs, 3)):
         fresh = t.op("add", t.op("multiply", velocity, alpha), t.op("multiply", grad, share))
+        step_by = fresh
         if n.attr("mode") == "nesterov":
-            grad = t.op("add", grad, t.op("multiply", fresh, alpha))
-        else:
-            grad = fresh
-        rows.append((t.op("subtract", x, t.op("multiply", grad, rate)), fresh))
+            step_by = t.op("add", grad, t.op("multiply", fresh, alpha))
+        rows.append((t.op("subtract", x, t.op("multiply", step_by, rate)), fresh))
     return tuple(value for column in zip(*rows) for value in column)
 
 
@@ -46,10 +47,13 @@ def adagrad(t: Translator, n: Node, rate: Value, step: Value, *inputs: Value) ->
     slowed = t.op("multiply", t.cast(step, t.dtype(rate)), n.attr("decay_factor", 0.0))
     pace = t.op("divide", rate, t.op("add", slowed, 1))
     rows = []
-    for x, grad, squares in _groups(inputs, 3):
-        grad = _regularized(t, n, x, grad)
+    for x, grad, squares in _regularized(t, n, _groups(inputs, 3)):
         fresh = t.op("add", squares, t.op("square", grad))
-        scaled = t.op("divide", t.op("multiply", grad, pace), t.op("add", t.op("sqrt", fresh), n.attr("epsilon")))
+        scaled = t.op(
+            "divide",
+            t.op("multiply", grad, pace),
+            t.op("add", t.op("sqrt", fresh), n.attr("epsilon")),
+        )
         rows.append((t.op("subtract", x, scaled), fresh))
     return tuple(value for column in zip(*rows) for value in column)
 
@@ -65,8 +69,7 @@ def adam(t: Translator, n: Node, rate: Value, step: Value, *inputs: Value) -> An
     corrected = t.op("divide", t.op("multiply", rate, t.op("sqrt", left(beta))), left(alpha))
     pace = t.op("where", t.op("greater", turn, 0), corrected, rate)
     rows = []
-    for x, grad, first, second in _groups(inputs, 4):
-        grad = _regularized(t, n, x, grad)
+    for x, grad, first, second in _regularized(t, n, _groups(inputs, 4)):
         mean = t.op("add", t.op("multiply", first, alpha), t.op("multiply", grad, 1 - alpha))
         squares = t.op("multiply", t.op("square", grad), 1 - beta)
         spread = t.op("add", t.op("multiply", second, beta), squares)

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import onnx
-from onnx import FunctionProto, ModelProto
+from onnx import FunctionProto, GraphProto, ModelProto
 
 from opwright_onnx.errors import ModelError
 
-MAX_NODES: Final = 200_000
-"""Nodes that a model may have once its functions and unrolled loops are written out."""
+MIN_BUDGET: Final = 10_000
+BUDGET_FOR_NODE: Final = 64
+"""How many nodes a model may have once its functions and unrolled loops are written out: the first
+number, or so many for each node of the file."""
 
 MAX_DEPTH: Final = 64
 """Functions and graphs within each other."""
@@ -30,6 +32,12 @@ class Model(NamedTuple):
     trainable: bool
     inputs: Mapping[str, Any]
     shapes: Mapping[str, tuple[int | None, ...]]
+    budget: int
+
+
+def _count_nodes(graph: GraphProto) -> int:
+    inner = (a.g for node in graph.node for a in node.attribute if a.HasField("g"))
+    return len(graph.node) + sum(map(_count_nodes, inner))
 
 
 def read_opsets(imports: Any, who: str) -> dict[str, int]:
@@ -40,12 +48,10 @@ def read_opsets(imports: Any, who: str) -> dict[str, int]:
         domain = "" if entry.domain == "ai.onnx" else entry.domain
         opsets[domain] = entry.version
         bound = newest if domain == "" else 2**31 - 1
-        lowest = MIN_OPSET if domain == "" else 1
-        if not lowest <= entry.version <= bound:
+        if not 1 <= entry.version <= bound:
             raise ModelError(
-                f"{who}: the opset of {domain or 'ai.onnx'!r} must be in [{lowest}, {bound}], got "
-                f"{entry.version}; convert the model by onnx.version_converter, or install a "
-                "newer onnx"
+                f"{who}: the opset of {domain or 'ai.onnx'!r} must be in [1, {bound}], got "
+                f"{entry.version}; install a newer onnx"
             )
     return opsets
 
@@ -62,5 +68,6 @@ def make_model(
     functions = {(f.domain, f.name, f.overload): f for f in proto.functions}
     if not opsets and proto.graph.node:
         raise ModelError("model: opset_import must name a version, got none")
-    return Model(proto, folder, opsets, functions, trainable, dict(inputs), dict(shapes))
-
+    n_nodes = _count_nodes(proto.graph) + sum(len(f.node) for f in proto.functions)
+    budget = max(MIN_BUDGET, BUDGET_FOR_NODE * n_nodes)
+    return Model(proto, folder, opsets, functions, trainable, dict(inputs), dict(shapes), budget)

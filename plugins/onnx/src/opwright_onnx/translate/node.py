@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import onnx
 from onnx import AttributeProto, NodeProto
 
 from opwright_onnx.errors import ModelError, UnsupportedError
 from opwright_onnx.translate.tensors import read_sparse, read_tensor
-
-_SIMPLE = {
-    AttributeProto.INT: "i",
-    AttributeProto.FLOAT: "f",
-    AttributeProto.GRAPH: "g",
-    AttributeProto.TYPE_PROTO: "tp",
-}
-_LISTS = {AttributeProto.INTS: "ints", AttributeProto.FLOATS: "floats"}
 
 
 class Node:
@@ -75,39 +67,21 @@ def describe_node(proto: NodeProto) -> str:
     return f"node {name!r} ({domain}{proto.op_type})"
 
 
-def read_attributes(
-    proto: NodeProto, opset: int, folder: Path | None, references: Mapping[str, AttributeProto]
-) -> dict[str, Any]:
-    """Return the attributes of a node, those of its function in the place of references."""
+def read_attributes(proto: NodeProto, opset: int, folder: Path | None) -> dict[str, Any]:
+    """Return the attributes of a node, with the defaults of its schema."""
     domain = "" if proto.domain == "ai.onnx" else proto.domain
     attrs = dict(_read_defaults(proto.op_type, domain, opset))
     for attribute in proto.attribute:
-        given: AttributeProto | None = attribute
-        if attribute.ref_attr_name:
-            given = references.get(attribute.ref_attr_name)
-        if given is not None:
-            attrs[attribute.name] = read_attribute(given, folder)
+        attrs[attribute.name] = read_attribute(attribute, folder)
     return attrs
 
 
 def read_attribute(attribute: AttributeProto, folder: Path | None) -> Any:
     """Return the value of an attribute."""
-    kind = attribute.type
-    if kind in _SIMPLE:
-        return getattr(attribute, _SIMPLE[kind])
-    if kind in _LISTS:
-        return list(getattr(attribute, _LISTS[kind]))
-    if kind == AttributeProto.STRING:
-        return _text(attribute.s)
-    if kind == AttributeProto.STRINGS:
-        return [_text(item) for item in attribute.strings]
-    if kind == AttributeProto.TENSOR:
-        return read_tensor(attribute.t, folder)
-    if kind == AttributeProto.TENSORS:
-        return [read_tensor(tensor, folder) for tensor in attribute.tensors]
-    if kind == AttributeProto.SPARSE_TENSOR:
-        return read_sparse(attribute.sparse_tensor, folder)
-    raise UnsupportedError(f"attribute {attribute.name!r}: unknown kind, got {kind}")
+    read = _READERS.get(attribute.type)
+    if read is None:
+        raise UnsupportedError(f"attribute {attribute.name!r}: unknown kind, got {attribute.type}")
+    return read(attribute, folder)
 
 
 def _text(data: bytes) -> str:
@@ -115,6 +89,21 @@ def _text(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise ModelError(f"a text must be UTF-8, got {data!r}") from None
+
+
+_READERS: Final[dict[int, Callable[[AttributeProto, Path | None], Any]]] = {
+    AttributeProto.INT: lambda a, _: a.i,
+    AttributeProto.FLOAT: lambda a, _: a.f,
+    AttributeProto.GRAPH: lambda a, _: a.g,
+    AttributeProto.TYPE_PROTO: lambda a, _: a.tp,
+    AttributeProto.INTS: lambda a, _: list(a.ints),
+    AttributeProto.FLOATS: lambda a, _: list(a.floats),
+    AttributeProto.STRING: lambda a, _: _text(a.s),
+    AttributeProto.STRINGS: lambda a, _: [_text(item) for item in a.strings],
+    AttributeProto.TENSOR: lambda a, folder: read_tensor(a.t, folder),
+    AttributeProto.TENSORS: lambda a, folder: [read_tensor(t, folder) for t in a.tensors],
+    AttributeProto.SPARSE_TENSOR: lambda a, folder: read_sparse(a.sparse_tensor, folder),
+}
 
 
 @lru_cache(maxsize=1024)

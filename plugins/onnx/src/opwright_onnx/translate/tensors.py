@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from onnx import SparseTensorProto, TensorProto, numpy_helper
 
 from opwright_onnx.dtypes import Array, dtype_name, numpy_dtype
 from opwright_onnx.errors import ModelError, UnsupportedError
+from opwright_onnx.translate.codes import KINDS, as_codes
 
 _HALF_BYTES: Final = ("int4", "uint4")
 MAX_SPARSE_BYTES: Final = 2**28
 """Of a tensor that a few elements stand for."""
 
 
-def read_tensor(tensor: TensorProto, folder: Path | None) -> Array:
+def read_tensor(tensor: TensorProto, folder: Path | None) -> Any:
     """Return the elements of a tensor, over the memory of the message or the map of a file.
 
     Parameters
@@ -29,16 +30,18 @@ def read_tensor(tensor: TensorProto, folder: Path | None) -> Array:
     Raises
     ------
     ModelError
-        For a tensor whose shape and bytes do not belong together, or whose file is not in the folder.
+        If shape and bytes do not belong together, or the file is not in the folder.
     """
     who = f"tensor {tensor.name!r}"
     if tensor.data_type == TensorProto.STRING:
         raise UnsupportedError(f"{who}: elements must be numbers, got strings")
-    dtype = dtype_name(tensor.data_type)
     shape = tuple(tensor.dims)
     if any(dim < 0 for dim in shape):
         raise ModelError(f"{who}: dims must be at least 0, got {list(shape)}")
     count = math.prod(shape)
+    if tensor.data_type in KINDS and tensor.data_location != TensorProto.EXTERNAL:
+        return as_codes(numpy_helper.to_array(tensor).reshape(shape))
+    dtype = dtype_name(tensor.data_type)
     n_bytes = -(-count // 2) if dtype in _HALF_BYTES else count * numpy_dtype(dtype).itemsize
     if tensor.data_location == TensorProto.EXTERNAL:
         stored = _map_file(tensor, folder, n_bytes, who)

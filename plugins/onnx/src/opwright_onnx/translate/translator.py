@@ -11,7 +11,8 @@ import numpy as np
 import opwright as ow
 from opwright.errors import OpwrightError
 from opwright_onnx.dtypes import Array, array_dtype, numpy_dtype
-from opwright_onnx.errors import ModelError, ValueNeededError
+from opwright_onnx.errors import ModelError, UnsupportedError, ValueNeededError
+from opwright_onnx.translate.codes import Codes
 from opwright_onnx.translate.model import Model
 
 Value = Any
@@ -19,6 +20,9 @@ Value = Any
 
 MAX_FOLDED_BYTES: Final = 2**24
 """Of a value that is computed when a model is loaded, unless its inputs are as large."""
+
+MAX_FOLDED_BYTES_OF_ALL: Final = 2**31
+"""Of all values that are computed when a model is loaded."""
 
 MAX_CONSTANT: Final = 64
 """Elements of an array that becomes an operator; a larger one lives in the scope."""
@@ -53,9 +57,11 @@ class Translator:
         self._placed: dict[int, tuple[Array, ow.Variable]] = {}
         self._names: dict[int, str] = {}
         self._scratch = ow.Program().global_block()
+        self._bytes_left = MAX_FOLDED_BYTES_OF_ALL
 
-    def op(self, type: str, *inputs: Value, n: int | None = None, **named: Any) -> Any:
-        """Append an operator; return the value of its first output, or a tuple of the first `n`.
+    def op(self, type: str, *inputs: Value, outputs: int | None = None, **named: Any) -> Any:
+        """Append an operator; return the value of its first output, or a tuple of the first
+        `outputs`.
 
         Inputs are given by position or name, attributes by name, as for ``opwright.ops.TYPE``;
         an input that is None is left out, and a number becomes a constant of the dtype of the
@@ -65,18 +71,23 @@ class Translator:
         slots = [slot.name for slot in proto.inputs]
         given = dict(zip(slots, inputs))
         given.update({name: named.pop(name) for name in slots if name in named})
-        like = next((v for v in _leaves(given.values()) if hasattr(v, "dtype")), None)
+        numbers = [value for slot, value in given.items() if slot != "condition"]
+        like = next((v for v in _leaves(numbers) if hasattr(v, "dtype")), None)
         bound = {
             slot: _with_numbers(value, like)
             for slot, value in given.items()
             if value is not None and slot not in proto.operands
         }
         if self._is_known(type, bound, named) and self._is_small(type, bound, named):
-            return self._compute(type, bound, named, n)
-        return self._append(type, bound, named, n)
+            return self._compute(type, bound, named, outputs)
+        return self._append(type, bound, named, outputs)
 
     def _append(
-        self, type: str, bound: Mapping[str, Value], named: Mapping[str, Any], n: int | None
+        self,
+        type: str,
+        bound: Mapping[str, Value],
+        named: Mapping[str, Any],
+        n: int | None = None,
     ) -> Any:
         proto = ow.op_proto(type)
         inputs = {
@@ -98,14 +109,14 @@ class Translator:
 
     def _is_known(self, type: str, bound: Mapping[str, Value], named: Mapping[str, Any]) -> bool:
         values = [*_leaves(bound.values()), *_leaves(named.values())]
-        if any(isinstance(value, ow.Variable) for value in values):
+        if any(isinstance(value, (ow.Variable, Codes)) for value in values):
             return False
-        return not {"step", "condition"} & set(ow.op_proto(type).input_slots)
+        return "step" not in ow.op_proto(type).input_slots
 
     def _is_small(self, type: str, bound: Mapping[str, Value], named: Mapping[str, Any]) -> bool:
         """Return whether the result may be computed at once; a wrong use raises an error."""
         arrays = _leaves(bound.values())
-        budget = max(MAX_FOLDED_BYTES, sum(array.nbytes for array in arrays))
+        budget = max([MAX_FOLDED_BYTES, *(array.nbytes for array in arrays)])
         try:
             with ow.transaction():
                 inputs = {
@@ -114,9 +125,13 @@ class Translator:
                 }
                 written = self._scratch.append_op(type, inputs, {}, named)
                 metas = [self._scratch.var(name).meta for name in written.output_names()]
-                raise _Undo
-        except _Undo:
-            return all(_n_bytes(meta) <= budget for meta in metas)
+                raise _UndoError
+        except _UndoError:
+            sizes = [_n_bytes(meta) for meta in metas]
+        if max(sizes, default=0) > min(budget, self._bytes_left):
+            return False
+        self._bytes_left -= sum(sizes)
+        return True
 
     def _sketch(self, array: Array) -> ow.Variable:
         name = self._scratch.program.unique_name("sketch")
@@ -140,17 +155,27 @@ class Translator:
         """Return a Variable with the elements of a value."""
         if isinstance(value, ow.Variable):
             return value
+        if isinstance(value, Codes):
+            raise UnsupportedError(
+                f"an input must have a dtype of opwright, got {value.kind}; cast it"
+            )
         if not isinstance(value, np.ndarray):
             raise ModelError(f"an input must be a tensor, got {_describe(value)}")
         dtype = array_dtype(value)
         if id(value) not in self._names and value.size <= MAX_CONSTANT and _is_exact(value, dtype):
             numbers = [float(number) for number in value.reshape(-1)]
             shape = list(value.shape)
+            named: dict[str, Any] = {"shape": shape, "dtype": dtype}
             if value.size and all(number == numbers[0] for number in numbers):
-                return self._append("fill", {}, {"shape": shape, "value": numbers[0], "dtype": dtype}, None)
-            return self._append("constant", {}, {"shape": shape, "values": numbers, "dtype": dtype}, None)
+                constant: ow.Variable = self._append("fill", {}, {**named, "value": numbers[0]})
+            else:
+                constant = self._append("constant", {}, {**named, "values": numbers})
+            return constant
         if id(value) not in self._placed:
-            self._placed[id(value)] = value, self.place(value, self._names.get(id(value), "constant"))
+            self._placed[id(value)] = (
+                value,
+                self.place(value, self._names.get(id(value), "constant")),
+            )
         return self._placed[id(value)][1]
 
     def place(self, array: Array, name: str) -> ow.Variable:
@@ -199,6 +224,8 @@ class Translator:
     def sizes(self, value: Value) -> list[Any]:
         """Return numbers for an attribute that takes Variables in their places."""
         array = self.array(value)
+        if array is None and self.shape(value) == [0]:
+            return []
         return [value] if array is None else [int(number) for number in array.reshape(-1)]
 
     def sources(self, value: Value) -> tuple[str, ...]:
@@ -217,6 +244,8 @@ class Translator:
 
     def dtype(self, value: Value) -> str:
         """Return the dtype of a value."""
+        if isinstance(value, Codes):
+            return value.kind
         return value.dtype if isinstance(value, ow.Variable) else array_dtype(value)
 
     def shape(self, value: Value) -> list[int | None]:
@@ -241,7 +270,8 @@ class Translator:
         if len(found) < len(shape):
             raise ValueNeededError(
                 f"{what} must have a known shape when the model is loaded, got "
-                f"{['?' if dim is None else dim for dim in shape]}; give shapes: load(path, shapes={{name: shape}})",
+                f"{['?' if dim is None else dim for dim in shape]}; give shapes: "
+                "load(path, shapes={name: shape})",
                 self.sources(value),
             )
         return found
@@ -282,25 +312,38 @@ class Translator:
     def dim(self, x: Value, axis: int) -> Any:
         """Return a size as a number, or as a Variable of one element where it is not known."""
         size = self.shape(x)[axis]
-        return self.slice(self.op("shape", x), [0], [axis % self.rank(x)], [axis % self.rank(x) + 1]) if size is None else size
+        return (
+            self.slice(self.op("shape", x), [0], [axis % self.rank(x)], [axis % self.rank(x) + 1])
+            if size is None
+            else size
+        )
 
     def shape_vector(self, x: Value) -> Value:
         """Return the shape of a value, int64 [rank], known if all sizes are."""
         shape = self.shape(x)
         return self.op("shape", x) if None in shape else np.array(shape, np.int64)
 
-    def slice(self, x: Value, axes: Sequence[int], starts: Sequence[Any], ends: Sequence[Any]) -> Value:
+    def slice(
+        self, x: Value, axes: Sequence[int], starts: Sequence[Any], ends: Sequence[Any]
+    ) -> Value:
         """Return a part of `x`."""
         return self.op("slice", x, axes=list(axes), starts=list(starts), ends=list(ends))
 
-    def call(self, op_type: str, *inputs: Value, domain: str = "", n: int | None = None, **attrs: Any) -> Any:
+    def call(
+        self,
+        op_type: str,
+        *inputs: Value,
+        domain: str = "",
+        outputs: int | None = None,
+        **attrs: Any,
+    ) -> Any:
         """Return what a node of the newest opset gives for these inputs and attributes."""
         from opwright_onnx.translate.walking import call_row  # it walks nodes with this class
 
-        return call_row(self, op_type, inputs, domain, n, attrs)
+        return call_row(self, op_type, inputs, domain, outputs, attrs)
 
 
-class _Undo(OpwrightError):
+class _UndoError(OpwrightError):
     """Leaves a transaction whose changes were wanted for a look."""
 
 
@@ -345,4 +388,3 @@ def _is_exact(array: Array, dtype: str) -> bool:
 
 def _describe(value: Value) -> str:
     return "a sequence" if _is_list(value) else "nothing" if value is None else repr(value)
-

@@ -14,7 +14,8 @@ import opwright as ow
 from opwright.errors import OpwrightError
 from opwright_onnx.dtypes import element_type
 from opwright_onnx.errors import DeclinedError, ModelError, UnsupportedError, ValueNeededError
-from opwright_onnx.translate.model import MAX_DEPTH, MAX_NODES, read_opsets
+from opwright_onnx.translate.codes import Codes
+from opwright_onnx.translate.model import MAX_DEPTH, MIN_OPSET, read_opsets
 from opwright_onnx.translate.node import Node, describe_node, find_schema, read_attributes
 from opwright_onnx.translate.table import find_row
 from opwright_onnx.translate.tensors import read_sparse, read_tensor
@@ -73,6 +74,9 @@ class Walk:
         for name, array in pairs:
             if name in t.model.inputs and t.env.parents == ChainMap():
                 continue
+            if isinstance(array, Codes):
+                t.env[name] = array
+                continue
             t.name(array, name)
             is_trained = t.model.trainable and array.dtype.kind in "fV" and array.ndim > 0
             t.env[name] = t.place(array, name) if is_trained else array
@@ -95,9 +99,9 @@ class Walk:
 
     def _node(self, proto: NodeProto) -> None:
         self._n_nodes += 1
-        if self._n_nodes > MAX_NODES:
+        if self._n_nodes > self.translator.model.budget:
             raise ModelError(
-                f"model: it must have at most {MAX_NODES} nodes with its functions and loops "
+                f"model: it must have at most {self.translator.model.budget} nodes with its functions and loops "
                 "written out, got more"
             )
         t = self.translator
@@ -105,7 +109,7 @@ class Walk:
         try:
             node = self._read_node(proto)
             results = self._evaluate(node)
-            names = [name for name in proto.output]
+            names = list(proto.output)
             if len(results) < len(names) and any(names[len(results) :]):
                 raise ModelError(f"it must have at most {len(results)} outputs, got {len(names)}")
         except (ModelError, OpwrightError, *FAULTS) as reason:
@@ -123,10 +127,17 @@ class Walk:
             raise ModelError(
                 f"opset_import must name the domain {proto.domain!r}, got {sorted(t.opsets)}"
             )
+        if not domain and opset < MIN_OPSET and not _is_unchanged(proto.op_type, opset):
+            raise UnsupportedError(
+                f"its opset must be at least {MIN_OPSET}, got {opset}; convert the model by "
+                "onnx.version_converter"
+            )
         inputs = [self.read(name) for name in proto.input]
         while inputs and inputs[-1] is None and not proto.input[len(inputs) - 1]:
             inputs.pop()
-        attrs = read_attributes(proto, opset, t.model.folder, self._references)
+        if any(attribute.ref_attr_name for attribute in proto.attribute):
+            proto = self._resolved(proto)
+        attrs = read_attributes(proto, opset, t.model.folder)
         return Node(proto, inputs, attrs, opset)
 
     def _evaluate(self, node: Node) -> list[Value]:
@@ -163,7 +174,10 @@ class Walk:
             if node.opset < since:
                 raise DeclinedError(f"its opset must be at least {since}, got {node.opset}")
             attrs = {names[k]: v for k, v in node.attrs.items() if k in names}
-            result = self.translator.op(op_type, *node.inputs, **attrs)
+            inputs = node.inputs
+            if ow.op_proto(op_type).inputs[0].duplicable:
+                inputs = [inputs]
+            result = self.translator.op(op_type, *inputs, **attrs)
         return list(result) if isinstance(result, tuple) else [result]
 
     def _function(self, function: FunctionProto, node: Node) -> list[Value]:
@@ -177,22 +191,33 @@ class Walk:
         given.update(zip(function.input, node.inputs))
         references = {a.name: a for a in function.attribute_proto}
         references.update(_schema_defaults(node))
-        references.update({a.name: self._resolve(a) for a in node.proto.attribute})
+        references.update({a.name: a for a in node.proto.attribute})
         before = t.env, t.opsets, self._references
         opsets = {**t.opsets, **read_opsets(function.opset_import, function.name)}
         t.env, t.opsets, self._references = ChainMap(given), opsets, references
         try:
             with self._inside(function.name):
                 self.nodes(function.node)
-                return [self.read(name) for name in function.output]
+                wanted = [*node.proto.output, *[""] * len(function.output)]
+                return [self.read(n) if w else None for n, w in zip(function.output, wanted)]
         finally:
             t.env, t.opsets, self._references = before
 
-    def _resolve(self, attribute: AttributeProto) -> AttributeProto:
-        """Return an attribute of a call, that of the function around it for a reference."""
-        if not attribute.ref_attr_name:
-            return attribute
-        return self._references.get(attribute.ref_attr_name, AttributeProto(name=attribute.name))
+    def _resolved(self, proto: NodeProto) -> NodeProto:
+        """Return a node with attributes of the function around it in the places of references."""
+        resolved = NodeProto()
+        resolved.CopyFrom(proto)
+        del resolved.attribute[:]
+        for attribute in proto.attribute:
+            given = attribute
+            if attribute.ref_attr_name:
+                if attribute.ref_attr_name not in self._references:
+                    continue
+                given = AttributeProto()
+                given.CopyFrom(self._references[attribute.ref_attr_name])
+                given.name = attribute.name
+            resolved.attribute.append(given)
+        return resolved
 
     @contextmanager
     def _inside(self, name: str) -> Iterator[None]:
@@ -220,7 +245,7 @@ def call_row(
     """Return what a node of the newest opset gives: its row is called."""
     proto = NodeProto(op_type=op_type, domain=domain, output=[f"y{i}" for i in range(n or 1)])
     opset = onnx.defs.onnx_opset_version() if domain == "" else 1
-    defaults = read_attributes(proto, opset, None, {})
+    defaults = read_attributes(proto, opset, None)
     node = Node(proto, list(inputs), {**defaults, **attrs}, opset)
     results = Walk(t)._apply(find_row(domain, op_type), node)
     return results[0] if n is None else tuple(results[:n])
@@ -251,7 +276,7 @@ def _rename(t: Translator, before: int, value: Value, name: str) -> Value:
     """Give a Variable that a node has written the name that the model has for it."""
     if not isinstance(value, ow.Variable) or t.program.free_name(name) != name:
         return value
-    written = [op for op in t.block.ops[before:]]
+    written = t.block.ops[before:]
     old = value.name
     if not any(old in op.output_names() for op in written) or old not in t.block.vars:
         return value
@@ -263,6 +288,12 @@ def _rename(t: Translator, before: int, value: Value, name: str) -> Value:
     t.block.rename_var(old, name)
     t.program.note_name(name)
     return value
+
+
+def _is_unchanged(op_type: str, opset: int) -> bool:
+    """Return whether an operator means the same at an old version as at the oldest supported."""
+    old, oldest = find_schema(op_type, "", opset), find_schema(op_type, "", MIN_OPSET)
+    return old is not None and oldest is not None and old.since_version == oldest.since_version
 
 
 def _schema_defaults(node: Node) -> dict[str, AttributeProto]:
@@ -306,6 +337,8 @@ def _type_of(t: Translator, value: Value) -> onnx.TypeProto:
     if value is None:
         return onnx.TypeProto()
     if isinstance(value, list):
-        return onnx.helper.make_sequence_type_proto(_type_of(t, value[0]) if value else onnx.TypeProto())
+        return onnx.helper.make_sequence_type_proto(
+            _type_of(t, value[0]) if value else onnx.TypeProto()
+        )
     shape = t.shape(value)
     return onnx.helper.make_tensor_type_proto(element_type(t.dtype(value)), shape)

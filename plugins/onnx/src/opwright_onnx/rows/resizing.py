@@ -1,0 +1,138 @@
+"""Rows of Resize: by our `resize`, or by matrices of weights where that has no counterpart."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from opwright_onnx.errors import ModelError
+from opwright_onnx.rows.taps import Rule, make_weights
+from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.translator import FLOATS, Translator, Value
+
+ROWS = Rows()
+
+
+@ROWS.row("Resize")
+def resize(
+    t: Translator,
+    n: Node,
+    x: Value,
+    roi: Value = None,
+    scales: Value = None,
+    sizes: Value = None,
+) -> Any:
+    if n.opset < 11:
+        roi, scales, sizes = None, roi, None
+    axes = [t.axis(axis, t.rank(x)) for axis in n.attr("axes") or range(t.rank(x))]
+    counts, factors = _targets(t, n, x, axes, scales, sizes)
+    dtype, rule = t.dtype(x), _read_rule(n)
+    wide = x if dtype in FLOATS else t.cast(x, "float32")
+    changed = [
+        (axis, count, factor)
+        for axis, count, factor in zip(axes, counts, factors)
+        if factor != 1 or rule.coordinates == "tf_crop_and_resize"
+    ]
+    if not changed:
+        return t.op("assign", x)
+    if _is_ours(t, x, changed, rule):
+        return t.cast(_resize(t, wide, changed, rule), dtype)
+    bounds = [0.0] * len(axes) + [1.0] * len(axes)
+    if roi is not None and 0 not in t.shape(roi):
+        bounds = t.need(roi, "roi").reshape(-1).tolist()
+    pairs = {axis: (bounds[i], bounds[i + len(axes)]) for i, axis in enumerate(axes)}
+    found = _multiply(t, wide, changed, rule, pairs, n.attr("extrapolation_value", 0.0))
+    return t.cast(found, dtype)
+
+
+def _read_rule(n: Node) -> Rule:
+    if n.opset < 11:
+        return Rule(n.attr("mode"), "asymmetric", "floor", False, False, -0.75)
+    return Rule(
+        n.attr("mode"),
+        n.attr("coordinate_transformation_mode"),
+        n.attr("nearest_mode"),
+        bool(n.attr("antialias")),
+        bool(n.attr("exclude_outside")),
+        n.attr("cubic_coeff_a", -0.75),
+    )
+
+
+def _is_ours(t: Translator, x: Value, changed: list[Any], rule: Rule) -> bool:
+    """Return whether `resize` computes the same."""
+    if rule.coordinates == "tf_crop_and_resize" or rule.exclude_outside or rule.antialias:
+        return False
+    if rule.coordinates != "align_corners":
+        return True
+    shape = t.shape(x)
+    is_exact = all(count == factor * (shape[axis] or 0) for axis, count, factor in changed)
+    return rule.mode != "nearest" and is_exact
+
+
+def _resize(t: Translator, x: Value, changed: list[Any], rule: Rule) -> Value:
+    """Resize by our operator, which takes the last axes."""
+    places = [axis for axis, _, _ in changed]
+    order = [i for i in range(t.rank(x)) if i not in places] + places
+    found = t.op(
+        "resize",
+        t.transpose(x, order),
+        output_size=[count for _, count, _ in changed],
+        scales=[factor for _, _, factor in changed],
+        mode=rule.mode,
+        coordinates=rule.coordinates,
+        rounding=rule.rounding,
+        cubic_coefficient=rule.cubic,
+    )
+    return t.transpose(found, [order.index(i) for i in range(len(order))])
+
+
+def _multiply(
+    t: Translator, x: Value, changed: list[Any], rule: Rule, pairs: Any, outside: float
+) -> Value:
+    """Resize one axis after the other by a product with its weights."""
+    dtype, rank = t.dtype(x), t.rank(x)
+    x, inside = t.cast(x, "float64"), np.ones([1] * rank, bool)
+    for axis, count, factor in changed:
+        length = t.known_shape(x, "X")[axis]
+        weights, is_inside = make_weights(length, count, factor, rule, pairs[axis])
+        order = [i for i in range(rank) if i != axis] + [axis]
+        found = t.op("matmul", t.transpose(x, order), np.ascontiguousarray(weights.T))
+        x = t.transpose(found, [order.index(i) for i in range(rank)])
+        shape = [1] * rank
+        shape[axis] = count
+        inside = inside & is_inside.reshape(shape)
+    if not inside.all():
+        x = t.op("where", inside, x, outside)
+    return t.cast(x, dtype)
+
+
+def _targets(
+    t: Translator, n: Node, x: Value, axes: list[int], scales: Value, sizes: Value
+) -> tuple[list[Any], list[float]]:
+    """Return the new length of each axis, and its factor."""
+    shape = t.shape(x)
+    if scales is not None and 0 not in t.shape(scales):
+        factors = [float(f) for f in t.need(scales, "scales").reshape(-1)]
+        if not all(math.isfinite(f) and f > 0 for f in factors):
+            raise ModelError(f"scales must be greater than 0, got {factors}")
+        counts = []
+        for axis, factor in zip(axes, factors, strict=True):
+            length = shape[axis]
+            if length is None:
+                length = t.known_shape(x, "X")[axis] if factor != 1 else 0
+            counts.append(math.floor(length * factor + 1e-6))
+        return counts, factors
+    if sizes is None:
+        raise ModelError("scales or sizes must be given, got none")
+    counts = t.ints(sizes, "sizes")
+    lengths = [t.known_shape(x, "X")[axis] for axis in axes]
+    factors = [count / length for count, length in zip(counts, lengths, strict=True)]
+    policy = n.attr("keep_aspect_ratio_policy") or "stretch"
+    if policy != "stretch":
+        factor = min(factors) if policy == "not_larger" else max(factors)
+        counts = [math.floor(factor * length + 0.5) for length in lengths]
+        factors = [factor] * len(factors)
+    return counts, factors

@@ -1,0 +1,125 @@
+"""Elements of dtypes that opwright lacks: carried as bytes, decoded and encoded by operators."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import ml_dtypes
+import numpy as np
+from onnx import TensorProto
+
+from opwright_onnx.dtypes import Array
+
+if TYPE_CHECKING:
+    from opwright_onnx.translate.translator import Translator
+
+KINDS: Final = {
+    TensorProto.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
+    TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    **{
+        getattr(TensorProto, element): kind
+        for element, kind in (
+            ("FLOAT8E8M0", "float8_e8m0fnu"),
+            ("FLOAT4E2M1", "float4_e2m1fn"),
+            ("INT2", "int2"),
+            ("UINT2", "uint2"),
+        )
+        if hasattr(TensorProto, element) and hasattr(ml_dtypes, kind)
+    },
+}
+"""The carried dtypes by ONNX's number; those that the installed packages know."""
+
+
+class Codes:
+    """A tensor of a carried dtype: its bytes, and which dtype they have.
+
+    Attributes
+    ----------
+    codes : Variable or array of uint8
+    kind : str
+    """
+
+    __slots__ = ("codes", "kind")
+
+    def __init__(self, codes: Any, kind: str) -> None:
+        self.codes = codes
+        self.kind = kind
+
+    @property
+    def shape(self) -> Any:
+        """The shape of the tensor."""
+        return self.codes.shape
+
+
+def carried_dtype(kind: str) -> np.dtype[Any]:
+    """Return NumPy's dtype of a carried one."""
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, kind))
+    return dtype
+
+
+def as_codes(array: Array) -> Array | Codes:
+    """Return an array, as codes if its dtype is a carried one."""
+    kind = array.dtype.name
+    return Codes(array.view(np.uint8), kind) if kind in KINDS.values() else array
+
+
+def decode(t: Translator, value: Codes) -> Any:
+    """Return the numbers that codes stand for, float32."""
+    table = np.arange(256, dtype=np.uint8).view(carried_dtype(value.kind)).astype(np.float32)
+    return t.op("gather", table, t.cast(value.codes, "int32"))
+
+
+class _Table(NamedTuple):
+    """The numbers of a carried float: those at least 0 in order, and one behind the greatest."""
+
+    numbers: Array
+    middles: Array
+    not_a_number: int
+    sign: int
+
+
+@lru_cache(maxsize=8)
+def _make_table(kind: str) -> _Table:
+    decoded = np.arange(256, dtype=np.uint8).view(carried_dtype(kind)).astype(np.float64)
+    sign = {"float4_e2m1fn": 8, "float8_e8m0fnu": 0}.get(kind, 128)
+    numbers = decoded[: sign or 255]
+    behind = 2 * numbers[-1] - numbers[-2]
+    numbers = np.append(numbers, behind)
+    nan = {"float4_e2m1fn": 0, "float8_e8m0fnu": 255}.get(kind, 128)
+    return _Table(numbers, (numbers[1:] + numbers[:-1]) / 2, nan, sign)
+
+
+def encode(t: Translator, x: Any, kind: str, saturate: bool, rounding: str) -> Codes:
+    """Return numbers in a carried dtype, rounded to even; what is too large is bounded or NaN."""
+    if kind in ("int2", "uint2"):
+        whole = t.op("mod", t.cast(x, "int32"), 4)
+        return Codes(t.cast(whole, "uint8"), kind)
+    table = _make_table(kind)
+    x = t.cast(x, "float64")
+    size = t.op("abs", x)
+    if rounding == "nearest":
+        index = _nearest(t, table, size)
+    else:
+        side = "left" if rounding == "up" else "right"
+        found = t.op("searchsorted", table.numbers, size, side=side)
+        index = t.op("maximum", found if rounding == "up" else t.op("subtract", found, 1), 0)
+    last = len(table.numbers) - 2
+    is_beyond = t.op("greater", index, last)
+    index = t.op("minimum", index, last)
+    lost = t.op("isnan", x) if saturate else t.op("logical_or", t.op("isnan", x), is_beyond)
+    if table.sign:
+        below = t.op("less", x, 0)
+        if kind != "float4_e2m1fn":  # these have no negative 0
+            below = t.op("logical_and", below, t.op("greater", index, 0))
+        index = t.op("where", below, t.op("add", index, table.sign), index)
+    index = t.op("where", lost, t.scalar(table.not_a_number, "int64"), index)
+    return Codes(t.cast(index, "uint8"), kind)
+
+
+def _nearest(t: Translator, table: _Table, size: Any) -> Any:
+    """Return which number is nearest, of two the one with an even code."""
+    low = t.op("searchsorted", table.middles, size, side="left")
+    high = t.op("searchsorted", table.middles, size, side="right")
+    is_odd = t.op("not_equal", t.op("mod", low, 2), 0)
+    return t.op("where", is_odd, high, low)

@@ -1,0 +1,64 @@
+"""The node cases of onnx, run by our backend and compared as onnx's own runner compares."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.runner import Runner, _normalize_tensor
+
+from opwright_onnx.backend import OpwrightBackend
+
+REFUSED: Final = {
+    r"^test_(string_|strnormalizer|regex_full_match|equal_string|ai_onnx_ml_label_encoder)": (
+        "its elements are strings"
+    ),
+    r"^test_image_decoder": "it decodes files of images",
+    r"^test_tfidfvectorizer": "it counts n-grams of a vocabulary, which no operator of ours does",
+    r"^test_ai_onnx_ml_tree_ensemble": "ensembles of trees have no operator",
+    r"^test_bernoulli": "it is random: the expected numbers are those of NumPy's generator",
+    r"^test_training_dropout(_default|_mask|_default_mask)?$": (
+        "it is random: the expected numbers are those of NumPy's generator"
+    ),
+    r"^test_attention_4d_causal_fp16": "its results in float16 round otherwise, by one unit",
+    r"^test_roialign_mode_max": "roi_align takes means alone",
+    r"^test_loop16_seq_none": "it adds to an optional sequence that is fed",
+    r"^test_loop11": "a size in the body of a loop depends on values",
+}
+"""Cases that do not pass, by a pattern of their names, and why."""
+
+PENDING: Final = (
+    r"^test_(bitcast|bitwise|det_|gridsample|basic_deform|deform|gru_|lstm_with_peepholes)"
+)
+"""Cases of operators that opwright-std does not have yet."""
+
+
+@lru_cache(maxsize=1)
+def load_cases() -> dict[str, Any]:
+    """Return the cases by name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {case.name: case for case in load_model_tests(kind="node")}
+
+
+def find_reason(name: str) -> str | None:
+    """Return why a case is refused, None for one that passes."""
+    return next((why for pattern, why in REFUSED.items() if re.search(pattern, name)), None)
+
+
+def run_case(case: Any) -> None:
+    """Run a case; AssertionError where a result, a shape or a dtype differs."""
+    prepared = OpwrightBackend.prepare(case.model, "CPU")
+    for given, expected in case.data_sets:
+        outputs = prepared.run([_normalize_tensor(item) for item in given])
+        with np.errstate(all="ignore"):
+            Runner.assert_similar_outputs(
+                ref_outputs=[_normalize_tensor(item) for item in expected],
+                outputs=outputs,
+                rtol=case.rtol,
+                atol=case.atol,
+            )

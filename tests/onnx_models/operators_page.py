@@ -1,0 +1,114 @@
+"""Writes which operators of ONNX are supported, and which node cases are refused and why.
+
+``operators_page.py`` writes it; test_pages.py checks that it is current.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any, Final
+
+import onnx
+
+import opwright as ow
+from opwright_onnx.translate.table import all_rows
+
+sys.path.insert(0, str(Path(__file__).parent))
+from node_cases import PENDING, REFUSED, load_cases  # found by the line above
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "run_onnx_models.md"
+BEGIN: Final = "<!-- what follows is written by tests/onnx_models/operators_page.py -->\n"
+
+
+def render() -> str:
+    """Return the end of the page."""
+    rows, written, bodies, missing = _rows(), [], [], []
+    for schema in sorted(_newest(), key=lambda s: (s.domain, s.name)):
+        key = f"{schema.domain}::{schema.name}" if schema.domain else schema.name
+        if key in rows:
+            written.append(_describe(key, rows[key]))
+        elif schema.has_function or schema.has_context_dependent_function:
+            bodies.append(f"`{key}`")
+        else:
+            missing.append(f"`{key}`")
+    others = [f"`{key}`" for key in sorted(rows) if key.startswith("com.microsoft::")]
+    return "\n".join(
+        [
+            "",
+            f"## Operators of ONNX {onnx.__version__}",
+            "",
+            "An operator of ours that means the same is named behind that of ONNX; all others are",
+            "compositions.",
+            "",
+            _wrap(written),
+            "",
+            "Of the domain `com.microsoft`:",
+            "",
+            _wrap(others),
+            "",
+            "Written out by the function bodies of their schemas:",
+            "",
+            _wrap(bodies),
+            "",
+            "Refused by name:",
+            "",
+            _wrap(missing),
+            "",
+            "## Cases of onnx that do not pass",
+            "",
+            *_cases(),
+        ]
+    )
+
+
+def _rows() -> dict[str, Any]:
+    context = ow.current_context()
+    return all_rows(context, context.epoch.now)
+
+
+def _newest() -> list[Any]:
+    found = {(s.domain, s.name): s for s in onnx.defs.get_all_schemas()}
+    return [s for s in found.values() if not s.deprecated]
+
+
+def _describe(key: str, row: Any) -> str:
+    return f"`{key}`" if callable(row) else f"`{key}` (`{row[1]}`)"
+
+
+def _wrap(items: list[str]) -> str:
+    return textwrap.fill(", ".join(items) + ".", 118, break_long_words=False)
+
+
+def _cases() -> list[str]:
+    names = list(load_cases())
+    refused = {why: [n for n in names if re.search(pattern, n)] for pattern, why in REFUSED.items()}
+    for pattern, why in REFUSED.items():
+        refused[why] = sorted({*refused[why], *(n for n in names if re.search(pattern, n))})
+    pending = [name for name in names if re.search(PENDING, name)] if PENDING else []
+    count = len(names) - sum(map(len, refused.values())) - len(pending)
+    lines = [
+        f"Of {len(names)} node cases {count} pass.",
+        "",
+        "| cases | why | names |",
+        "|---|---|---|",
+    ]
+    for why, found in refused.items():
+        lines.append(f"| {len(found)} | {why} | {_shorten(found)} |")
+    if pending:
+        lines.append(
+            f"| {len(pending)} | opwright-std has no such operator yet | {_shorten(pending)} |"
+        )
+    return [*lines, ""]
+
+
+def _shorten(names: list[str]) -> str:
+    few = ", ".join(f"`{name.removeprefix('test_')}`" for name in names[:3])
+    return few + (", ..." if len(names) > 3 else "")
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text(encoding="utf-8").partition(BEGIN)[0]
+    PAGE.write_text(text + BEGIN + render(), encoding="utf-8")

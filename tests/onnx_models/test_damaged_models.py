@@ -1,0 +1,126 @@
+"""Damaged and hostile models end in one error of ours, with little work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from small_models import make_model, make_perceptron, node, tensor
+
+import opwright_onnx
+from every_case import EVERY
+from opwright.errors import OpwrightError
+from opwright_onnx import ModelError
+
+ROUNDS = 2000 if EVERY else 200
+
+
+def test_damaged_bytes_of_a_model_give_only_errors_of_ours() -> None:
+    data = make_perceptron()[0].SerializeToString()
+    rng = np.random.default_rng(5)
+    refused = 0
+    for _ in range(ROUNDS):
+        damaged = bytearray(data)
+        for place in rng.integers(0, len(data), rng.integers(1, 6)):
+            damaged[place] = rng.integers(0, 256)
+        if rng.random() < 0.2:
+            del damaged[rng.integers(0, len(damaged)) :]
+        try:
+            opwright_onnx.load(bytes(damaged))
+        except OpwrightError:
+            refused += 1
+    assert refused > ROUNDS // 10
+
+
+def test_functions_that_call_functions_twice_stop_at_a_budget() -> None:
+    functions = []
+    for depth in range(40):
+        name = f"F{depth + 1}"
+        inner = "Neg" if depth == 39 else name
+        domain = "" if depth == 39 else "acme"
+        nodes = [
+            node(inner, ["a"], ["b"], domain=domain),
+            node(inner, ["b"], ["c"], domain=domain),
+        ]
+        imports = [helper.make_opsetid("", 21), helper.make_opsetid("acme", 1)]
+        functions.append(helper.make_function("acme", f"F{depth}", ["a"], ["c"], nodes, imports))
+    nodes = [node("F0", ["x"], ["y"], domain="acme")]
+    model = make_model(
+        nodes, [tensor("x", [1])], [tensor("y", [1])], domains={"acme": 1}, functions=functions
+    )
+    with pytest.raises(ModelError, match="must have at most 10000 nodes"):
+        opwright_onnx.load(model)
+
+
+def test_a_function_that_calls_itself_is_refused() -> None:
+    body = [node("F", ["a"], ["b"], domain="acme")]
+    function = helper.make_function(
+        "acme", "F", ["a"], ["b"], body, [helper.make_opsetid("acme", 1)]
+    )
+    nodes = [node("F", ["x"], ["y"], domain="acme")]
+    model = make_model(
+        nodes, [tensor("x", [1])], [tensor("y", [1])], domains={"acme": 1}, functions=[function]
+    )
+    with pytest.raises(ModelError, match="at most 64 within each other"):
+        opwright_onnx.load(model)
+
+
+def test_a_loop_of_many_turns_is_not_written_out() -> None:
+    body = helper.make_graph(
+        [node("Concat", ["state", "state"], ["next"], axis=0)],
+        "body",
+        [
+            tensor("turn", [], TensorProto.INT64),
+            tensor("again", [], TensorProto.BOOL),
+            tensor("state", None),
+        ],
+        [tensor("again", [], TensorProto.BOOL), tensor("next", None)],
+    )
+    weights = {"most": np.array(2**40, np.int64), "x": np.ones(2, np.float32)}
+    loop = node("Loop", ["most", "", "x"], ["y"], body=body)
+    with pytest.raises(
+        ModelError, match=r"node 'next' \(Concat\): concat: output 'out' must have dimensions"
+    ):
+        opwright_onnx.load(make_model([loop], [], [tensor("y", None)], weights))
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [node("ConstantOfShape", ["huge"], ["y"])],
+        [node("Expand", ["one", "huge"], ["y"])],
+        [node("Tile", ["one", "huge"], ["y"])],
+    ],
+    ids=lambda nodes: nodes[0].op_type,
+)
+def test_a_huge_constant_is_not_computed_when_a_model_is_loaded(nodes: list[object]) -> None:
+    weights = {"huge": np.array([2**40], np.int64), "one": np.ones(1, np.float32)}
+    loaded = opwright_onnx.load(make_model(nodes, [], [tensor("y", None)], weights))  # type: ignore[arg-type]
+    assert loaded.program.global_block().ops
+
+
+@pytest.mark.parametrize(
+    ("weight", "rule"),
+    [
+        (TensorProto(name="w", data_type=1, dims=[2**40], raw_data=b"1234"), "must have .* bytes"),
+        (
+            TensorProto(name="w", data_type=1, dims=[-1], raw_data=b"1234"),
+            "dims must be at least 0",
+        ),
+        (TensorProto(name="w", data_type=99, dims=[1], raw_data=b"1234"), "dtype of opwright"),
+        (TensorProto(name="w", data_type=1, dims=[3], float_data=[1.0]), "must have 3 elements"),
+    ],
+)
+def test_a_tensor_whose_parts_disagree_is_refused(weight: TensorProto, rule: str) -> None:
+    nodes = [node("Add", ["x", "w"], ["y"])]
+    model = make_model(nodes, [tensor("x", [1])], [tensor("y", [1])], {"w": weight})
+    with pytest.raises(ModelError, match=rule):
+        opwright_onnx.load(model)
+
+
+def test_an_opset_that_no_onnx_has_is_refused() -> None:
+    model = make_model([node("Neg", ["x"], ["y"])], [tensor("x", [1])], [tensor("y", [1])])
+    for version in (0, 2**40):
+        model.opset_import[0].version = version
+        with pytest.raises(ModelError, match="the opset of 'ai.onnx' must be in"):
+            opwright_onnx.load(model)

@@ -1,0 +1,222 @@
+"""`opwright_onnx.load`: what it returns is called, trained and saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from small_models import make_model, make_perceptron, node, run_perceptron, tensor
+
+import opwright as ow
+import opwright_onnx
+from opwright.errors import AttributeValueError, FileMissingError
+from opwright_onnx import ModelError, UnsupportedError, ValueNeededError
+
+FEW = np.random.default_rng(1).standard_normal((5, 4)).astype(np.float32)
+
+
+def test_a_model_is_called_by_position_and_by_names_that_are_no_identifiers() -> None:
+    model, weights = make_perceptron()
+    loaded = opwright_onnx.load(model)
+    expected = run_perceptron(weights, FEW)
+    np.testing.assert_allclose(loaded(FEW)[0], expected, rtol=1e-5, atol=1e-6)
+    named = loaded({"input.1": FEW})["scores"]
+    np.testing.assert_allclose(named, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_one_load_serves_every_batch_size() -> None:
+    model, weights = make_perceptron()
+    loaded = opwright_onnx.load(model)
+    for count in (1, 3, 5):
+        expected = run_perceptron(weights, FEW[:count])
+        np.testing.assert_allclose(loaded(FEW[:count])[0], expected, rtol=1e-5, atol=1e-6)
+    assert loaded.notes["onnx"]["dims"] == {"input.1": ["batch", 4]}
+
+
+def test_a_reshape_to_computed_sizes_keeps_the_batch_open() -> None:
+    nodes = [
+        node("Shape", ["x"], ["sizes"], start=0, end=1),
+        node("Concat", ["sizes", "rest"], ["target"], axis=0),
+        node("Reshape", ["x", "target"], ["y"]),
+    ]
+    rest = {"rest": np.array([2, -1], np.int64)}
+    loaded = opwright_onnx.load(
+        make_model(nodes, [tensor("x", ["n", 4, 3])], [tensor("y", None)], rest)
+    )
+    for count in (1, 4):
+        x = np.arange(count * 12, dtype=np.float32).reshape(count, 4, 3)
+        np.testing.assert_array_equal(loaded(x)[0], x.reshape(count, 2, 6))
+
+
+def test_initializers_are_parameters_where_the_model_is_trained() -> None:
+    model, _ = make_perceptron()
+    loaded = opwright_onnx.load(model, trainable=True)
+    assert [p.name for p in loaded.program.parameters()] == ["w1", "b1", "w2"]
+    block = loaded.program.global_block()
+    loss = block.append_op("mean", {"x": "scores"}, {"out": "loss"})
+    gradients = dict(ow.append_backward(block.var(loss.output("out")[0])))
+    assert len(gradients) == 3
+
+
+def test_without_training_no_initializer_is_a_parameter() -> None:
+    model, _ = make_perceptron()
+    assert not opwright_onnx.load(model).program.parameters()
+
+
+def test_a_loaded_model_is_saved_and_loaded_as_a_program(tmp_path: Path) -> None:
+    model, weights = make_perceptron()
+    opwright_onnx.load(model).save(tmp_path / "saved")
+    again = ow.load(tmp_path / "saved")
+    np.testing.assert_allclose(again(FEW)[0], run_perceptron(weights, FEW), rtol=1e-5, atol=1e-6)
+    assert again.notes["onnx"]["opsets"] == {"": 21}
+
+
+def test_external_data_is_read_from_a_file_beside_the_model(tmp_path: Path) -> None:
+    model, weights = make_perceptron()
+    path = tmp_path / "model.onnx"
+    onnx.save_model(model, path, save_as_external_data=True, location="data", size_threshold=0)
+    loaded = opwright_onnx.load(path)
+    np.testing.assert_allclose(loaded(FEW)[0], run_perceptron(weights, FEW), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("location", ["../data", "/etc/passwd", "", "missing", "."])
+def test_external_data_never_leaves_the_folder_of_the_model(tmp_path: Path, location: str) -> None:
+    (tmp_path / "data").write_bytes(bytes(64))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4])
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value=location)
+    nodes = [node("Add", ["x", "w"], ["y"])]
+    model = make_model(nodes, [tensor("x", [4])], [tensor("y", [4])], {"w": weight})
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(
+        ModelError, match="tensor 'w': location must be a regular file in the folder"
+    ):
+        opwright_onnx.load(folder / "model.onnx")
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(bytes(16))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "data").symlink_to(tmp_path / "secret")
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4])
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="data")
+    nodes = [node("Add", ["x", "w"], ["y"])]
+    model = make_model(nodes, [tensor("x", [4])], [tensor("y", [4])], {"w": weight})
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match="must be a regular file in the folder of the model"):
+        opwright_onnx.load(folder / "model.onnx")
+
+
+def test_a_branch_that_the_run_chooses_runs_alone() -> None:
+    def graph(name: str, number: float) -> onnx.GraphProto:
+        nodes = [node("Mul", ["x", f"{name}_by"], [f"{name}_y"])]
+        by = numpy_helper.from_array(np.array(number, np.float32), f"{name}_by")
+        return helper.make_graph(nodes, name, [], [tensor(f"{name}_y", ["n"])], [by])
+
+    choose = node("If", ["c"], ["y"], then_branch=graph("a", 2), else_branch=graph("b", 3))
+    inputs = [tensor("c", [], TensorProto.BOOL), tensor("x", ["n"])]
+    loaded = opwright_onnx.load(make_model([choose], inputs, [tensor("y", ["n"])]))
+    x = np.ones(3, np.float32)
+    assert [op.type for op in loaded.program.global_block().ops] == ["cond"]
+    for chosen, factor in ((True, 2), (False, 3)):
+        np.testing.assert_array_equal(loaded(c=np.array(chosen), x=x)[0], factor * x)
+
+
+def test_a_loop_that_the_run_ends_is_a_while_loop() -> None:
+    body = helper.make_graph(
+        [
+            node("Add", ["state", "state"], ["next"]),
+            node("ReduceSum", ["next"], ["total"], keepdims=0),
+            node("Less", ["total", "bound"], ["again"]),
+            node("Identity", ["next"], ["seen"]),
+        ],
+        "body",
+        [
+            tensor("turn", [], TensorProto.INT64),
+            tensor("before", [], TensorProto.BOOL),
+            tensor("state", [2]),
+        ],
+        [tensor("again", [], TensorProto.BOOL), tensor("next", [2]), tensor("seen", [2])],
+    )
+    loop = node("Loop", ["most", "", "x"], ["y", "all"], body=body)
+    inputs = [tensor("x", [2]), tensor("most", [], TensorProto.INT64), tensor("bound", [])]
+    loaded = opwright_onnx.load(
+        make_model([loop], inputs, [tensor("y", [2]), tensor("all", [None, 2])])
+    )
+    assert "while_loop" in [op.type for op in loaded.program.global_block().ops]
+    for most, turns in ((10, 4), (2, 2)):
+        feeds = {
+            "x": np.ones(2, np.float32),
+            "most": np.array(most, np.int64),
+            "bound": np.array(20, np.float32),
+        }
+        y, every = loaded(feeds)
+        np.testing.assert_array_equal(y, np.full(2, 2.0**turns))
+        np.testing.assert_array_equal(every[:, 0], 2.0 ** np.arange(1, turns + 1))
+
+
+def test_an_input_that_must_be_known_is_named_and_may_be_given() -> None:
+    nodes = [node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)]
+    inputs = [tensor("x", ["n", 3]), tensor("axes", [1], TensorProto.INT64)]
+    model = make_model(nodes, inputs, [tensor("y", None)])
+    with pytest.raises(
+        ValueNeededError, match=r"node 'y' \(ReduceSum\): axes must be known"
+    ) as caught:
+        opwright_onnx.load(model)
+    assert caught.value.inputs == ("axes",)
+    loaded = opwright_onnx.load(model, inputs={"axes": np.array([1])})
+    np.testing.assert_array_equal(loaded(np.ones((2, 3), np.float32))[0], [3, 3])
+
+
+def test_shapes_that_are_given_stand_in_for_those_of_the_model() -> None:
+    model, _ = make_perceptron()
+    loaded = opwright_onnx.load(model, shapes={"input.1": [2, 4]})
+    assert loaded.feeds[0].shape == (2, 4)
+
+
+def test_an_argument_for_an_unknown_input_lists_the_inputs() -> None:
+    model, _ = make_perceptron()
+    with pytest.raises(AttributeValueError, match=r"shapes must name inputs.*got 'x'.*'input.1'"):
+        opwright_onnx.load(model, shapes={"x": [2, 4]})
+
+
+def test_an_operator_without_counterpart_is_named_with_its_node() -> None:
+    nodes = [node("Foo", ["x"], ["y"], name="strange", domain="acme")]
+    model = make_model(nodes, [tensor("x", [2])], [tensor("y", [2])], domains={"acme": 1})
+    with pytest.raises(
+        UnsupportedError, match=r"node 'strange' \(acme::Foo\): its operator must be"
+    ):
+        opwright_onnx.load(model)
+
+
+def test_a_function_of_the_model_is_written_out() -> None:
+    double = helper.make_function(
+        "acme", "Scale", ["a"], ["b"],
+        [
+            node("Constant", [], ["k"]),
+            node("Mul", ["a", "k"], ["b"]),
+        ],
+        [helper.make_opsetid("", 21)], ["by"],
+    )  # fmt: skip
+    double.node[0].attribute.add(
+        name="value_float", ref_attr_name="by", type=onnx.AttributeProto.FLOAT
+    )
+    nodes = [node("Scale", ["x"], ["y"], domain="acme", by=4.0)]
+    model = make_model(
+        nodes, [tensor("x", [2])], [tensor("y", [2])], domains={"acme": 1}, functions=[double]
+    )
+    np.testing.assert_array_equal(
+        opwright_onnx.load(model)(np.ones(2, np.float32))[0], np.full(2, 4.0)
+    )
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileMissingError, match=r"load: there must be a file.*none\.onnx"):
+        opwright_onnx.load(tmp_path / "none.onnx")

@@ -1,0 +1,35 @@
+"""The node cases of onnx: those that are not refused by name give what onnx expects."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from node_cases import PENDING, REFUSED, find_reason, load_cases, run_case
+
+from every_case import EVERY, is_one_in
+from opwright.errors import OpwrightError
+
+CASES = {
+    name: case
+    for name, case in load_cases().items()
+    if not re.search(PENDING, name) and (EVERY or is_one_in(4, name))
+}
+RIGHT = [name for name in CASES if find_reason(name) is None]
+WRONG = [name for name in CASES if find_reason(name) is not None]
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_case_gives_what_onnx_expects(name: str) -> None:
+    run_case(CASES[name])
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_case_that_is_listed_as_refused_does_not_pass(name: str) -> None:
+    with pytest.raises((OpwrightError, AssertionError), match="."):
+        run_case(CASES[name])
+
+
+@pytest.mark.parametrize("pattern", REFUSED)
+def test_every_pattern_of_refused_cases_names_one(pattern: str) -> None:
+    assert any(re.search(pattern, name) for name in load_cases())

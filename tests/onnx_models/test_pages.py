@@ -1,0 +1,22 @@
+"""The pages about ONNX print what they say they print, and list what the tables have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from operators_page import BEGIN, PAGE, render
+
+from pages import check_python, needs
+
+PAGES = [page for page in sorted(PAGE.parent.glob("*.md")) if needs(page, "onnx")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
+    check_python(page, tmp_path)
+
+
+def test_the_table_of_operators_is_current() -> None:
+    written = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2]
+    assert written == render(), "python tests/onnx_models/operators_page.py writes it"
