@@ -99,10 +99,11 @@ class Walk:
 
     def _node(self, proto: NodeProto) -> None:
         self._n_nodes += 1
-        if self._n_nodes > self.translator.model.budget:
+        budget = self.translator.model.budget
+        if self._n_nodes > budget:
             raise ModelError(
-                f"model: it must have at most {self.translator.model.budget} nodes with its functions and loops "
-                "written out, got more"
+                f"model: it must have at most {budget} nodes with its functions and loops written "
+                "out, got more"
             )
         t = self.translator
         before = len(t.block.ops)
