@@ -98,7 +98,17 @@ def with_sizes(metas: Metas, sizes: Mapping[int, int]) -> Metas:
 EVERY = by_operator(load_cases())
 
 BOUND = {
-    *("arange", "constant", "eye", "fill", "linspace", "normal", "permutation", "randint"),
+    *(
+        "arange",
+        "constant",
+        "eye",
+        "fill",
+        "linspace",
+        "logspace",
+        "normal",
+        "permutation",
+        "randint",
+    ),
     *("truncated_normal", "uniform", "auc", "box_coder", "cross", "fft", "ifft", "iou", "irfft"),
     *("multiclass_nms", "nms", "precision_recall", "roi_align", "roi_pool"),
 }

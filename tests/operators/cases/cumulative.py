@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from case import FLOATS, INTS, LENGTHS, Array, Case, Random, Source, Values
+from case import FLOATS, INTS, LENGTHS, WIDE, Array, Case, Random, Source, Values
 
 INF, NAN = np.inf, np.nan
 
@@ -62,4 +62,67 @@ def cases(op: str) -> list[Case]:
     ]
 
 
-CASES = (*cases("cumsum"), *cases("cumprod"))
+def extrema(op: str) -> Any:
+    """Return the running extremum and its position; of equal ones the last."""
+
+    def expected(x: Array, axis: int) -> tuple[Array, Array]:
+        lines = np.moveaxis(np.atleast_1d(x), axis, -1)
+        out, indices = np.empty_like(lines), np.empty(lines.shape, np.int64)
+        for place in np.ndindex(lines.shape[:-1]):
+            best = 0
+            for i, number in enumerate(lines[place]):
+                top = lines[place][best]
+                is_new = number >= top if op == "cummax" else number <= top
+                best = i if is_new or number != number else best
+                out[place][i], indices[place][i] = lines[place][best], best
+        return tuple(np.moveaxis(a, -1, axis).reshape(x.shape) for a in (out, indices))
+
+    return expected
+
+
+def log_sums(x: Array, axis: int, reverse: bool = False) -> Array:
+    lines = np.moveaxis(np.atleast_1d(x), axis, -1)
+    lines = lines[..., ::-1] if reverse else lines
+    out = np.array([np.logaddexp.reduce(lines[..., : i + 1], -1) for i in range(lines.shape[-1])])
+    out = np.moveaxis(out.reshape(lines.shape[-1], *lines.shape[:-1]), 0, -1)
+    return np.moveaxis(out[..., ::-1] if reverse else out, -1, axis).reshape(x.shape)
+
+
+TIES = Values([[2, 2, 1, 3, 3, 0], [1, 0, 0, 2, 1, 2]])
+WAYS = {"last": ((3, 9), -1), "first": ((5, 33), 0), "middle": ((2, 4, 3), 1), "empty": ((0, 3), 1)}
+FAR = Values([[-INF, -INF, -800.0, 3.0, 700.0], [5.0, -INF, 2.0, -90.0, 5.0]])
+
+
+CASES = (
+    *cases("cumsum"),
+    *cases("cumprod"),
+    *(
+        Case(op, {"x": x}, extrema(op), {"axis": axis}, dtypes, label=label, no_grad=reason)
+        for op in ("cummax", "cummin")
+        for label, x, axis, dtypes, reason in (
+            *((w, Random(s, distinct=True), a, FLOATS, "") for w, (s, a) in WAYS.items()),
+            ("ties", TIES, 1, (*FLOATS, *INTS), "equal"),
+            ("nan", Values([[1.0, NAN, 3.0, NAN], [2.0, INF, -INF, 1.0]]), 1, FLOATS, "infinite"),
+            ("scalar", Random(()), 0, FLOATS, ""),
+        )
+    ),
+    *(
+        Case(
+            "logcumsumexp",
+            {"x": x},
+            log_sums,
+            attrs,
+            dtypes,
+            label=label,
+            no_grad=reason,
+            terms=600 if label == "long" else 8,
+        )
+        for label, x, attrs, dtypes, reason in (
+            *((w, Random(s), {"axis": a}, FLOATS, "") for w, (s, a) in WAYS.items()),
+            ("reverse", Random((3, 7)), {"axis": 1, "reverse": True}, FLOATS, ""),
+            ("long", Random((2, 600), -9, 9), {"axis": 1}, WIDE, "the length does not matter"),
+            ("far", FAR, {"axis": 1}, WIDE, "infinite there"),
+            ("scalar", Random(()), {"axis": 0}, FLOATS, ""),
+        )
+    ),
+)

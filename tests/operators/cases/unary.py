@@ -47,6 +47,14 @@ def elementwise(
     return cases
 
 
+def few(
+    op: str, expected: Callable[..., Array], special: list[float], **options: Any
+) -> list[Case]:
+    """Return the cases of a function whose loop is another one's: every dtype, shapes, numbers."""
+    cases = elementwise(op, expected, special, **options)
+    return [cases[0], cases[LENGTHS.index(17)], *cases[-3:]]
+
+
 def each(function: Callable[[float], float]) -> Callable[[Array], Array]:
     """Return the function of Python's own mathematics, element by element."""
     vectorized = np.vectorize(function, otypes=[np.float64])

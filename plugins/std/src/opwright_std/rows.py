@@ -64,6 +64,13 @@ def helper(module: str, types: str, dtypes: tuple[str, ...] = FLOAT, reuse: str 
 
 
 _ADAPTIVE = " ".join(f"adaptive_{kind}_pool{n}d" for n in (2, 3) for kind in ("avg", "max"))
+_MASKED = " ".join(
+    f"masked_{name}"
+    for name in (
+        *("sum", "prod", "mean", "max", "min", "argmax", "argmin", "logsumexp", "norm"),
+        *("variance", "std", "softmax", "log_softmax", "cumsum", "cumprod"),
+    )
+)
 
 ROWS: tuple[Row, ...] = (
     # Element-wise
@@ -77,7 +84,19 @@ ROWS: tuple[Row, ...] = (
     helper("trigonometry", "atan2_slope", reuse="out=x out=y"),
     gradient("trigonometry", "tan", reuse="x_grad=out"),
     gradient("trigonometry", "asin acos atan"),
+    Row("trigonometry", "deg2rad rad2deg hypot", NO_KERNEL),
+    Row("hyperbolic", "asinh acosh atanh", NO_KERNEL),
+    Row("logarithms", "log10 exp2 logit logaddexp logaddexp2 xlogy xlog1py", NO_KERNEL),
+    Row("special", "lgamma digamma polygamma erfc erfinv", FLOAT, "out=x"),
+    Row("special", "sinc", NO_KERNEL),
+    Row("bits", "bitwise_and bitwise_or bitwise_xor", (*INT, "bool"), "out=x out=y"),
+    Row("bits", "bitwise_not", (*INT, "bool"), "out=x"),
+    Row("bits", "left_shift right_shift", INT, "out=x out=y"),
+    Row("bits", "bit_cast", ANY),
+    Row("bits", "copysign", FLOAT, "out=x out=y"),
+    Row("bits", "signbit", NO_KERNEL),
     Row("rounding", "ceil floor round", NUMBER, "out=x"),
+    Row("rounding", "trunc frac", NO_KERNEL),
     Row("rounding", "isnan isinf isfinite", NUMBER_OR_BOOL),
     Row("rounding", "nan_to_num", NUMBER),
     gradient("rounding", "nan_to_num", reuse="x_grad=x x_grad=out_grad"),
@@ -103,11 +122,14 @@ ROWS: tuple[Row, ...] = (
     Row("prelu", "prelu", FLOAT, "out=x"),
     Row("lerp", "lerp"),
     Row("division", "mod floor_divide", NUMBER, "out=x out=y"),
+    Row("division", "fmod", NO_KERNEL),
+    Row("binary", "fmax fmin heaviside", NO_KERNEL),
     Row("binary", "squared_difference add subtract multiply", NUMBER, "out=x out=y"),
     Row("binary", "power maximum minimum", NUMBER, "out=x out=y"),
     Row("binary", "divide", FLOAT, "out=x out=y"),
     gradient("binary", "power"),
     Row("comparison", "equal not_equal less less_equal greater greater_equal", NUMBER_OR_BOOL),
+    Row("comparison", "isclose allclose", NO_KERNEL),
     Row("logical", "logical_and logical_or logical_xor logical_not", NUMBER_OR_BOOL),
     Row("where", "where", STORED, "out=y"),
     Row("add_n", "add_n", NUMBER),
@@ -116,12 +138,20 @@ ROWS: tuple[Row, ...] = (
     Row("reduction", "mean"),
     gradient("reduction", "sum mean max min"),
     Row("reduction", "argmax argmin", NUMBER_OR_BOOL),
+    Row("reduction", "aminmax", NO_KERNEL),
+    Row("masked", _MASKED, NO_KERNEL),
+    Row("masked", "nansum nanmean", NO_KERNEL),
     Row("statistics", "logsumexp norm variance std count_nonzero", NO_KERNEL),
-    Row("quantile", "median quantile", NO_KERNEL),
+    Row("quantile", "median quantile nanmedian nanquantile", NO_KERNEL),
     Row("counting", "searchsorted histogram", NUMBER),
+    Row("counting", "bucketize", NO_KERNEL),
     Row("counting", "bincount", INDEX),
     Row("cumulative", "cumsum cumprod", NUMBER),
     gradient("cumulative", "cumprod"),
+    Row("cumulative", "cummax cummin", NUMBER),
+    Row("cumulative", "logcumsumexp"),
+    gradient("cumulative", "logcumsumexp"),
+    Row("diff", "diff", NO_KERNEL),
     # Shape and movement
     Row("reshape", "reshape", STORED, "out=x"),
     helper("reshape", "reshape_like", STORED, "out=x"),
@@ -138,6 +168,7 @@ ROWS: tuple[Row, ...] = (
     Row("tile", "tile", STORED),
     gradient("tile", "tile"),
     Row("flip", "flip roll", STORED),
+    Row("flip", "rot90", NO_KERNEL),
     Row("triangle", "triu tril", ANY, "out=x"),
     Row("pad", "pad", ANY),
     gradient("pad", "pad"),
@@ -166,6 +197,7 @@ ROWS: tuple[Row, ...] = (
     Row("sort", "sort argsort", NUMBER),
     gradient("sort", "sort"),
     Row("sort", "unique", NUMBER_OR_BOOL),
+    Row("unique_consecutive", "unique_consecutive", NUMBER_OR_BOOL),
     Row("nonzero", "nonzero", ANY),
     # Creation
     Row("fill", "fill fill_like", ANY),
@@ -176,6 +208,7 @@ ROWS: tuple[Row, ...] = (
     Row("creation", "constant eye", ANY),
     Row("creation", "arange", NUMBER),
     Row("creation", "linspace"),
+    Row("creation", "logspace", NO_KERNEL),
     Row("shape", "shape size is_empty", NO_KERNEL),
     # Matrix
     Row("matmul", "matmul", NUMBER),
@@ -186,6 +219,7 @@ ROWS: tuple[Row, ...] = (
     Row("diagonal", "diag trace", NO_KERNEL),
     Row("linear_algebra", "inverse cholesky solve triangular_solve", WIDE),
     Row("fourier", "fft ifft rfft irfft", WIDE),
+    Row("cdist", "cdist", NO_KERNEL),
     Row("cos_sim", "cos_sim", WIDE),
     gradient("cos_sim", "cos_sim", WIDE),
     # Neural network
@@ -265,6 +299,8 @@ ROWS: tuple[Row, ...] = (
     gradient("pointwise_losses", "l1 smooth_l1 huber hinge log_loss kl_div", WIDE),
     Row("ranking_losses", "margin_rank_loss rank_loss", WIDE),
     gradient("ranking_losses", "margin_rank_loss rank_loss", WIDE),
+    Row("likelihoods", "gaussian_nll poisson_nll", NO_KERNEL),
+    Row("margin_losses", "soft_margin_loss multi_margin_loss triplet_margin_loss", NO_KERNEL),
     Row("edit_distance", "edit_distance", INDEX),
     Row("linear_chain_crf", "linear_chain_crf viterbi_decode", WIDE),
     gradient("linear_chain_crf", "linear_chain_crf", WIDE),

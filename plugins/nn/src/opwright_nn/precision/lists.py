@@ -19,14 +19,19 @@ REDUCED: Final = _names(
 
 FLOAT32: Final = _names(
     """
-    acos asin atan atan2 cosh exp expm1 log log1p log2 log_sigmoid pow_scalar power reciprocal rsqrt
-    sinh softplus soft_relu square squared_difference tan
-    clip_by_global_norm clip_by_norm cos_sim count_nonzero cumprod cumsum logsumexp mean median norm
-    prod quantile std sum trace variance
-    log_softmax sequence_softmax softmax
-    cosine_embedding_loss cross_entropy ctc_loss hinge huber kl_div l1 linear_chain_crf log_loss
-    margin_rank_loss mse nce nll rank_loss sampled_softmax sigmoid_cross_entropy_with_logits
-    smooth_l1 softmax_with_cross_entropy viterbi_decode
+    acos acosh asin asinh atan atan2 atanh cosh digamma erfc erfinv exp exp2 expm1 hypot lgamma log
+    log10 log1p log2 log_sigmoid logaddexp logaddexp2 logit polygamma pow_scalar power reciprocal
+    rsqrt sinh softplus soft_relu square squared_difference tan xlog1py xlogy
+    cdist clip_by_global_norm clip_by_norm cos_sim count_nonzero cumprod cumsum logcumsumexp
+    logsumexp mean median nanmean nanmedian nanquantile nansum norm prod quantile std sum trace
+    variance
+    masked_cumprod masked_cumsum masked_logsumexp masked_mean masked_norm masked_prod masked_std
+    masked_sum masked_variance
+    log_softmax masked_log_softmax masked_softmax sequence_softmax softmax
+    cosine_embedding_loss cross_entropy ctc_loss gaussian_nll hinge huber kl_div l1 linear_chain_crf
+    log_loss margin_rank_loss mse multi_margin_loss nce nll poisson_nll rank_loss sampled_softmax
+    sigmoid_cross_entropy_with_logits smooth_l1 soft_margin_loss softmax_with_cross_entropy
+    triplet_margin_loss viterbi_decode
     accuracy auc bincount histogram precision_recall
     box_coder iou multiclass_nms nms prior_box roi_align roi_pool
     cholesky fft ifft inverse irfft rfft solve triangular_solve

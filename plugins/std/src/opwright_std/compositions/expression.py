@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from opwright.errors import GradientError
 from opwright.op import BodyContext, GradientContext
+from opwright_std.numerics.dtypes import HALVES
 
 Operand: TypeAlias = "Expression | float"
 
@@ -95,6 +96,30 @@ class Expression:
 def read(b: BodyContext, slot: str) -> Expression:
     """Return an input of a body."""
     return Expression(b, b.input(slot))
+
+
+def in_float32(write: Callable[[BodyContext], Expression]) -> Callable[[BodyContext], None]:
+    """Return a body that writes ``out``, for 16-bit floats in float32 and rounded once."""
+
+    def body(b: BodyContext) -> None:
+        inputs = {slot.name: b.inputs(slot.name) for slot in b.proto.inputs}
+        metas = [b.meta(name) for names in inputs.values() for name in names]
+        half = next((meta.dtype for meta in metas if meta and meta.dtype in HALVES), None)
+        if half is None:
+            b.set_output("out", write(b).name)
+            return
+        wide = {slot: [_widened(b, name) for name in names] for slot, names in inputs.items()}
+        out = b.emit(b.type, wide, attrs=b.attrs)
+        b.emit("cast", {"x": out}, {"out": b.output("out")}, {"dtype": half})
+
+    return body
+
+
+def _widened(b: BodyContext, name: str) -> str:
+    meta = b.meta(name)
+    if meta is None or meta.dtype not in HALVES:
+        return name
+    return b.emit("cast", {"x": name}, attrs={"dtype": "float32"})
 
 
 def rank_of(b: BodyContext, slot: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from opwright.errors import GradientError
-from opwright.op import BodyContext, by_differentiating
+from opwright.op import BodyContext, Composition, by_differentiating
 from opwright_std.compositions.expression import Expression, rank_of, read
 
 
@@ -140,7 +140,24 @@ def _shifted(x: Expression, step: int, axis: int, rank: int, length: int) -> Exp
     return padded.then("slice", axes=[axis], starts=[0], ends=[length], steps=[1])
 
 
+def _write_logcumsumexp_grad(b: BodyContext) -> None:
+    """Write e**x times the sum behind each place of out_grad / e**out, through logarithms.
+
+    They exist of positive numbers: those of out_grad that are not are added up apart.
+    """
+    x, out, grad = (read(b, slot) for slot in ("x", "out", "out_grad"))
+    attrs = {"axis": b.attr("axis"), "reverse": not b.attr("reverse")}
+    parts = []
+    for part in (grad, -grad):
+        is_positive = part.compare("greater", 0.0)
+        logs = is_positive.choose(part, part.filled(1.0)).then("log") - out
+        logs = is_positive.choose(logs, part.filled(-math.inf))
+        parts.append((logs.then("logcumsumexp", **attrs) + x).then("exp"))
+    b.emit("subtract", {"x": parts[0].name, "y": parts[1].name}, {"out": b.outputs("x_grad")})
+
+
 LSTM_CELL = by_differentiating(_lstm_cell)
 GRU_CELL = by_differentiating(_gru_cell)
 ATTENTION = by_differentiating(attention)
 CUMPROD = by_differentiating(_cumprod)
+LOGCUMSUMEXP = Composition(_write_logcumsumexp_grad)

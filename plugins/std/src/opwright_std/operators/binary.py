@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import GradientContext, OpMaker, elementwise_shape, grad_op
+from opwright.op import (
+    BodyContext,
+    GradientContext,
+    OpDefinition,
+    OpMaker,
+    elementwise_shape,
+    grad_op,
+)
 from opwright_std.compositions import power as power_gradients
+from opwright_std.compositions.expression import read
 from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
 from opwright_std.operators.sum_like import set_broadcast_grad, sum_to
 
@@ -201,3 +209,33 @@ MINIMUM = binary(
     "The smaller of two, NaN where one is NaN. The one that is taken, a NaN too, takes the whole "
     "gradient; where x and y are equal, or both NaN, that is x.",
 ).build(infer_shape=elementwise_shape("x", "y"), gradient=_pick_gradient)
+
+
+def _number_before_nan(op_type: str, comparison: str, comment: str) -> OpDefinition:
+    def body(b: BodyContext) -> None:
+        x, y = read(b, "x"), read(b, "y")
+        takes_x = x.with_(comparison, y).with_("logical_or", y.then("isnan"))
+        b.set_output("out", takes_x.choose(x, y).name)
+
+    return binary(
+        op_type,
+        f"{comment} of two, of a number and NaN the number. The gradient goes to the one that is "
+        "taken, of equal ones to x.",
+    ).build(infer_shape=elementwise_shape("x", "y"), body=body)
+
+
+FMAX = _number_before_nan("fmax", "greater_equal", "The larger")
+FMIN = _number_before_nan("fmin", "less_equal", "The smaller")
+
+
+def _heaviside_body(b: BodyContext) -> None:
+    x = read(b, "x")
+    step = x.then("sign").then("clip", min=0.0, max=1.0)
+    b.set_output("out", x.compare("equal", 0).choose(read(b, "y"), step).name)
+
+
+HEAVISIDE = binary(
+    "heaviside",
+    "Step, out = 0 where x is below 0, y where it is 0, 1 above, NaN for NaN, as numpy.heaviside. "
+    "The gradient of x is 0, that of y is 1 where x is 0.",
+).build(infer_shape=elementwise_shape("x", "y"), body=_heaviside_body)

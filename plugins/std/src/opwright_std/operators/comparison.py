@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import OpDefinition, OpMaker, elementwise_shape, no_gradient
-from opwright_std.numerics.dtypes import Array
+from opwright.op import (
+    BodyContext,
+    InferContext,
+    OpDefinition,
+    OpMaker,
+    broadcast_shapes,
+    elementwise_shape,
+    no_gradient,
+)
+from opwright_std.compositions.expression import Expression, read
+from opwright_std.numerics.dtypes import FLOATS, HALVES, NUMBERS, Array
 
 
 def equal(x: Array, y: Array, out: Array) -> None:
@@ -56,4 +65,71 @@ LESS_EQUAL = to_bool("less_equal", "out = x <= y, element by element; false wher
 GREATER = to_bool("greater", "out = x > y, element by element; false where one is NaN.")
 GREATER_EQUAL = to_bool(
     "greater_equal", "out = x >= y, element by element; false where one is NaN."
+)
+
+
+def _is_close(b: BodyContext) -> Expression:
+    """Write the comparison: of floats of 16 bits in float32, of whole numbers in float64."""
+    x, y = read(b, "x"), read(b, "y")
+    equal = x.with_("equal", y)
+    meta = b.meta(x.name)
+    dtype = meta.dtype if meta else "float32"
+    if dtype in HALVES or dtype not in FLOATS:
+        wide = "float32" if dtype in HALVES else "float64"
+        x, y = (number.then("cast", dtype=wide) for number in (x, y))
+    bound = y.then("abs") * float(b.attr("rtol")) + float(b.attr("atol"))
+    near = (x - y).then("abs").with_("less_equal", bound).with_("logical_and", y.then("isfinite"))
+    close = equal.with_("logical_or", near)
+    if b.attr("equal_nan"):
+        both = x.then("isnan").with_("logical_and", y.then("isnan"))
+        close = close.with_("logical_or", both)
+    return close
+
+
+def _isclose_body(b: BodyContext) -> None:
+    b.set_output("out", _is_close(b).name)
+
+
+def _allclose_body(b: BodyContext) -> None:
+    b.set_output("out", _is_close(b).then("all").name)
+
+
+def _all_shape(ctx: InferContext) -> None:
+    """The output is a number; the inputs broadcast."""
+    broadcast_shapes(ctx.input("x").shape, ctx.input("y").shape, ctx)
+    ctx.set_output("out", ())
+
+
+def _closeness(op_type: str, comment: str, out: str) -> OpMaker:
+    return (
+        OpMaker(op_type)
+        .add_comment(
+            f"{comment}, |x - y| <= atol + rtol * |y|; infinities are close where they are equal."
+        )
+        .add_input("x", "any shape that broadcasts with y")
+        .dtypes(*NUMBERS, "bool")
+        .add_input("y", "any shape that broadcasts with x")
+        .same_dtype_as("x")
+        .add_output("out", out)
+        .dtypes("bool")
+        .add_attr("rtol", float, "distance allowed as a share of y")
+        .default(1e-5)
+        .at_least(0.0)
+        .add_attr("atol", float, "distance allowed besides")
+        .default(1e-8)
+        .at_least(0.0)
+        .add_attr("equal_nan", bool, "whether two NaN are close")
+        .default(False)
+    )
+
+
+ISCLOSE = _closeness(
+    "isclose", "Whether numbers are close to others", "bool of the broadcast shape"
+).build(
+    infer_shape=elementwise_shape("x", "y"),
+    gradient=no_gradient("its result is bool"),
+    body=_isclose_body,
+)
+ALLCLOSE = _closeness("allclose", "Whether all numbers are close to others", "bool []").build(
+    infer_shape=_all_shape, gradient=no_gradient("its result is bool"), body=_allclose_body
 )

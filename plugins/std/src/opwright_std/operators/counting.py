@@ -1,4 +1,4 @@
-"""searchsorted, bincount and histogram: where values lie in an order, and how many in each part."""
+"""searchsorted, bucketize, bincount and histogram: places of values in an order, and counts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from opwright.op import (
+    BodyContext,
     GradientContext,
     InferContext,
     OpMaker,
@@ -87,6 +88,45 @@ SEARCHSORTED = (
     .as_dtype(*INDICES)
     .as_added()
     .build(infer_shape=_searchsorted_shape, gradient=no_gradient("its result is positions"))
+)
+
+
+def _bucketize_shape(ctx: InferContext) -> None:
+    """The output has the shape of x."""
+    edges = ctx.input("boundaries").shape
+    ctx.require(len(edges) == 1, f"boundaries must be [n], got {format_shape(edges)}")
+    ctx.set_output("out", ctx.input("x").shape)
+
+
+def _bucketize_body(b: BodyContext) -> None:
+    inputs = {"x": b.input("boundaries"), "values": b.input("x")}
+    attrs = {name: b.attr(name) for name in ("side", "dtype")}
+    b.emit("searchsorted", inputs, {"out": b.output("out")}, attrs)
+
+
+BUCKETIZE = (
+    OpMaker("bucketize")
+    .add_comment(
+        "Which bucket each element of x lies in: how many boundaries are less than it, or with "
+        "side right, not greater. It is searchsorted with its inputs the other way round."
+    )
+    .add_input("x", "any shape")
+    .dtypes(*NUMBERS)
+    .add_input("boundaries", "[n] in rising order; dtype of x")
+    .same_dtype_as("x")
+    .add_output("out", "shape of x, from 0 to n")
+    .same_dtype_as("dtype")
+    .add_attr("side", str, "whether a boundary belongs to the bucket before it (left) or behind")
+    .default("left")
+    .one_of("left", "right")
+    .add_attr("dtype", str, "dtype of out")
+    .default("int64")
+    .as_dtype(*INDICES)
+    .build(
+        infer_shape=_bucketize_shape,
+        gradient=no_gradient("its result is positions"),
+        body=_bucketize_body,
+    )
 )
 
 

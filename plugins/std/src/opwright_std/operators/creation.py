@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, is_float, no_gradient, numel
+from opwright.op import BodyContext, InferContext, OpMaker, is_float, no_gradient, numel
 from opwright_std.numerics.dtypes import NUMBERS, Array
 
 _NO_GRADIENT = no_gradient("it has no input")
@@ -152,6 +152,47 @@ LINSPACE = _with_dtype(
     "float32",
     "float64",
 ).build(infer_shape=_linspace_shape, gradient=_NO_GRADIENT)
+
+
+def _logspace_shape(ctx: InferContext) -> None:
+    """The output has num elements."""
+    _linspace_shape(ctx)
+    ctx.require(ctx.attr("base") > 0, f"base must be greater than 0, got {ctx.attr('base')}")
+
+
+def _logspace_body(b: BodyContext) -> None:
+    attrs = {name: b.attr(name) for name in ("start", "stop", "num")}
+    wide = {"dtype": "float64"}
+    exponents = b.emit("linspace", {}, attrs={**attrs, **wide})
+    base = b.emit("fill", {}, attrs={"shape": [], "value": b.attr("base"), **wide})
+    powers = b.emit("power", {"x": base, "y": exponents})
+    b.emit("cast", {"x": powers}, {"out": b.output("out")}, {"dtype": b.attr("dtype")})
+
+
+LOGSPACE = _with_dtype(
+    OpMaker("logspace")
+    .add_comment(
+        "Numbers whose logarithms are evenly spaced, out[i] = base**(start + i * (stop - start) / "
+        "(num - 1)), as numpy.logspace: computed in float64 and rounded once."
+    )
+    .add_output("out", "[num], of the given dtype")
+    .same_dtype_as("dtype")
+    .add_attr("start", float, "the exponent of the first number")
+    .required()
+    .add_attr("stop", float, "the exponent of the last number")
+    .required()
+    .add_attr("num", int, "how many numbers")
+    .as_shape_operand()
+    .required()
+    .at_least(0)
+    .add_attr("base", float, "the base")
+    .default(10.0),
+    "float32",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+).build(infer_shape=_logspace_shape, gradient=_NO_GRADIENT, body=_logspace_body)
 
 
 def eye(out: Array, *, n_rows: int, n_cols: int | None, k: int, dtype: str) -> None:

@@ -1,4 +1,4 @@
-"""Running sums and products along one axis."""
+"""Running sums, products, extrema and logsumexp along one axis."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from opwright.op import (
     INT_DTYPES,
     GradientContext,
     InferContext,
+    OpDefinition,
     OpMaker,
     grad_op,
     normalize_axis,
@@ -81,7 +82,8 @@ def _cumsum_gradient(g: GradientContext) -> None:
     g.set_input_grad("x", g.emit("cumsum", {"x": g.output_grad("out")}, attrs=attrs))
 
 
-def _cumulative(op_type: str, comment: str) -> OpMaker:
+def cumulative(op_type: str, comment: str) -> OpMaker:
+    """Begin the definition of a running sum or product."""
     return (
         OpMaker(op_type)
         .add_comment(
@@ -101,13 +103,126 @@ def _cumulative(op_type: str, comment: str) -> OpMaker:
     )
 
 
-CUMSUM = _cumulative("cumsum", "Running sum, out[i] = x[0] + ... + x[i] along one axis.").build(
+CUMSUM = cumulative("cumsum", "Running sum, out[i] = x[0] + ... + x[i] along one axis.").build(
     infer_shape=_cumulative_meta, gradient=_cumsum_gradient
 )
 
-CUMPROD = _cumulative(
+CUMPROD = cumulative(
     "cumprod", "Running product, out[i] = x[0] * ... * x[i] along one axis."
 ).build(
     infer_shape=_cumulative_meta,
     gradient=grad_op("cumprod_grad", needs=["x"], body=layers_gradients.CUMPROD),
+)
+
+
+def cummax(x: Array, out: Array, indices: Array | None, *, axis: int) -> None:
+    _extrema(np.maximum, x, out, indices, axis)
+
+
+def cummin(x: Array, out: Array, indices: Array | None, *, axis: int) -> None:
+    _extrema(np.minimum, x, out, indices, axis)
+
+
+def _extrema(function: np.ufunc, x: Array, out: Array, indices: Array | None, axis: int) -> None:
+    source, target = _lines(x, axis, False), _lines(out, axis, False)
+    if x.dtype.kind == "f":
+        # maximum(NaN, 1) and maximum(1, NaN) are both NaN: the first one stays.
+        function.accumulate(source, axis=0, out=target)
+    else:
+        target[...] = function.accumulate(source, axis=0)
+    if indices is None or not x.size:
+        return
+    places = np.arange(len(source)).reshape(-1, *[1] * (source.ndim - 1))
+    is_new = (source == target) | (source != source)
+    found = np.maximum.accumulate(np.where(is_new, places, 0), axis=0)
+    _lines(indices, axis, False)[...] = found
+
+
+def _extrema_shape(ctx: InferContext) -> None:
+    """The outputs have the shape of x."""
+    shape = ctx.input("x").shape
+    normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
+    ctx.set_output("out", shape)
+    ctx.set_output("indices", shape)
+
+
+def _extrema_gradient(g: GradientContext) -> None:
+    grad, x = g.output_grad("out"), g.input("x")
+    meta = g.meta(x or "")
+    if meta is not None and not meta.shape:
+        g.set_input_grad("x", grad)
+        return
+    inputs = {"x": x, "index": g.output("indices"), "out_grad": grad}
+    attrs = {"axis": g.attr("axis")}
+    g.set_input_grad("x", g.emit("take_along_axis_grad", inputs, {"x_grad": 1}, attrs))
+
+
+def _extremum(op_type: str, comment: str) -> OpDefinition:
+    return (
+        OpMaker(op_type)
+        .add_comment(
+            f"{comment} along one axis, NaN from the first NaN on. The gradient goes to the "
+            "element at indices: of equal ones the last."
+        )
+        .add_input("x", "any shape; a number is one element along axis 0")
+        .dtypes(*NUMBERS)
+        .add_output("out", "shape and dtype of x")
+        .same_dtype_as("x")
+        .add_output("indices", "where it is along the axis, int64, shape of x")
+        .dtypes("int64")
+        .as_intermediate()
+        .add_attr("axis", int, "the axis to go along")
+        .required()
+        .build(infer_shape=_extrema_shape, gradient=_extrema_gradient)
+    )
+
+
+CUMMAX = _extremum("cummax", "Largest element so far, out[i] = max(x[0], ..., x[i])")
+CUMMIN = _extremum("cummin", "Smallest element so far, out[i] = min(x[0], ..., x[i])")
+
+
+def logcumsumexp(x: Array, out: Array, *, axis: int, reverse: bool) -> None:
+    source, target = _lines(x, axis, reverse), _lines(out, axis, reverse)
+    target[...] = np.logaddexp.accumulate(source.astype(_accumulator(x, out)), axis=0)
+
+
+def logcumsumexp_grad(
+    x: Array, out: Array, out_grad: Array, x_grad: Array, *, axis: int, reverse: bool
+) -> None:
+    """Walk back: each element has a share of every sum behind it, whose logarithms only rise."""
+    arrays = (_lines(array, axis, reverse) for array in (x, out, out_grad, x_grad))
+    xs, sums, grads, result = arrays
+    kind = _accumulator(x, x_grad)
+    total = np.zeros(xs.shape[1:], kind)
+    with np.errstate(invalid="ignore"):
+        for i in reversed(range(len(xs))):
+            if i + 1 < len(xs):
+                # Two equal infinities are one step apart, of no size.
+                step = np.subtract(sums[i], sums[i + 1], dtype=kind)
+                total = total * np.where(sums[i] == sums[i + 1], 1, np.exp(step))
+            total = total + grads[i]
+            share = np.exp(np.subtract(xs[i], sums[i], dtype=kind))
+            result[i] = np.where(np.isneginf(xs[i]), 0, total * share)
+
+
+LOGCUMSUMEXP = (
+    OpMaker("logcumsumexp")
+    .add_comment(
+        "Logarithm of a running sum of powers, out[i] = ln(e**x[0] + ... + e**x[i]) along one "
+        "axis, of which nothing overflows. 16-bit floats are taken in float32."
+    )
+    .add_input("x", "any shape; a number is one element along axis 0")
+    .dtypes(*FLOATS)
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+    .add_attr("axis", int, "the axis to go along")
+    .required()
+    .add_attr("reverse", bool, "whether it begins at the end of the axis")
+    .default(False)
+    .build(
+        infer_shape=_cumulative_meta,
+        gradient=grad_op(
+            "logcumsumexp_grad", needs=["x", "out"], body=layers_gradients.LOGCUMSUMEXP
+        ),
+    )
 )

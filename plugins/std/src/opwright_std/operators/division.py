@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import OpDefinition, elementwise_shape, no_gradient
-from opwright_std.numerics.dtypes import Array
+from opwright.op import BodyContext, GradientContext, OpDefinition, elementwise_shape, no_gradient
+from opwright_std.compositions.expression import Expression, read
+from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.binary import binary
+from opwright_std.operators.sum_like import set_broadcast_grad
 
 
 def mod(x: Array, y: Array, out: Array) -> None:
@@ -36,3 +38,38 @@ FLOOR_DIVIDE = _define(
     "Quotient rounded down, as numpy.floor_divide. Where y is 0 it is infinite or NaN, of whole "
     "numbers 0; the least whole number over -1 wraps around to itself.",
 )
+
+
+def _fmod_body(b: BodyContext) -> None:
+    x, y = read(b, "x"), read(b, "y")
+    meta = b.meta(x.name)
+    if meta is None or meta.dtype in FLOATS:
+        out = x.then("abs").with_("mod", y.then("abs")).with_("copysign", x)
+    else:  # the least whole number has no size
+        rest = x.with_("mod", y)
+        sides = (number.compare("less", 0) for number in (x, y))
+        differs = next(sides).with_("logical_xor", next(sides))
+        moved = differs.with_("logical_and", rest.compare("not_equal", 0))
+        out = moved.choose(rest - y, rest)
+    b.set_output("out", out.name)
+
+
+def _fmod_gradient(g: GradientContext) -> None:
+    """Write the slopes between the steps: 1, and minus the quotient that was rounded."""
+    grad, x, y = (Expression(g, name) for name in (g.output_grad("out"), *_operands(g)))
+    if g.wants("x"):
+        set_broadcast_grad(g, "x", grad.name, ["y"])
+    if g.wants("y"):
+        quotient = ((x - Expression(g, g.output("out"))) / y).then("round")
+        set_broadcast_grad(g, "y", (-(grad * quotient)).name, ["x"])
+
+
+def _operands(g: GradientContext) -> tuple[str | None, str | None]:
+    return g.input("x"), g.input("y")
+
+
+FMOD = binary(
+    "fmod",
+    "Remainder of a division that is rounded towards 0, as numpy.fmod: it has the sign of x. Where "
+    "y is 0 it is NaN, of whole numbers 0. The gradients are those between the steps.",
+).build(infer_shape=elementwise_shape("x", "y"), gradient=_fmod_gradient, body=_fmod_body)

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import INT_MAX, GradientContext, InferContext, OpMaker, normalize_axes
+from opwright.op import (
+    INT_MAX,
+    BodyContext,
+    GradientContext,
+    InferContext,
+    OpMaker,
+    normalize_axes,
+)
 from opwright_std.numerics.dtypes import Array
+from opwright_std.operators.reduction import known_meta
 
 Ints = tuple[int, ...]
 
@@ -84,4 +92,47 @@ ROLL = (
     .add_attr("axis", list[int], "the axis of each shift; none given: all elements as one axis")
     .default([])
     .build(infer_shape=_roll_shape, gradient=_roll_gradient)
+)
+
+
+def _rot90_shape(ctx: InferContext) -> None:
+    """The output is x with the two axes exchanged where k is odd."""
+    shape, axes = list(ctx.input("x").shape), ctx.attr("axes")
+    ctx.require(len(axes) == 2, f"axes must be 2 axes, got {list(axes)}")
+    ctx.require(len(shape) >= 2, f"x must have at least 2 dimensions, got {len(shape)}")
+    first, second = normalize_axes(ctx, axes, len(shape))
+    if ctx.attr("k") % 2:
+        shape[first], shape[second] = shape[second], shape[first]
+    ctx.set_output("out", shape)
+
+
+def _rot90_body(b: BodyContext) -> None:
+    rank = len(known_meta(b).shape)
+    first, second = (axis % rank for axis in b.attr("axes"))
+    k, x, out = b.attr("k") % 4, {"x": b.input("x")}, {"out": b.output("out")}
+    if k % 2 == 0:
+        b.emit(*(("flip", x, out, {"axis": [first, second]}) if k else ("assign", x, out)))
+        return
+    order = list(range(rank))
+    order[first], order[second] = second, first
+    if k == 1:
+        turned = b.emit("flip", x, attrs={"axis": [second]})
+        b.emit("transpose", {"x": turned}, out, {"axes": order})
+    else:
+        turned = b.emit("transpose", x, attrs={"axes": order})
+        b.emit("flip", {"x": turned}, out, {"axis": [second]})
+
+
+ROT90 = (
+    OpMaker("rot90")
+    .add_comment("x turned k times by 90 degrees from one axis towards another, as numpy.rot90.")
+    .add_input("x", "at least 2-d, any dtype")
+    .add_output("out", "x, for odd k with the axes exchanged; dtype of x")
+    .same_dtype_as("x")
+    .add_attr("k", int, "how many times, below 0 the other way")
+    .default(1)
+    .at_least(-INT_MAX)
+    .add_attr("axes", list[int], "the two axes of the plane")
+    .default([0, 1])
+    .build(infer_shape=_rot90_shape, body=_rot90_body)
 )

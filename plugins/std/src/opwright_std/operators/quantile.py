@@ -1,4 +1,7 @@
-"""median and quantile: elements of the sorted x, and what lies between two of them."""
+"""median and quantile: elements of the sorted x, and what lies between two of them.
+
+Those that ignore NaN take their elements from places that depend on how many numbers a line has.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from opwright.op import (
     normalize_axes,
     reduced_shape,
 )
+from opwright_std.compositions.expression import Expression
 from opwright_std.numerics.dtypes import FLOATS
 from opwright_std.operators.reduction import known_meta, reduction
 
@@ -179,4 +183,91 @@ QUANTILE = (
     .one_of("linear", "lower", "higher", "nearest", "midpoint")
     .as_added()
     .build(infer_shape=_shares_shape, gradient=_gradient("quantile"), body=_body)
+)
+
+
+def _nan_body(b: BodyContext) -> None:
+    _write_of_numbers(b, {"out": b.output("out")})
+
+
+def _write_of_numbers(b: BodyContext, out: dict[str, str | None] | None = None) -> str:
+    """Write a quantile of the elements that are not NaN, which are the last ones in order."""
+    shape = known_meta(b).shape
+    axes = sorted(axis % len(shape) for axis in b.attr("axis")) or list(range(len(shape)))
+    if not axes or _length(b, shape, axes) == 0:
+        return _write(b, out)
+    line, axis = _line(b, shape, axes)
+    (ordered,) = b.emit_multi("sort", {"x": line}, attrs={"axis": axis})["out"]
+    x = Expression(b, ordered)
+    numbers = x.with_("equal", x).then("sum", axis=[axis], keepdims=True).then("cast", dtype=_WIDE)
+    place = (numbers - 1.0).then("clip", min=0.0) * _share(b)
+    low, method = place.then("floor"), "linear" if _is_nan_median(b) else b.attr("interpolation")
+    if method in ("lower", "higher", "nearest"):
+        rounding = {"lower": "floor", "higher": "ceil", "nearest": "round"}[method]
+        found = _taken(b, x, place.then(rounding), axis)
+    else:
+        below, above = (_taken(b, x, place.then(name), axis) for name in ("floor", "ceil"))
+        weight = low.filled(0.5) if method == "midpoint" else place - low
+        weight = weight.like(x, "cast_like")
+        inputs = {"x": below.name, "y": above.name, "weight": weight.name}
+        between = Expression(b, b.emit("lerp", inputs))
+        # The difference of two equal infinities is none.
+        found = below.with_("equal", above).choose(below, between)
+    if b.attr("keepdims") and len(axes) == 1:
+        return b.emit("assign", {"x": found.name}, out)
+    if not b.attr("keepdims"):
+        return b.emit("squeeze", {"x": found.name}, out, {"axis": [axis]})
+    return b.emit("unsqueeze", {"x": found.then("squeeze", axis=[axis]).name}, out, {"axis": axes})
+
+
+_WIDE = "float64"
+
+
+def _is_nan_median(b: BodyContext) -> bool:
+    return b.type.startswith("nanmedian")
+
+
+def _share(b: BodyContext) -> float:
+    return 0.5 if _is_nan_median(b) else float(b.attr("q"))
+
+
+def _taken(b: BodyContext, x: Expression, place: Expression, axis: int) -> Expression:
+    index = place.then("cast", dtype="int64")
+    inputs = {"x": x.name, "index": index.name}
+    return Expression(b, b.emit("take_along_axis", inputs, attrs={"axis": axis}))
+
+
+def _of_numbers(op_type: str, comment: str) -> OpMaker:
+    return reduction(op_type, f"{comment} NaN where there is no number.", FLOATS)
+
+
+NANMEDIAN = _of_numbers(
+    "nanmedian",
+    "The middle element of the sorted numbers of x over axes, or the mean of the two in the "
+    "middle, as numpy.nanmedian: NaN is not counted.",
+).build(
+    infer_shape=_quantile_shape,
+    gradient=grad_op("nanmedian_grad", needs=["x"], body=by_differentiating(_write_of_numbers)),
+    body=_nan_body,
+)
+
+NANQUANTILE = (
+    _of_numbers(
+        "nanquantile",
+        "The element at the place q * (n - 1) of the n sorted numbers of x over axes, as "
+        "numpy.nanquantile: NaN is not counted.",
+    )
+    .add_attr("q", float, "which share of the numbers lies below: 0 the least, 1 the greatest")
+    .required()
+    .between(0.0, 1.0)
+    .add_attr("interpolation", str, "what a place between two elements takes")
+    .default("linear")
+    .one_of("linear", "lower", "higher", "nearest", "midpoint")
+    .build(
+        infer_shape=_quantile_shape,
+        gradient=grad_op(
+            "nanquantile_grad", needs=["x"], body=by_differentiating(_write_of_numbers)
+        ),
+        body=_nan_body,
+    )
 )

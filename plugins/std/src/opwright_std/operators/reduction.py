@@ -77,13 +77,13 @@ def _position_shape(ctx: InferContext) -> None:
     _set_nonempty(ctx, shape, (axis,) if shape else ())
 
 
-def _set_nonempty(ctx: InferContext, shape: Axes, axes: Axes) -> None:
-    """Set out; as in NumPy, only a result without elements may come from empty axes."""
+def _set_nonempty(ctx: InferContext, shape: Axes, axes: Axes, slot: str = "out") -> None:
+    """Set an output; as in NumPy, only a result without elements may come from empty axes."""
     out = reduced_shape(shape, axes, ctx.attr("keepdims"))
     kept = reduced_shape(shape, axes, keepdims=False)
     if any(shape[axis] == 0 for axis in axes) and 0 not in kept and -1 not in kept:
         ctx.fail(f"an axis to reduce must have elements, got shape {list(shape)}")
-    ctx.set_output("out", out)
+    ctx.set_output(slot, out)
 
 
 def spread(reduced: Array, shape: Axes, axis: Axes) -> Array:
@@ -115,7 +115,8 @@ def _sum_meta(ctx: InferContext) -> None:
     ctx.set_output("out", reduced_shape(x.shape, axes, ctx.attr("keepdims")), dtype)
 
 
-def _accumulation(op_type: str, comment: str) -> OpMaker:
+def accumulation(op_type: str, comment: str) -> OpMaker:
+    """Begin the definition of a reduction whose result is of 64 bits for whole numbers."""
     return (
         OpMaker(op_type)
         .add_comment(
@@ -133,7 +134,7 @@ def _accumulation(op_type: str, comment: str) -> OpMaker:
     )
 
 
-SUM = _accumulation("sum", "Sum over axes, 0 where there is nothing to add.").build(
+SUM = accumulation("sum", "Sum over axes, 0 where there is nothing to add.").build(
     infer_shape=_sum_meta, gradient=grad_op("sum_grad", gradient=linear_in("x"))
 )
 
@@ -175,7 +176,7 @@ def _other_factors(g: GradientContext, x: str | None, axes: list[int]) -> Iterat
             x = g.emit("prod", {"x": x}, attrs={"axis": [axis], "keepdims": True})
 
 
-PROD = _accumulation("prod", "Product over axes, 1 where there is nothing to multiply.").build(
+PROD = accumulation("prod", "Product over axes, 1 where there is nothing to multiply.").build(
     infer_shape=_sum_meta, gradient=_prod_gradient
 )
 
@@ -281,7 +282,8 @@ def argmin(x: Array, out: Array, *, axis: int, keepdims: bool) -> None:
     x.argmin(axis=axis, out=out, keepdims=keepdims)
 
 
-def _position(op_type: str, comment: str) -> OpMaker:
+def position(op_type: str, comment: str) -> OpMaker:
+    """Begin the definition of the position of an extremum."""
     return (
         OpMaker(op_type)
         .add_comment(comment)
@@ -296,10 +298,41 @@ def _position(op_type: str, comment: str) -> OpMaker:
     )
 
 
-ARGMAX = _position(
+ARGMAX = position(
     "argmax", "Position of the first largest element along an axis; NaN counts as the largest."
 ).build(infer_shape=_position_shape, gradient=no_gradient("its result is a position"))
 
-ARGMIN = _position(
+ARGMIN = position(
     "argmin", "Position of the first smallest element along an axis; NaN counts as the smallest."
 ).build(infer_shape=_position_shape, gradient=no_gradient("its result is a position"))
+
+
+def _both_shape(ctx: InferContext) -> None:
+    """The outputs are x without the axes, or with length 1 there by keepdims; no axes are all."""
+    shape = ctx.input("x").shape
+    axes = normalize_axes(ctx, ctx.attr("axis"), len(shape))
+    for slot in ("min", "max"):
+        _set_nonempty(ctx, shape, axes, slot)
+
+
+def _both_body(b: BodyContext) -> None:
+    for slot in ("min", "max"):
+        if b.has_output(slot):
+            b.emit(slot, {"x": b.input("x")}, {"out": b.output(slot)}, b.attrs)
+
+
+AMINMAX = (
+    OpMaker("aminmax")
+    .add_comment(f"Smallest and largest element over axes, as `min` and `max` give them. {_TIES}")
+    .add_input("x", "any shape")
+    .dtypes(*ORDERED)
+    .add_output("min", "shape of x without the reduced axes, or with 1 there; dtype of x")
+    .same_dtype_as("x")
+    .add_output("max", "shape and dtype of min")
+    .same_dtype_as("x")
+    .add_attr("axis", list[int], "axes to reduce; none given: all")
+    .default([])
+    .add_attr("keepdims", bool, "whether reduced axes stay, with length 1")
+    .default(False)
+    .build(infer_shape=_both_shape, body=_both_body)
+)

@@ -6,8 +6,18 @@ import math
 
 import numpy as np
 
-from opwright.op import OpDefinition, OpMaker, grad_op, no_gradient, same_again, same_shape_as
-from opwright_std.numerics.dtypes import NUMBERS, Array
+from opwright.op import (
+    BodyContext,
+    GradientContext,
+    OpDefinition,
+    OpMaker,
+    grad_op,
+    no_gradient,
+    same_again,
+    same_shape_as,
+)
+from opwright_std.compositions.expression import Expression, in_float32, read
+from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
 from opwright_std.operators.unary import unary
 
 
@@ -74,6 +84,38 @@ def _asked(op_type: str, comment: str) -> OpDefinition:
 CEIL = _rounded("ceil", "The least whole number that is not below x.")
 FLOOR = _rounded("floor", "The greatest whole number that is not above x.")
 ROUND = _rounded("round", "The nearest whole number; halves go to the even one.")
+
+
+def _trunc_body(b: BodyContext) -> None:
+    x = read(b, "x")
+    meta = b.meta(x.name)
+    whole = meta is not None and meta.dtype not in FLOATS
+    out = x if whole else x.then("abs").then("floor").with_("copysign", x)
+    b.set_output("out", out.name)
+
+
+TRUNC = unary(
+    "trunc", "x without what lies behind the point. Whole numbers do not change.", NUMBERS
+).build(
+    infer_shape=same_shape_as("x"),
+    gradient=no_gradient("it is constant between its steps"),
+    body=_trunc_body,
+)
+
+
+def _frac(b: BodyContext) -> Expression:
+    x = read(b, "x")
+    return x - x.then("trunc")
+
+
+def _frac_gradient(g: GradientContext) -> None:
+    g.set_input_grad("x", g.emit("assign", {"x": g.output_grad("out")}))
+
+
+FRAC = unary(
+    "frac", "What lies behind the point, out = x - trunc(x). The gradient is 1 everywhere."
+).build(infer_shape=same_shape_as("x"), gradient=_frac_gradient, body=in_float32(_frac))
+
 ISNAN = _asked("isnan", "out is true where x is NaN.")
 ISINF = _asked("isinf", "out is true where x is infinite, with either sign.")
 ISFINITE = _asked("isfinite", "out is true where x is neither infinite nor NaN.")

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
-from opwright.op import GradientContext, OpDefinition, elementwise_shape, grad_op, same_shape_as
+from opwright.op import (
+    BodyContext,
+    GradientContext,
+    OpDefinition,
+    elementwise_shape,
+    grad_op,
+    same_shape_as,
+)
 from opwright_std.compositions import activations as activations_gradients
+from opwright_std.compositions.expression import Expression, in_float32, read
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.binary import binary
 from opwright_std.operators.sum_like import set_broadcast_grad
@@ -164,3 +173,43 @@ ATAN2 = binary(
     "The gradient of x is y / (x**2 + y**2), that of y is -x / (x**2 + y**2).",
     FLOATS,
 ).build(infer_shape=elementwise_shape("x", "y"), gradient=_atan2_gradient)
+
+
+def _in_units(op_type: str, comment: str, factor: float) -> OpDefinition:
+    def body(b: BodyContext) -> None:
+        b.set_output("out", (read(b, "x") * factor).name)
+
+    return unary(op_type, comment).build(infer_shape=same_shape_as("x"), body=body)
+
+
+DEG2RAD = _in_units("deg2rad", "Degrees in radians, out = x * pi / 180.", math.pi / 180)
+RAD2DEG = _in_units("rad2deg", "Radians in degrees, out = x * 180 / pi.", 180 / math.pi)
+
+
+def _hypot(b: BodyContext) -> Expression:
+    x, y = (read(b, slot).then("abs") for slot in ("x", "y"))
+    larger, smaller = x.with_("maximum", y), x.with_("minimum", y)
+    # The square of a share neither overflows nor underflows as that of x does.
+    meta = b.meta(larger.name)
+    info = np.finfo(meta.dtype if meta else "float32")
+    bounds = {"min": float(info.tiny), "max": float(info.max)}
+    share = smaller / larger.then("clip", **bounds)
+    return larger * (share.then("square") + 1.0).then("sqrt")
+
+
+def _hypot_gradient(g: GradientContext) -> None:
+    out, grad = Expression(g, g.output("out")), Expression(g, g.output_grad("out"))
+    is_zero = out.compare("equal", 0.0)
+    safe = is_zero.choose(out.filled(1.0), out)
+    for slot, other in (("x", "y"), ("y", "x")):
+        if g.wants(slot):
+            share = Expression(g, g.input(slot)) / safe
+            set_broadcast_grad(g, slot, (grad * share).name, [other])
+
+
+HYPOT = binary(
+    "hypot",
+    "Length of a vector of two, out = sqrt(x**2 + y**2), of which no square overflows; NaN where "
+    "one is NaN. The gradient at (0, 0) is 0.",
+    FLOATS,
+).build(infer_shape=elementwise_shape("x", "y"), gradient=_hypot_gradient, body=in_float32(_hypot))

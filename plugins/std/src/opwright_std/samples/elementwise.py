@@ -27,4 +27,21 @@ def nan_to_num(draw: Draw) -> Drawn:
     return None if inputs is None else (inputs, attrs)
 
 
-SAMPLES = {"nan_to_num": nan_to_num}
+def polygamma(draw: Draw) -> Drawn:
+    """Numbers to the right of the poles, and an order that leaves them in the range of a dtype."""
+    draw.loses_tails = "whole numbers below 0 are poles"
+    inputs = draw.propose()
+    if inputs is None:
+        return None
+    inputs["x"] = tuple(np.asarray(np.abs(array) + 0.5) for array in inputs["x"])
+    return inputs, {"n": int(draw.choice([0, 1, 2, 3]))}
+
+
+def sinc(draw: Draw) -> Drawn:
+    """Inputs as they are proposed."""
+    draw.loses_tails = "far out every number is whole, and between two of them there is none"
+    inputs = draw.propose()
+    return None if inputs is None else (inputs, draw.attrs)
+
+
+SAMPLES = {"nan_to_num": nan_to_num, "polygamma": polygamma, "sinc": sinc}

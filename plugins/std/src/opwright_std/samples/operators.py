@@ -62,6 +62,7 @@ SAMPLES = {
     "clip": compared,
     "cross_entropy": probabilities,
     "leaky_relu": compared,
+    "logit": compared,
     "sigmoid": saturated,
     "tanh": saturated,
     "top_k": top_k,

@@ -22,18 +22,22 @@ from opwright_torch.ops.calls import (
 
 POINTWISE: Final = frozenset(
     (
-        *("abs", "acos", "add", "asin", "assign", "atan", "atan2", "cast", "ceil", "celu", "clip"),
-        *("cos", "cosh", "divide", "elu", "equal", "erf", "exp", "expm1", "floor", "floor_divide"),
-        *("gelu", "greater", "greater_equal", "hard_shrink", "hard_sigmoid"),
-        *("hard_swish", "hinge", "huber", "isfinite", "isinf", "isnan", "kl_div", "l1"),
-        *("leaky_relu", "lerp", "less", "less_equal", "log", "log1p", "log2", "log_loss"),
-        *("log_sigmoid", "logical_and", "logical_not", "logical_or", "logical_xor"),
+        *("abs", "acos", "acosh", "add", "asin", "asinh", "assign", "atan", "atan2", "atanh"),
+        *("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "ceil", "celu"),
+        *("clip", "copysign", "cos", "cosh", "deg2rad", "digamma", "divide", "elu", "equal", "erf"),
+        *("erfc", "erfinv", "exp", "exp2", "expm1", "floor", "floor_divide", "fmax", "fmin"),
+        *("fmod", "frac", "gelu", "greater", "greater_equal", "hard_shrink", "hard_sigmoid"),
+        *("hard_swish", "heaviside", "hinge", "huber", "hypot", "isclose", "isfinite", "isinf"),
+        *("isnan", "kl_div", "l1", "leaky_relu", "left_shift", "lerp", "less", "less_equal"),
+        *("lgamma", "log", "log10", "log1p", "log2", "log_loss", "log_sigmoid", "logaddexp"),
+        *("logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logit"),
         *("maximum", "minimum", "mish", "mod", "mse", "multiply", "nan_to_num", "negative"),
-        *("not_equal", "pow_scalar", "power", "reciprocal", "relu", "relu6", "round"),
-        *("rsqrt", "scale", "selu", "sigmoid", "sigmoid_cross_entropy_with_logits"),
-        *("sign", "silu", "sin", "sinh", "smooth_l1", "soft_relu", "soft_shrink"),
-        *("softplus", "softsign", "sqrt", "square", "squared_difference", "stanh"),
-        *("subtract", "swish", "tan", "tanh", "tanh_shrink", "thresholded_relu", "where"),
+        *("not_equal", "poisson_nll", "polygamma", "pow_scalar", "power", "rad2deg", "reciprocal"),
+        *("relu", "relu6", "right_shift", "round", "rsqrt", "scale", "selu", "sigmoid"),
+        *("sigmoid_cross_entropy_with_logits", "sign", "signbit", "silu", "sin", "sinc", "sinh"),
+        *("smooth_l1", "soft_margin_loss", "soft_relu", "soft_shrink", "softplus", "softsign"),
+        *("sqrt", "square", "squared_difference", "stanh", "subtract", "swish", "tan", "tanh"),
+        *("tanh_shrink", "thresholded_relu", "trunc", "where", "xlog1py", "xlogy"),
     )
 )
 """Element-wise operators of opwright-std, which `vmap` calls once for the whole batch."""

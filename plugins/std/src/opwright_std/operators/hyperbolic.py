@@ -1,0 +1,70 @@
+"""Inverses of the hyperbolic functions, made of logarithms."""
+
+from __future__ import annotations
+
+from opwright.op import BodyContext, GradientContext, same_shape_as
+from opwright_std.compositions.expression import Expression, in_float32, read
+from opwright_std.operators.unary import unary
+
+_FAR = 1e9
+"""Where x**2 + 1 is x**2 in float64, and does not overflow in float32."""
+
+
+def _grad(g: GradientContext) -> tuple[Expression, Expression]:
+    return Expression(g, g.input("x")), Expression(g, g.output_grad("out"))
+
+
+def _asinh(b: BodyContext) -> Expression:
+    x = read(b, "x")
+    size = x.then("abs")
+    near = size.then("clip", max=_FAR)
+    # sqrt(x**2 + 1) - 1 = x * ratio, without a difference of near numbers.
+    ratio = near / ((near.then("square") + 1.0).then("sqrt") + 1.0)
+    return (near + near * ratio + (size - near) * 2.0).then("log1p").with_("copysign", x)
+
+
+def _asinh_gradient(g: GradientContext) -> None:
+    x, grad = _grad(g)
+    g.set_input_grad("x", (grad / x.with_("hypot", x.filled(1.0))).name)
+
+
+ASINH = unary("asinh", "Inverse of the hyperbolic sine, out = asinh(x).").build(
+    infer_shape=same_shape_as("x"), gradient=_asinh_gradient, body=in_float32(_asinh)
+)
+
+
+def _acosh(b: BodyContext) -> Expression:
+    above = read(b, "x") - 1.0
+    near = above.then("clip", max=_FAR)
+    # sqrt(x**2 - 1) = sqrt(above) * sqrt(above + 2), and above times a ratio that is 1 far out.
+    root = near.then("sqrt") * (near + 2.0).then("sqrt")
+    far = above - near
+    return (above + root + far).then("log1p")
+
+
+def _acosh_gradient(g: GradientContext) -> None:
+    x, grad = _grad(g)
+    g.set_input_grad("x", (grad * (x - 1.0).then("rsqrt") * (x + 1.0).then("rsqrt")).name)
+
+
+ACOSH = unary(
+    "acosh",
+    "Inverse of the hyperbolic cosine, out = acosh(x), NaN below 1. The gradient at 1 is infinite.",
+).build(infer_shape=same_shape_as("x"), gradient=_acosh_gradient, body=in_float32(_acosh))
+
+
+def _atanh(b: BodyContext) -> Expression:
+    x = read(b, "x")
+    size = x.then("abs")
+    return ((size * 2.0 / (1.0 - size)).then("log1p") * 0.5).with_("copysign", x)
+
+
+def _atanh_gradient(g: GradientContext) -> None:
+    x, grad = _grad(g)
+    g.set_input_grad("x", (grad / ((1.0 - x) * (x + 1.0))).name)
+
+
+ATANH = unary(
+    "atanh",
+    "Inverse of the hyperbolic tangent, out = atanh(x), infinite at -1 and 1, NaN beyond.",
+).build(infer_shape=same_shape_as("x"), gradient=_atanh_gradient, body=in_float32(_atanh))

@@ -1,0 +1,102 @@
+"""Negative log-likelihoods of numbers under the normal and the Poisson distribution."""
+
+from __future__ import annotations
+
+import math
+
+from opwright.op import (
+    BodyContext,
+    InferContext,
+    OpMaker,
+    broadcast_shapes,
+    format_shape,
+    shapes_match,
+)
+from opwright_std.compositions.expression import Expression, in_float32, read
+from opwright_std.numerics.dtypes import FLOATS
+from opwright_std.operators.mse import same_shapes
+
+
+def _loss(op_type: str, comment: str, x: str) -> OpMaker:
+    return (
+        OpMaker(op_type)
+        .add_comment(comment)
+        .add_input("x", f"float, any shape: {x}")
+        .dtypes(*FLOATS)
+        .add_input("label", "shape and dtype of x: the numbers that were observed")
+        .same_dtype_as("x")
+        .add_output("out", "shape and dtype of x")
+        .same_dtype_as("x")
+    )
+
+
+def _gaussian_shape(ctx: InferContext) -> None:
+    """The output has the shape of x and label, to which the variance broadcasts."""
+    shape, variance = ctx.input("x").shape, ctx.input("variance").shape
+    fits = len(variance) <= len(shape)
+    if not fits or not shapes_match(broadcast_shapes(shape, variance, ctx), shape):
+        ctx.fail(
+            f"variance must broadcast to the shape of x, {format_shape(shape)}, got "
+            f"{format_shape(variance)}"
+        )
+    ctx.require_shape("label", shape)
+    ctx.set_output("out", shape)
+
+
+def _gaussian_nll(b: BodyContext) -> Expression:
+    variance = read(b, "variance").then("clip", min=float(b.attr("eps")))
+    distance = read(b, "x") - read(b, "label")
+    loss = (distance / variance * distance + variance.then("log")) * 0.5
+    return loss + 0.5 * math.log(2 * math.pi) if b.attr("full") else loss
+
+
+GAUSSIAN_NLL = (
+    _loss(
+        "gaussian_nll",
+        "Negative log-likelihood of a normal distribution, out = (ln(v) + (x - label)**2 / v) / 2 "
+        "with v the variance, at least eps; with full more by ln(2 pi) / 2.",
+        "means",
+    )
+    .add_input("variance", "broadcasts to x")
+    .same_dtype_as("x")
+    .add_attr("eps", float, "the least variance, below which it has no gradient")
+    .default(1e-6)
+    .greater_than(0.0)
+    .add_attr("full", bool, "whether the constant is added")
+    .default(False)
+    .build(infer_shape=_gaussian_shape, body=in_float32(_gaussian_nll))
+)
+
+
+def _poisson_nll(b: BodyContext) -> Expression:
+    x, label = read(b, "x"), read(b, "label")
+    if b.attr("log_input"):
+        loss = x.then("exp") - label * x
+    else:
+        loss = x - label * (x + float(b.attr("eps"))).then("log")
+    if not b.attr("full"):
+        return loss
+    # Stirling's approximation of ln(label!).
+    is_many = label.compare("greater", 1.0)
+    many = is_many.choose(label, label.filled(1.0))
+    stirling = many * many.then("log") - many + (many * (2 * math.pi)).then("log") * 0.5
+    return loss + is_many.choose(stirling, label.filled(0.0))
+
+
+POISSON_NLL = (
+    _loss(
+        "poisson_nll",
+        "Negative log-likelihood of a Poisson distribution, out = e**x - label * x of logarithms "
+        "x, or x - label * ln(x + eps) of rates; with full more by Stirling's approximation of "
+        "ln(label!) where label is above 1.",
+        "logarithms of rates, or rates",
+    )
+    .add_attr("log_input", bool, "whether x holds logarithms")
+    .default(True)
+    .add_attr("eps", float, "added to rates")
+    .default(1e-8)
+    .at_least(0.0)
+    .add_attr("full", bool, "whether ln(label!) is added")
+    .default(False)
+    .build(infer_shape=same_shapes, body=in_float32(_poisson_nll))
+)

@@ -1,0 +1,122 @@
+"""Logarithms and powers that are made of others, and sums of powers by their logarithms."""
+
+from __future__ import annotations
+
+import math
+
+from opwright.op import BodyContext, GradientContext, elementwise_shape, same_shape_as
+from opwright_std.compositions.expression import Expression, in_float32, read
+from opwright_std.numerics.dtypes import FLOATS
+from opwright_std.operators.binary import binary
+from opwright_std.operators.statistics import LARGEST
+from opwright_std.operators.sum_like import set_broadcast_grad
+from opwright_std.operators.unary import unary
+
+
+def _log10(b: BodyContext) -> Expression:
+    return read(b, "x").then("log") * (1 / math.log(10))
+
+
+LOG10 = unary(
+    "log10", "Decimal logarithm, out = log10(x), within 2 ulp: -inf at 0, NaN below."
+).build(infer_shape=same_shape_as("x"), body=in_float32(_log10))
+
+
+def _exp2(b: BodyContext) -> Expression:
+    x = read(b, "x")
+    meta = b.meta(x.name)
+    attrs = {"shape": [], "value": 2.0, "dtype": meta.dtype if meta else ""}
+    return Expression(b, b.emit("fill", {}, attrs=attrs)).with_("power", x)
+
+
+def _exp2_gradient(g: GradientContext) -> None:
+    power = Expression(g, g.output("out")) * math.log(2)
+    g.set_input_grad("x", (Expression(g, g.output_grad("out")) * power).name)
+
+
+EXP2 = unary("exp2", "Power of two, out = 2**x.").build(
+    infer_shape=same_shape_as("x"), gradient=_exp2_gradient, body=in_float32(_exp2)
+)
+
+
+def _logit(b: BodyContext) -> Expression:
+    x = read(b, "x")
+    eps = b.attr("eps")
+    if eps is not None:
+        x = x.then("clip", min=float(eps), max=1.0 - float(eps))
+    return x.then("log") - (-x).then("log1p")
+
+
+LOGIT = (
+    unary(
+        "logit",
+        "Inverse of the sigmoid, out = ln(x / (1 - x)): infinite at 0 and 1, NaN beyond. With eps "
+        "x is limited to [eps, 1 - eps], beyond which the gradient is 0.",
+    )
+    .add_attr("eps", float, "the least x that counts; absent: none")
+    .between(0.0, 0.5)
+    .build(infer_shape=same_shape_as("x"), body=in_float32(_logit))
+)
+
+
+def _difference(g: BodyContext | GradientContext) -> Expression:
+    """Write x - y, 0 where both are the same infinity."""
+    meta = g.meta(g.inputs("x")[0])
+    bound = LARGEST[meta.dtype if meta else "float32"]
+    x, y = (
+        Expression(g, g.inputs(slot)[0]).then("clip", min=-bound, max=bound) for slot in ("x", "y")
+    )
+    return x - y
+
+
+def _logaddexp(b: BodyContext) -> Expression:
+    larger = read(b, "x").with_("maximum", read(b, "y"))
+    return larger + (-_difference(b).then("abs")).then("softplus")
+
+
+def _logaddexp_gradient(g: GradientContext) -> None:
+    grad, difference = Expression(g, g.output_grad("out")), _difference(g)
+    for slot, other, way in (("x", "y", difference), ("y", "x", -difference)):
+        if g.wants(slot):
+            set_broadcast_grad(g, slot, (grad * way.then("sigmoid")).name, [other])
+
+
+LOGADDEXP = binary(
+    "logaddexp",
+    "Logarithm of a sum of powers, out = ln(e**x + e**y), of which nothing overflows.",
+    FLOATS,
+).build(
+    infer_shape=elementwise_shape("x", "y"),
+    gradient=_logaddexp_gradient,
+    body=in_float32(_logaddexp),
+)
+
+
+def _logaddexp2(b: BodyContext) -> Expression:
+    x, y = (read(b, slot) * math.log(2) for slot in ("x", "y"))
+    return x.with_("logaddexp", y) * (1 / math.log(2))
+
+
+LOGADDEXP2 = binary(
+    "logaddexp2", "Binary logarithm of a sum of powers of two, out = log2(2**x + 2**y).", FLOATS
+).build(infer_shape=elementwise_shape("x", "y"), body=in_float32(_logaddexp2))
+
+
+def _times_logarithm(b: BodyContext) -> Expression:
+    """Write x times a logarithm of y, 0 where x is 0 and y is a number."""
+    x, y = read(b, "x"), read(b, "y")
+    is_zero = x.compare("equal", 0.0).with_("logical_and", y.with_("equal", y))
+    function, one = ("log", 1.0) if b.type == "xlogy" else ("log1p", 0.0)
+    logarithm = is_zero.choose(x.filled(one), y).then(function)
+    return is_zero.choose(x.filled(0.0), x * logarithm)
+
+
+XLOGY = binary(
+    "xlogy", "x times a logarithm, out = x * ln(y), 0 where x is 0 and y is a number.", FLOATS
+).build(infer_shape=elementwise_shape("x", "y"), body=in_float32(_times_logarithm))
+
+XLOG1PY = binary(
+    "xlog1py",
+    "x times a logarithm, out = x * ln(1 + y), 0 where x is 0 and y is a number.",
+    FLOATS,
+).build(infer_shape=elementwise_shape("x", "y"), body=in_float32(_times_logarithm))

@@ -1,0 +1,133 @@
+"""Losses by margins: of scores and signs, of classes, and of three vectors."""
+
+from __future__ import annotations
+
+from opwright.op import (
+    BodyContext,
+    InferContext,
+    OpMaker,
+    broadcast_shapes,
+    format_shape,
+    merge_dims,
+    shapes_match,
+)
+from opwright_std.compositions.expression import Expression, in_float32, read
+from opwright_std.numerics.dtypes import FLOATS, INDICES
+from opwright_std.operators.mse import same_shapes
+
+
+def _soft_margin(b: BodyContext) -> Expression:
+    return (-(read(b, "label") * read(b, "x"))).then("softplus")
+
+
+SOFT_MARGIN_LOSS = (
+    OpMaker("soft_margin_loss")
+    .add_comment("Logistic loss of a score and a sign, out = ln(1 + e**(-label * x)).")
+    .add_input("x", "float, any shape: scores")
+    .dtypes(*FLOATS)
+    .add_input("label", "shape and dtype of x: 1 or -1")
+    .same_dtype_as("x")
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+    .build(infer_shape=same_shapes, body=in_float32(_soft_margin))
+)
+
+
+def _multi_margin_shape(ctx: InferContext) -> None:
+    """The output has a number for each row."""
+    shape, label = ctx.input("x").shape, ctx.input("label").shape
+    ctx.require(len(shape) >= 1, f"x must be [..., classes], got {format_shape(shape)}")
+    if not shapes_match(shape[:-1], label):
+        ctx.fail(f"label must have the shape {format_shape(shape[:-1])}, got {format_shape(label)}")
+    ctx.require_shape("weight", shape[-1:])
+    ctx.set_output("out", tuple(map(merge_dims, shape[:-1], label)))
+
+
+def _multi_margin(b: BodyContext) -> Expression:
+    x, label = read(b, "x"), read(b, "label")
+    ids = label.then("unsqueeze", axis=[-1])
+    inputs = {"x": x.name, "index": ids.name}
+    own = Expression(b, b.emit("take_along_axis", inputs, attrs={"axis": -1}))
+    missing = (x - own + float(b.attr("margin"))).then("clip", min=0.0)
+    if b.attr("p") == 2:
+        missing = missing.then("square")
+    updates = {"x": missing.name, "index": ids.name, "updates": own.filled(0.0).name}
+    others = Expression(b, b.emit("scatter", updates, attrs={"axis": -1}))
+    rows = others.then("mean", axis=[-1])
+    if b.has_input("weight"):
+        inputs = {"x": b.inputs("weight")[0], "index": label.name}
+        rows = rows * Expression(b, b.emit("gather", inputs, attrs={"axis": 0}))
+    return rows
+
+
+MULTI_MARGIN_LOSS = (
+    OpMaker("multi_margin_loss")
+    .add_comment(
+        "Loss of classes whose scores come nearer to that of the own class than a margin, out = "
+        "weight[label] * sum(max(0, margin - x[label] + x[j])**p) / classes over other classes j."
+    )
+    .add_input("x", "float [..., classes]: scores")
+    .dtypes(*FLOATS)
+    .add_input("label", "int [...], class ids in [0, classes)")
+    .dtypes(*INDICES)
+    .add_input("weight", "[classes], a factor for each class; absent counts as 1")
+    .same_dtype_as("x")
+    .as_optional()
+    .add_output("out", "[...], dtype of x")
+    .same_dtype_as("x")
+    .add_attr("p", int, "the exponent")
+    .default(1)
+    .one_of(1, 2)
+    .add_attr("margin", float, "difference that counts as right")
+    .default(1.0)
+    .build(infer_shape=_multi_margin_shape, body=in_float32(_multi_margin))
+)
+
+
+def _triplet_shape(ctx: InferContext) -> None:
+    """The output has a number for each triple of vectors, which broadcast."""
+    shape = ctx.input("anchor").shape
+    for slot in ("positive", "negative"):
+        shape = broadcast_shapes(shape, ctx.input(slot).shape, ctx)
+    ctx.require(len(shape) >= 1, f"vectors must be at least 1-d, got {format_shape(shape)}")
+    ctx.set_output("out", shape[:-1])
+
+
+def _triplet_margin(b: BodyContext) -> Expression:
+    anchor, positive, negative = (read(b, s) for s in ("anchor", "positive", "negative"))
+
+    def distance(x: Expression, y: Expression) -> Expression:
+        return (x - y + float(b.attr("eps"))).then("norm", axis=[-1], p=float(b.attr("p")))
+
+    apart = distance(anchor, negative)
+    if b.attr("swap"):
+        apart = apart.with_("minimum", distance(positive, negative))
+    return (distance(anchor, positive) - apart + float(b.attr("margin"))).then("clip", min=0.0)
+
+
+TRIPLET_MARGIN_LOSS = (
+    OpMaker("triplet_margin_loss")
+    .add_comment(
+        "Loss of three vectors of which the first two should be nearer to each other, out = max(0, "
+        "margin + d(anchor, positive) - d(anchor, negative)) with d(x, y) the p-norm of x - y + "
+        "eps. With swap the negative counts by the nearer of the other two. Balntas et al., 2016."
+    )
+    .add_input("anchor", "float [..., d]")
+    .dtypes(*FLOATS)
+    .add_input("positive", "[..., d] that broadcasts, dtype of anchor")
+    .same_dtype_as("anchor")
+    .add_input("negative", "[..., d] that broadcasts, dtype of anchor")
+    .same_dtype_as("anchor")
+    .add_output("out", "[...], dtype of anchor")
+    .same_dtype_as("anchor")
+    .add_attr("margin", float, "difference of distances that counts as right")
+    .default(1.0)
+    .add_attr("p", float, "the exponent of the norm")
+    .default(2.0)
+    .greater_than(0.0)
+    .add_attr("eps", float, "added to differences, so that no norm is at its corner")
+    .default(1e-6)
+    .add_attr("swap", bool, "whether the negative counts by the nearer of the other two")
+    .default(False)
+    .build(infer_shape=_triplet_shape, body=in_float32(_triplet_margin))
+)

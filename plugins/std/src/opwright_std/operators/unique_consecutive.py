@@ -1,0 +1,65 @@
+"""unique_consecutive: runs of equal elements; how many there are, only the values tell."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import InferContext, OpMaker, no_gradient, normalize_axis
+from opwright_std.numerics.dtypes import NUMBERS, Array
+from opwright_std.operators.nonzero import Resizable
+
+
+def unique_consecutive(
+    x: Array,
+    out: Resizable,
+    inverse: Array | None,
+    counts: Resizable | None,
+    *,
+    axis: int | None,
+) -> None:
+    lines = x.reshape(-1) if axis is None else np.moveaxis(x, axis, 0)
+    lines = lines.reshape(len(lines), lines.size // max(len(lines), 1))
+    is_first = np.ones(len(lines), bool)
+    is_first[1:] = (lines[1:] != lines[:-1]).any(axis=1)
+    starts = np.flatnonzero(is_first)
+    kept = x.reshape(-1)[starts] if axis is None else np.take(x, starts, axis)
+    out.resize(kept.shape)[...] = kept
+    if inverse is not None:
+        inverse[...] = (np.cumsum(is_first) - 1).reshape(inverse.shape)
+    if counts is not None:
+        counts.resize(starts.shape)[...] = np.diff(starts, append=len(lines))
+
+
+def _runs_shape(ctx: InferContext) -> None:
+    """There is an element for each run, and in inverse one for each of x."""
+    shape, axis = ctx.input("x").shape, ctx.attr("axis")
+    out, inverse = [-1], shape
+    if axis is not None:
+        axis = normalize_axis(ctx, axis, len(shape))
+        out, inverse = list(shape), (shape[axis],)
+        out[axis] = -1
+    ctx.set_output("out", out)
+    ctx.set_output("inverse", inverse)
+    ctx.set_output("counts", (-1,))
+
+
+UNIQUE_CONSECUTIVE = (
+    OpMaker("unique_consecutive")
+    .add_comment(
+        "One element of each run of equal ones, in their order: x is out[inverse]. Without an axis "
+        "x is flattened; with one, slices along it are compared. NaN equals nothing."
+    )
+    .add_input("x", "any shape")
+    .dtypes(*NUMBERS, "bool")
+    .add_output("out", "[n], or x with n slices; dtype of x; n is known when the kernel has run")
+    .same_dtype_as("x")
+    .add_output("inverse", "int64, shape of x or its length: in which run each one is")
+    .dtypes("int64")
+    .as_optional()
+    .add_output("counts", "int64 [n], how long each run is")
+    .dtypes("int64")
+    .as_optional()
+    .add_attr("axis", int, "the axis of slices that are compared; absent: elements are")
+    .dynamic_output()
+    .build(infer_shape=_runs_shape, gradient=no_gradient("it is no continuous function"))
+)
