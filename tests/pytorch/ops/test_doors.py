@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.func import grad, jacrev, jvp
 
 import opwright as ow
 from opwright.errors import (
@@ -17,7 +18,7 @@ from opwright.errors import (
     ShapeError,
     SlotError,
 )
-from opwright_torch import ops
+from opwright_torch import define_operators, ops
 
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
 
@@ -208,3 +209,17 @@ def test_a_gradient_of_a_number_beside_a_tensor_is_none():
     out = ops.where(x > 0, x, 0.5)
     out.sum().backward()
     assert torch.equal(x.grad, (X > 0).float())
+
+
+@pytest.mark.parametrize("is_dispatched", [False, True])
+def test_transforms_of_transforms_record_what_each_of_them_runs(is_dispatched: bool):
+    define_operators()
+    square = torch.ops.opwright.square if is_dispatched else ops.square
+    x = torch.tensor([1.0, 2.0])
+
+    def fourth(x: torch.Tensor) -> torch.Tensor:
+        return square(square(x)).sum()
+
+    torch.testing.assert_close(jacrev(grad(fourth))(x), torch.diag(12 * x**2))
+    value, tangent = jvp(fourth, (x,), (x,))
+    assert (value.item(), tangent.item()) == (17.0, 68.0)

@@ -127,7 +127,7 @@ class Traced(Function):
         n = len(values) + len(vectors)
         outer = Vjp(inner, n, (), tuple(range(len(moved))), tuple(range(len(values), n)))
         arguments = (*values, *vectors, *[t for _, t in moved])
-        found = dict(zip(floats, Traced.apply(ctx.execute, outer, ctx.sizes, *arguments)))
+        found = dict(zip(floats, ctx.execute(outer, ctx.sizes, arguments)))
         return tuple(found.get(i) for i in range(len(ctx.metas)))
 
     @staticmethod
@@ -138,11 +138,24 @@ class Traced(Function):
         return run_batch(run, what, values, in_dims[3:], info.batch_size)
 
 
-def record_traced(*args: Any) -> tuple[torch.Tensor, ...]:
+def record_traced(execute: Execute, *args: Any) -> tuple[torch.Tensor, ...]:
     """As ``Traced.apply``, within the dispatcher: it handles the transforms of `torch.func`."""
     with enable_single_level_autograd_function():
-        results: tuple[torch.Tensor, ...] = super(Function, Traced).apply(*args)
+        below = partial(_execute_below, execute)
+        results: tuple[torch.Tensor, ...] = super(Function, Traced).apply(below, *args)
     return results
+
+
+def _execute_below(
+    execute: Execute, what: What, sizes: Sequence[Any], values: Sequence[torch.Tensor]
+) -> tuple[torch.Tensor, ...]:
+    """Run a call that is recorded here; further transforms record it too: a Function forbids it."""
+    with (
+        torch._C._AutoDispatchBelowAutograd(),
+        torch.enable_grad(),
+        forward_ad._set_fwd_grad_enabled(True),
+    ):
+        return execute(what, sizes, values)
 
 
 def run_batch(
@@ -169,7 +182,7 @@ def _zeros(meta: tuple[Any, ...]) -> torch.Tensor:
 
 def _find_kept(what: What, results: Sequence[Any]) -> tuple[list[Any], tuple[str, ...]]:
     """Return the results that the gradient of a call reads, and their slots."""
-    if isinstance(what, Vjp):
+    if not isinstance(what, Call):
         return [], ()
     recipe = recipe_of(ow.current_context().ops.get(what.type))
     if not set(recipe.outputs) <= set(what.returned):
@@ -180,7 +193,7 @@ def _find_kept(what: What, results: Sequence[Any]) -> tuple[list[Any], tuple[str
 def _find_stopped(what: What, results: Sequence[Any]) -> list[Any]:
     """Return the results that have no gradient."""
     ints = [r for r in results if not r.is_floating_point()]
-    if isinstance(what, Vjp) or len(results) != len(what.returned):
+    if not isinstance(what, Call) or len(results) != len(what.returned):
         return ints
     recipe = recipe_of(ow.current_context().ops.get(what.type))
     floats = zip(what.returned, results, strict=True)
@@ -188,7 +201,7 @@ def _find_stopped(what: What, results: Sequence[Any]) -> list[Any]:
 
 
 def _is_pointwise(what: What) -> bool:
-    if isinstance(what, Vjp):
+    if not isinstance(what, Call):
         return False
     ops = ow.current_context().ops
     is_standard = ops.package_of(what.type).distribution == "opwright-std"
