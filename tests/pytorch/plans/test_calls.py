@@ -216,6 +216,16 @@ def test_refresh_reads_what_no_version_tells() -> None:
         model.conv.weight.data.mul_(3)
         opwright_torch.refresh(model)
         assert_same(fast(images()), model(images()))
+        model.conv.weight.data = torch.ones(8, 3, 3, 3)
+        opwright_torch.refresh(model)
+        assert_same(fast(images()), model(images()))
+
+
+def test_a_report_before_the_backward_has_the_forward() -> None:
+    fast = compiled(nn.Linear(3, 2))
+    fast(torch.ones(1, 3))
+    (row,) = opwright_torch.report(fast, measure=False).packages
+    assert row.n == 1
 
 
 def test_models_of_one_class_do_not_share_parameters() -> None:

@@ -18,18 +18,20 @@ from opwright_torch._version import __version__
 
 if TYPE_CHECKING:
     from opwright_torch import ops
+    from opwright_torch.module import Module
     from opwright_torch.ops.library import define_operators
     from opwright_torch.plans.kept import refresh
     from opwright_torch.reporting import report
 
 _HOMES = {
+    "Module": "module",
     "define_operators": "ops.library",
     "refresh": "plans.kept",
     "report": "reporting",
 }
 """Imported at first use: discovery imports this package for its table alone."""
 
-__all__ = ["__version__", "define_operators", "ops", "refresh", "report"]
+__all__ = ["Module", "__version__", "define_operators", "ops", "refresh", "report"]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ from torch.fx import Node
 from opwright.errors import MissingRequirementError
 from opwright.plugin import suggest_arguments
 from opwright_torch.finding import find_graphs
+from opwright_torch.module import Module
 from opwright_torch.plans.forward import Forward
 from opwright_torch.plans.region import Region, Uncaptured
 
@@ -116,7 +117,8 @@ def report(compiled: Callable[..., Any], *, measure: bool = True) -> Report:
     Parameters
     ----------
     compiled : callable
-        The result of ``torch.compile(..., backend="opwright")``.
+        The result of ``torch.compile(..., backend="opwright")``; or an `opwright_torch.Module`,
+        whose program is one graph with a plan for each mode, of which no time is measured.
     measure : bool
         Whether to run each plan on made-up inputs for the shares of time, which needs
         opwright-kit. Buffers of the model are as before afterwards.
@@ -126,6 +128,9 @@ def report(compiled: Callable[..., Any], *, measure: bool = True) -> Report:
     NotCompiledError
         For anything else.
     """
+    if isinstance(compiled, Module):
+        plans = compiled.plans
+        return Report(1, tuple(p.kind for p in plans), tuple(_package_rows(plans, None)), ())
     graphs = find_graphs(compiled)
     plans = [p for graph in graphs if isinstance(graph, Region) for p in graph.plans[-1:]]
     whole = [graph.reason for graph in graphs if isinstance(graph, Uncaptured)]
@@ -167,7 +172,8 @@ def _package_rows(plans: list[Forward], shares: Shares) -> list[PackageRow]:
     counts: Counter[tuple[str, str]] = Counter()
     for plan in plans:
         for network in plan.callables():
-            for op in network.plans.last.errors.ops:
+            last = network.plans.last
+            for op in last.errors.ops if last is not None else ():  # no backward has run yet
                 if op.entry is not None:
                     counts[op.entry.package.label, op.entry.library] += 1
     rows = [

@@ -8,9 +8,9 @@ from typing import Any, Final
 import opwright as ow
 from opwright.op import Meta
 from opwright_torch.ops.calls import read, with_sizes
-from opwright_torch.ops.gradients import make_piece, replay
-from opwright_torch.ops.library import VJP, find_type, main_outputs
-from opwright_torch.translate import Rows, Translator
+from opwright_torch.ops.gradients import Piece, make_piece, replay
+from opwright_torch.ops.library import VJP, WHOLE, find_type, main_outputs
+from opwright_torch.translate import Decline, Rows, Translator
 
 ROWS: Final = Rows()
 
@@ -45,14 +45,30 @@ def append_gradients(
 ) -> list[Any]:
     """Append the operators of a gradient that a transform of `torch.func` has traced."""
     what: Any = with_sizes(read(call), sizes)
-    piece = make_piece(what, tuple(Meta(tuple(v.shape or ()), v.dtype) for v in values))
-    names = replay(piece, t.block, values)
-    t.mark([list(values)], [n for n in names.values() if t.block.find_var(n) is not None])
+    piece, names = _append_piece(t, what, values)
     zeros = [values[i] for i in what.wanted]
     return [
         t.full(0.0, zero.shape or (), zero.dtype) if name is None else t.block.var(names[name])
         for name, zero in zip(piece.results, zeros, strict=True)
     ]
+
+
+@ROWS.row(WHOLE)
+def append_program(t: Translator, values: Sequence[ow.Variable], program: str) -> list[Any]:
+    """Append the operators of a Program, which becomes part of the plan."""
+    piece, names = _append_piece(t, read(program), values)
+    return [t.block.var(names[str(name)]) for name in piece.results]
+
+
+def _append_piece(
+    t: Translator, what: Any, values: Sequence[ow.Variable]
+) -> tuple[Piece, dict[str, str]]:
+    piece = make_piece(what, tuple(Meta(tuple(v.shape or ()), v.dtype) for v in values))
+    if len(piece.block.program.blocks) > 1:
+        raise Decline("it is a program with loops or branches, which runs as a whole")
+    names = replay(piece, t.block, values)
+    t.mark([list(values)], [n for n in names.values() if t.block.find_var(n) is not None])
+    return piece, names
 
 
 def _as_list(value: Any) -> list[Any] | None:

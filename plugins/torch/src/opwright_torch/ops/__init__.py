@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from opwright.runtime import Finder, Namespace
 from opwright_torch.ops.functions import make_torch_function
-from opwright_torch.ops.library import define_vjp
+from opwright_torch.ops.whole import define_own
 
 if TYPE_CHECKING:
 
@@ -36,6 +36,6 @@ if TYPE_CHECKING:
 
 for _name in [name for name in globals() if f"{__name__}.{name}" in sys.modules]:
     del globals()[_name]  # a module of this package is no operator
-define_vjp()
+define_own()
 sys.modules[__name__].__class__ = Namespace
 Finder("", globals(), make_torch_function)

@@ -21,6 +21,14 @@ class Call(NamedTuple):
     returned: tuple[str, ...]  # output slots
 
 
+class Whole(NamedTuple):
+    """A call of a Program, whose arguments are all that it reads, its parameters too."""
+
+    program: str  # its bytes, as base64
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+
+
 class Vjp(NamedTuple):
     """The gradients of a call, or of gradients.
 
@@ -28,14 +36,14 @@ class Vjp(NamedTuple):
     results `given`. Its results are the gradients of the arguments `wanted`.
     """
 
-    of: Call | Vjp
+    of: Call | Whole | Vjp
     n_args: int  # of `of`
     kept: tuple[str, ...]
     given: tuple[int, ...]
     wanted: tuple[int, ...]
 
 
-What = Call | Vjp
+What = Call | Whole | Vjp
 _PLACE: Final = "\0"
 
 
@@ -87,7 +95,7 @@ def with_sizes(value: Any, sizes: Sequence[Any]) -> Any:
         return value._replace(of=with_sizes(value.of, sizes))
     if isinstance(value, Call):
         return value._replace(attrs=with_sizes(value.attrs, sizes))
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and not isinstance(value, Whole):
         return tuple([with_sizes(item, sizes) for item in value])
     is_place = isinstance(value, str) and value.startswith(_PLACE)
     return sizes[int(value[len(_PLACE) :])] if is_place else value
@@ -151,5 +159,6 @@ def read(text: str) -> What:
 
 def _restore(fields: list[Any]) -> What:
     if isinstance(fields[0], str):
-        return Call(*map(freeze, fields))
+        kind = Whole if len(fields) == len(Whole._fields) else Call
+        return kind(*map(freeze, fields))
     return Vjp(_restore(fields[0]), fields[1], *map(freeze, fields[2:]))

@@ -166,6 +166,17 @@ def _call_as_torch(run: Callable[..., Any], *args: Any, **named: Any) -> Any:
     return as_torch(run(*args, **named))
 
 
+def is_traced(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether PyTorch traces or transforms a call with these tensors."""
+    return bool(
+        _is_dynamo()
+        or _count_modes()
+        or forward_ad._current_level >= 0
+        or _is_transforming()
+        or any(tensor.__class__ not in _PLAIN for tensor in tensors)
+    )
+
+
 def make_torch_function(definition: OpDefinition, context: Any) -> Callable[..., Any]:
     """Return ``opwright_torch.ops.NAME``."""
     if definition.proto.has_blocks:

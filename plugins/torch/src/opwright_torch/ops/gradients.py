@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 from collections.abc import Sequence
 from functools import lru_cache
@@ -13,7 +14,7 @@ import opwright as ow
 from opwright.errors import GradientError
 from opwright.op import Meta, is_float
 from opwright_torch.dtypes import dtype_name
-from opwright_torch.ops.calls import Call, Vjp, What, unflatten
+from opwright_torch.ops.calls import Call, Vjp, What, Whole, unflatten
 
 MAX_NETWORKS: Final = 512
 """Gradients that are kept; the one that was used longest ago goes first."""
@@ -76,7 +77,9 @@ def find_network(
 
 def _compile(piece: Piece, device: str, unread: tuple[int, ...]) -> Compiled:
     places = {name: i for i, name in enumerate(piece.arguments)}
-    read = [name for name in places if name in set(ow.names_read_first(piece.ops))]
+    has_blocks = len(piece.block.program.blocks) > 1
+    network = ow.Network(piece.block if has_blocks else piece.ops)
+    read = [name for name in places if name in set(ow.names_read_first(network.ops))]
     fetch = [n for n in dict.fromkeys(piece.results) if n is not None and n not in places]
     sources = tuple(
         None
@@ -89,7 +92,7 @@ def _compile(piece: Piece, device: str, unread: tuple[int, ...]) -> Compiled:
     call = None
     if fetch:
         on_host = device == "cpu"
-        call = ow.Network(piece.ops).compile(
+        call = network.compile(
             feed=read,
             fetch=fetch,
             device=device,
@@ -104,22 +107,57 @@ def _compile(piece: Piece, device: str, unread: tuple[int, ...]) -> Compiled:
 
 def make_piece(what: What, metas: Metas) -> Piece:
     """Return the operators of a call for arguments of these metas."""
+    if isinstance(what, Whole):
+        return _make_whole(what, metas)
     block = ow.Program().global_block()
     if isinstance(what, Call):
         return _make_forward(what, block, metas)
     base = make_piece(what.of, metas[: what.n_args])
-    arguments = [_create(block, f"a{i}", meta) for i, meta in enumerate(metas[: what.n_args])]
-    names = replay(base, block, arguments)
+    if _is_whole(what.of):  # it may have blocks, which are not replayed
+        block = base.block
+        arguments = [block.var(name) for name in base.arguments]
+        names = {name: name for name in block.vars}
+    else:
+        arguments = [_create(block, f"a{i}", meta) for i, meta in enumerate(metas[: what.n_args])]
+        names = replay(base, block, arguments)
     results = [name if name is None else block.var(names[name]) for name in base.results]
     kept = [names[name] for slot in what.kept for name in base.ops[0].output(slot)]
     begin = what.n_args + len(what.kept)
-    grads = [_create(block, f"g{i}", meta) for i, meta in enumerate(metas[begin:])]
+    free = block.program.free_name
+    grads = [_create(block, free(f"g{i}"), meta) for i, meta in enumerate(metas[begin:])]
     found = _append_gradients(block, what, results, arguments, grads)
     ops = _slice(block.ops, [name for name in found if name], {*kept})
     written = {name for op in ops for name in op.output_names()}
     kept = [f"{name} is computed again" if name in written else name for name in kept]
     names_of = (*[v.name for v in arguments], *kept, *[v.name for v in grads])
     return Piece(ops, block, names_of, tuple(found))
+
+
+def _is_whole(what: What) -> bool:
+    return _is_whole(what.of) if isinstance(what, Vjp) else isinstance(what, Whole)
+
+
+def _make_whole(whole: Whole, metas: Metas) -> Piece:
+    program = read_program(whole)
+    block = program.global_block()
+    for name, meta in zip(whole.arguments, metas, strict=True):
+        let_flow(block.var(name)).shape = meta.shape
+    program.infer_shapes()
+    return Piece(tuple(block.ops), block, whole.arguments, whole.results)
+
+
+def let_flow(variable: ow.Variable) -> ow.Variable:
+    """Have a variable get a gradient, as a tensor decides that by itself; return it."""
+    variable.stop_gradient = False
+    if isinstance(variable, ow.Parameter):
+        variable.trainable = True
+    return variable
+
+
+def read_program(whole: Whole) -> ow.Program:
+    """Return the Program of a call, a new one each time."""
+    message = type(ow.Program().to_proto()).FromString(base64.b64decode(whole.program))
+    return ow.Program.from_proto(message)
 
 
 def _make_forward(call: Call, block: ow.Block, metas: Metas) -> Piece:
@@ -204,7 +242,9 @@ def _append_one_by_one(
 
 
 def _type_of(what: What) -> str:
-    return what.type if isinstance(what, Call) else f"gradient of {_type_of(what.of)}"
+    if isinstance(what, Vjp):
+        return f"gradient of {_type_of(what.of)}"
+    return what.type if isinstance(what, Call) else "a program"
 
 
 def _reach_back(block: ow.Block, names: Sequence[str]) -> set[str]:

@@ -2,8 +2,9 @@
 
 An operator with a prefix is in a namespace of its own: ``acme.swish`` is ``opwright_acme::swish``.
 Inputs come by position, attributes by name, with the types of the OpProto; sizes may be symbols.
-``opwright::NAME.returns`` takes the names of outputs and returns a list. All gradients are one
-operator, ``opwright::_vjp``, whose text names the call that is differentiated.
+``opwright::NAME.returns`` takes the names of outputs and returns a list. Whole programs are one
+operator, ``opwright::_program``, whose text is the program; all gradients are another,
+``opwright::_vjp``, whose text names the call that is differentiated.
 """
 
 from __future__ import annotations
@@ -30,9 +31,17 @@ from opwright.op import (
 )
 from opwright.runtime import EagerSource
 from opwright_torch.dtypes import as_torch, dtype_name, torch_dtype
-from opwright_torch.ops.calls import Call, Vjp, What, flatten, read, unflatten, with_sizes, write
+from opwright_torch.ops.calls import (
+    Call,
+    Vjp,
+    What,
+    Whole,
+    flatten,
+    unflatten,
+    with_sizes,
+    write,
+)
 from opwright_torch.ops.casting import cast_inputs
-from opwright_torch.ops.gradients import run, separate
 from opwright_torch.ops.transforms import is_followed, record_traced, run_batch, take_sizes
 
 _TYPES: Final = {
@@ -42,6 +51,7 @@ _TYPES: Final = {
     AttrType.BOOL: "bool",
 }
 VJP: Final = "opwright::_vjp"
+WHOLE: Final = "opwright::_program"
 _AUTOCAST: Final = {"AutocastCPU": "cpu", "AutocastCUDA": "cuda"}
 
 
@@ -55,7 +65,7 @@ class Overloads(NamedTuple):
 
 
 # The dispatcher is one for the process, and so are these.
-_libraries: Final[dict[str, Library]] = {}
+libraries: Final[dict[str, Library]] = {}
 _overloads: Final[dict[str, Overloads]] = {}
 _defining: Final = Lock()
 
@@ -153,7 +163,7 @@ def _default_text(value: Any) -> str:
 
 def _define(proto: OpProto, qualified: str, schemas: Sequence[str]) -> Overloads:
     namespace, _, name = qualified.partition("::")
-    library = _libraries.setdefault(namespace, Library(namespace, "FRAGMENT"))
+    library = libraries.setdefault(namespace, Library(namespace, "FRAGMENT"))
     packet: Any = None
     for schema in schemas:
         library.define(schema)
@@ -161,7 +171,7 @@ def _define(proto: OpProto, qualified: str, schemas: Sequence[str]) -> Overloads
         full = schema.partition("(")[0]
         overload = getattr(packet, full.partition(".")[2] or "default")
         kernels = _Kernels(proto.type, overload)
-        _implement(library, f"{namespace}::{full}", kernels)
+        implement(library, f"{namespace}::{full}", kernels)
         for key, device_type in _AUTOCAST.items():
             library.impl(full, partial(kernels.cast, key, device_type), key)
     return Overloads(
@@ -169,7 +179,8 @@ def _define(proto: OpProto, qualified: str, schemas: Sequence[str]) -> Overloads
     )
 
 
-def _implement(library: Library, qualified: str, kernels: Any) -> None:
+def implement(library: Library, qualified: str, kernels: Any) -> None:
+    """Register what the dispatcher calls for an overload."""
     name = qualified.partition("::")[2]
     library.impl(name, kernels.compute, "CompositeExplicitAutograd")
     library.impl(name, kernels.record, "Autograd")
@@ -293,15 +304,13 @@ def infer(
     outputs = definition.infer(metas, filled, tuple(counts))
     device = tensors[0].device if tensors else torch.device("cpu")
     by_slot = dict(zip(proto.output_slots, outputs, strict=True))
-    return [
-        torch.empty(
-            [get_ctx().new_dynamic_size() if _is_unknown(dim) else dim for dim in meta.shape],
-            dtype=torch_dtype(meta.dtype),
-            device=device,
-        )
-        for name in returned
-        for meta in by_slot[name]
-    ]
+    return [empty_like(meta, device) for name in returned for meta in by_slot[name]]
+
+
+def empty_like(meta: Any, device: torch.device) -> torch.Tensor:
+    """Return an empty tensor of a meta or Variable; unknown sizes become symbols."""
+    shape = [get_ctx().new_dynamic_size() if _is_unknown(dim) else dim for dim in meta.shape]
+    return torch.empty(shape, dtype=torch_dtype(meta.dtype), device=device)
 
 
 def _is_unknown(dim: Any) -> bool:
@@ -328,6 +337,8 @@ def execute(
     """Have the dispatcher run a call or gradients."""
     if isinstance(what, Vjp):
         return tuple(torch.ops.opwright._vjp(list(values), list(sizes), write(what)))
+    if isinstance(what, Whole):
+        return tuple(torch.ops.opwright._program(list(values), write(what)))
     definition = ow.current_context().ops.get(what.type)
     proto, overloads = definition.proto, find_overloads(definition)
     inputs = unflatten(proto, what.counts, values)
@@ -342,50 +353,3 @@ def execute(
 
 def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-class _VjpKernels:
-    """What the dispatcher calls for the operator of all gradients."""
-
-    @staticmethod
-    def compute(values: list[torch.Tensor], sizes: list[int], call: str) -> list[torch.Tensor]:
-        """Run the gradients at once; a gradient is zeros where no result depends on the input."""
-        what = with_sizes(read(call), sizes)
-        results = run(ow.current_context(), what, values)
-        pairs = zip(results, what.wanted, strict=True)
-        filled = [torch.zeros_like(values[i]) if r is None else r for r, i in pairs]
-        return separate(filled, values)
-
-    @staticmethod
-    def fake(values: list[torch.Tensor], sizes: list[Any], call: str) -> list[torch.Tensor]:
-        """Return empty tensors like the arguments."""
-        what: Any = read(call)
-        wanted = [values[i] for i in what.wanted]
-        return [torch.empty(v.shape, dtype=v.dtype, device=v.device) for v in wanted]
-
-    @staticmethod
-    def record(values: list[torch.Tensor], sizes: list[Any], call: str) -> list[torch.Tensor]:
-        """Run the gradients with autograd."""
-        if is_followed(values):
-            return list(record_traced(execute, read(call), tuple(sizes), *values))
-        with torch._C._AutoDispatchBelowAutograd():
-            results: list[torch.Tensor] = torch.ops.opwright._vjp(values, sizes, call)
-        return results
-
-    @staticmethod
-    def batch(
-        info: Any, in_dims: Any, values: list[torch.Tensor], sizes: list[Any], call: str
-    ) -> Any:
-        """Run the gradients on a batch of `torch.func.vmap`."""
-        what = read(call)
-        results, out_dims = run_batch(
-            lambda *given: execute(what, sizes, given), what, values, in_dims[0], info.batch_size
-        )
-        return list(results), list(out_dims)
-
-
-def define_vjp() -> None:
-    """Define the operator of all gradients; once in a process."""
-    library = _libraries["opwright"] = Library("opwright", "FRAGMENT")
-    library.define("_vjp(Tensor[] values, SymInt[] sizes, str call) -> Tensor[]")
-    _implement(library, VJP, _VjpKernels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -15,10 +15,9 @@ from opwright_torch.translate import Translated, translate
 
 
 class Job(NamedTuple):
-    """What is known of a graph before its sizes are."""
+    """What is known of a graph, or of a Program, before its sizes are."""
 
-    captured: Captured
-    inputs: list[Node]
+    draft: Callable[[Job, Mapping[Any, int]], Draft]  # writes the forward for sizes
     kept: tuple[int, ...]  # inputs that live in the scope
     written: tuple[int, ...]  # kept inputs that the graph mutates
     fed: tuple[int, ...]  # the other tensors
@@ -26,7 +25,9 @@ class Job(NamedTuple):
     returned: tuple[int, ...]  # positions in the graph's flat list of what runs return: results
     differentiable: tuple[int, ...]  # results that a gradient flows from
     loss: int  # the result whose gradients are computed with it, -1 for none
-    symbols: tuple[tuple[int, Any], ...]  # inputs that are sizes, and their symbols
+    symbols: tuple[tuple[int, Any], ...] = ()  # inputs that are sizes, and their symbols
+    captured: Captured | None = None
+    inputs: Sequence[Node] = ()
 
 
 def make_job(captured: Captured, given: Sequence[Any]) -> Job:
@@ -57,8 +58,7 @@ def make_job(captured: Captured, given: Sequence[Any]) -> Job:
     loss = scalars[0] if len(scalars) == 1 else -1
     symbols = [(i, m.node.expr) for i, m in enumerate(metas) if isinstance(m, torch.SymInt)]
     return Job(
-        captured,
-        inputs,
+        draft,
         tuple(kept),
         tuple(i for i in kept if i in mutated),
         tuple(fed),
@@ -67,6 +67,8 @@ def make_job(captured: Captured, given: Sequence[Any]) -> Job:
         tuple(flows),
         loss,
         tuple(symbols),
+        captured,
+        inputs,
     )
 
 
@@ -84,6 +86,7 @@ class Draft(NamedTuple):
     results: list[str]
     state: list[tuple[str, str]]  # variables that are written, and their new values
     is_random: bool
+    strides: list[tuple[int, tuple[int, ...], tuple[int, ...]]]  # see `strides_of`
 
     @property
     def program(self) -> ow.Program:
@@ -97,8 +100,9 @@ class Draft(NamedTuple):
 
 
 def draft(job: Job, sizes: Mapping[Any, int]) -> Draft:
-    """Return the Program of the forward for sizes."""
-    module = job.captured.module
+    """Return the Program of the forward of a captured graph for sizes."""
+    captured: Any = job.captured
+    module = captured.module
     translated = translate(module.graph, module, sizes, job.kept, job.trained)
     block = translated.program.global_block()
     is_random = block.find_var(vocabulary.STEP) is not None
@@ -109,16 +113,18 @@ def draft(job: Job, sizes: Mapping[Any, int]) -> Draft:
     for position in job.returned:  # each has a gradient of its own
         value = translated.outputs[position]
         is_new = value.name not in results
-        results.append(value.name if is_new else _copy(block, value))
+        results.append(value.name if is_new else copy_value(block, value))
     state = [
         (str(translated.inputs[m.input]), translated.outputs[m.position].name)
-        for m in job.captured.mutations
+        for m in captured.mutations
         if m.input in job.written
     ]
-    return Draft(translated, feeds, results, state, is_random)
+    strides = strides_of(results_of(captured, job.returned), sizes)
+    return Draft(translated, feeds, results, state, is_random, strides)
 
 
-def _copy(block: ow.Block, value: ow.Variable) -> str:
+def copy_value(block: ow.Block, value: ow.Variable) -> str:
+    """Append a copy of a value, and return its name."""
     (name,) = block.append_op(vocabulary.ASSIGN, {"x": value}, {}).output_names()
     return str(name)
 
@@ -130,7 +136,7 @@ def write_state(block: ow.Block, state: Iterable[tuple[str, str]]) -> None:
 
 
 def strides_of(
-    job: Job, sizes: Mapping[Any, int]
+    results: Sequence[Node], sizes: Mapping[Any, int]
 ) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
     """Return index, shape and strides of the results that PyTorch does not lay out densely.
 
@@ -138,7 +144,7 @@ def strides_of(
     memory, is laid out densely.
     """
     found = []
-    for i, node in enumerate(results_of(job.captured, job.returned)):
+    for i, node in enumerate(results):
         value = node.meta["val"]
         shape = tuple(evaluate(size, sizes) for size in value.shape)
         stride = tuple(evaluate(step, sizes) for step in value.stride())

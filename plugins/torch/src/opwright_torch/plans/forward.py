@@ -12,7 +12,7 @@ from torch.fx import Node
 import opwright as ow
 from opwright.runtime import Watch
 from opwright_torch.dtypes import torch_dtype
-from opwright_torch.plans.building import Draft, Job, draft, strides_of, write_state
+from opwright_torch.plans.building import Draft, Job, write_state
 from opwright_torch.plans.kept import STEPS, Kept
 
 Pick = Callable[[Sequence[Any]], Sequence[Any]]
@@ -41,13 +41,12 @@ class Forward:
     def __init__(self, job: Job, sizes: Sequence[int], kept: Kept, options: Options) -> None:
         self.job, self.kept, self._options = job, kept, options
         symbols = dict(zip((symbol for _, symbol in job.symbols), sizes, strict=True))
-        self.draft: Draft = draft(job, symbols)
+        self.draft: Draft = job.draft(job, symbols)
         self.n_results = len(self.draft.results)
         self.sizes = sizes
         self._pick_sizes = pick([i for i, _ in job.symbols])
         self._pick_fed, self.pick_kept = pick(job.fed), pick(job.kept)
         self._pick_written = pick(job.written)
-        self._strides = strides_of(job, symbols)
         self._watch: Watch | None = None
         self._written_ids: tuple[int, ...] = ()
         self.scope = kept.scope_with(self.draft.translated.constants)
@@ -105,7 +104,7 @@ class Forward:
             values = compiled(*self._pick_fed(args))
         if self.job.written:
             torch.autograd.graph.increment_version(self._pick_written(args))
-        for i, shape, stride in self._strides:
+        for i, shape, stride in self.draft.strides:
             values[i] = torch.empty_strided(shape, stride, dtype=values[i].dtype).copy_(values[i])
         return values, step
 

@@ -27,10 +27,14 @@ class OptimizerSteps:
 
     def _note(self, *_: Any) -> None:
         self.count += 1
+        for kept in list(_SHARED):
+            kept.refresh()
 
 
 STEPS: Final = OptimizerSteps()
 _ALL: Final[weakref.WeakSet[Kept]] = weakref.WeakSet()
+_SHARED: Final[weakref.WeakSet[Kept]] = weakref.WeakSet()
+"""In scopes that others read too, without a call that would notice changes."""
 
 
 class Kept:
@@ -50,6 +54,8 @@ class Kept:
         a plan keeps depends on them.
     forget : callable
         Drops the plans.
+    scope : Scope, optional
+        Of the caller, which has the variables. Default: a new one.
     """
 
     def __init__(
@@ -58,23 +64,21 @@ class Kept:
         tensors: Sequence[torch.Tensor],
         written: Collection[int],
         forget: Callable[[], object],
+        scope: ow.Scope | None = None,
     ) -> None:
-        self.scope = ow.Scope()
+        self.scope = ow.Scope() if scope is None else scope
         self.ids = list(map(id, tensors))
         self.steps = STEPS.count
-        self._variables = [self.scope.var(name) for name in names]
-        self._copied: list[tuple[Any, torch.Tensor]] = []
+        self._variables = [self.scope.find_var(name) or self.scope.var(name) for name in names]
+        self._copied: dict[int, torch.Tensor] = {}
+        self._pointers = [-1] * len(tensors)
         self._watched = [i for i in range(len(tensors)) if i not in written]
-        for variable, tensor in zip(self._variables, tensors, strict=True):
-            alias = tensor.detach()
-            if alias.is_contiguous():
-                variable.borrow(alias)
-            else:
-                variable.set(alias.contiguous())
-                self._copied.append((variable, alias))
         self.versions = self._read(tensors)
         self._weak = [weakref.ref(tensor, lambda _: forget()) for tensor in tensors]
+        self._bind_moved()
         _ALL.add(self)
+        if scope is not None:
+            _SHARED.add(self)
 
     def scope_with(self, constants: Mapping[str, torch.Tensor]) -> ow.Scope:
         """Return a scope of one plan, which has tensors of its graph as well."""
@@ -102,6 +106,7 @@ class Kept:
     def refresh(self) -> None:
         """Tell the plans that every tensor may have changed."""
         self.steps = STEPS.count
+        self._bind_moved()
         self._touch(range(len(self._variables)))
 
     def check(
@@ -126,8 +131,23 @@ class Kept:
     def _touch(self, indices: Sequence[int]) -> None:
         for i in indices:
             self._variables[i].touch()
-        for variable, alias in self._copied:
-            variable.set(alias.contiguous())
+        for i, alias in self._copied.items():
+            self._variables[i].set(alias.contiguous())
+
+    def _bind_moved(self) -> None:
+        """Have variables read where their tensors lie now; assigning ``.data`` moves these."""
+        for i, weak in enumerate(self._weak):
+            tensor = weak()
+            if tensor is None or tensor.data_ptr() == self._pointers[i]:
+                continue
+            variable, alias = self._variables[i], tensor.detach()
+            self._pointers[i] = alias.data_ptr()
+            self._copied.pop(i, None)
+            if not alias.is_contiguous():
+                self._copied[i] = alias
+                variable.set(alias.contiguous())
+            elif not variable.is_set or variable.tensor().data_ptr != alias.data_ptr():
+                variable.borrow(alias)
 
     def _read(self, tensors: Sequence[torch.Tensor]) -> list[int]:
         watched = [tensors[i] for i in self._watched]
@@ -142,7 +162,7 @@ def refresh(model: torch.nn.Module) -> None:
 
     Plans notice every change that raises a tensor's version, and every step of an optimizer. Call
     this after writes that PyTorch does not count: through ``.data``, through ``.numpy()``, or by
-    another library.
+    another library; and after ``.data`` was assigned.
 
     Parameters
     ----------

@@ -41,7 +41,8 @@ class OnePlan(Forward):
     def run_two(self, args: tuple[Any, ...], step: Any, tangents: Sequence[Any]) -> list[Any]:
         """Return the gradients of other results as well, by running the forward anew."""
         if self._two is None:
-            captured = self.job.captured._replace(mutations=())
+            captured: Any = self.job.captured
+            captured = captured._replace(mutations=())
             job = self.job._replace(captured=captured, written=())
             self._two = TwoPlans(job, self.sizes, self.kept, self._options)
         return self._two.differentiate(args, step, tangents)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 
 import opwright as ow
-from opwright_torch.dtypes import torch_dtype
 from opwright_torch.plans.building import write_state
 from opwright_torch.plans.forward import Forward, Pick, Results, pick
 from opwright_torch.plans.gradients import (
@@ -20,15 +19,21 @@ from opwright_torch.plans.gradients import (
     run_once,
 )
 
+Like = tuple[torch.Size, torch.dtype]
+
+MAX_HANDINGS: Final = 64
+"""For so many plans, of different sizes, one pair knows how arguments are found again."""
+
 
 class Handing(NamedTuple):
-    """How the second plan's first arguments are found again in the backward."""
+    """What the backward must know of the forward's plan: where arguments are, metas of results."""
 
     second: Any
     sources: tuple[Any, ...]  # a feed's name, or the position of a result
     pick_feeds: Pick  # inputs of the graph that are saved
     pick_results: Pick  # results that are saved
     pick_arguments: Pick  # of saved inputs, saved results and the rest, in the order of `second`
+    likes: list[Like]  # of the differentiable results
 
 
 class TwoPlans(Forward):
@@ -60,7 +65,6 @@ class TwoPlans(Forward):
         )
         self._apply = direct_apply(_TwoSteps)
         self._pick_trained = pick(job.trained)
-        self._like = [(t.shape, torch_dtype(t.dtype)) for t in targets]
         self._handings: dict[int, Handing] = {}
 
     def __call__(self, args: tuple[Any, ...]) -> Results:
@@ -68,8 +72,8 @@ class TwoPlans(Forward):
         results: Results = self._apply(self, args, *self._pick_trained(args))
         return results
 
-    def handing(self, second: Any, sources: tuple[Any, ...]) -> Handing:
-        """Return where the arguments of the second plan come from."""
+    def handing(self, second: Any, sources: tuple[Any, ...], values: Sequence[Any]) -> Handing:
+        """Return where the arguments of the second plan come from; `values` are the first's."""
         found = self._handings.get(id(sources))
         if found is None:
             names = dict(zip(self.draft.feeds, self.job.fed))
@@ -79,18 +83,24 @@ class TwoPlans(Forward):
             saved = [*(s for s in sources if s in names), *results, *rest]
             order = tuple(map(saved.index, sources))
             picks = pick(feeds), pick(results), pick(order)
-            found = self._handings[id(sources)] = Handing(second, sources, *picks)
+            if len(self._handings) >= MAX_HANDINGS:
+                self._handings.clear()
+            found = Handing(second, sources, *picks, self._likes(values))
+            self._handings[id(sources)] = found
         return found
 
     def differentiate(self, args: tuple[Any, ...], step: Any, tangents: Sequence[Any]) -> list[Any]:
         """Return the gradients of the trained inputs, by running both plans."""
         feeds = self._pick_fed(args)
-        _, backward = self.cut(*feeds, step) if self.draft.is_random else self.cut(*feeds)
-        return self.spread(backward(*self.fill(tangents)))
+        results, backward = self.cut(*feeds, step) if self.draft.is_random else self.cut(*feeds)
+        return self.spread(backward(*self.fill(tangents, self._likes(results))))
 
-    def fill(self, given: Sequence[Any]) -> list[torch.Tensor]:
+    def _likes(self, results: Sequence[torch.Tensor]) -> list[Like]:
+        return [(results[i].shape, results[i].dtype) for i in self.job.differentiable]
+
+    def fill(self, given: Sequence[Any], likes: Sequence[Like]) -> list[torch.Tensor]:
         """Return the tangents of all differentiable results, with zeros for those without."""
-        pairs = zip((given[i] for i in self.job.differentiable), self._like)
+        pairs = zip((given[i] for i in self.job.differentiable), likes)
         return [
             torch.zeros(shape, dtype=dtype) if tangent is None else tangent.contiguous()
             for tangent, (shape, dtype) in pairs
@@ -106,9 +116,9 @@ class TwoPlans(Forward):
 
     def _samples(self, feeds: Sequence[Any]) -> Iterator[tuple[Any, dict[str, torch.Tensor]]]:
         yield self.cut.first, dict(zip(self.draft.feeds, feeds))
-        _, backward = self.cut(*feeds)
+        results, backward = self.cut(*feeds)
         second: Any = backward.func
-        given = [*backward.args, *self.fill([None] * self.n_results)]
+        given = [*backward.args, *self.fill([None] * self.n_results, self._likes(results))]
         yield second, dict(zip(second.feed_names, given))
 
     def callables(self) -> list[Any]:
@@ -120,7 +130,8 @@ class _TwoSteps(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, plan: TwoPlans, args: tuple[Any, ...], *_: Any) -> Results:
         values, step = plan.run(plan.cut.first, args)
-        handing = plan.handing(*values.pop())
+        second, sources = values.pop()
+        handing = plan.handing(second, sources, values)
         n = plan.n_results
         results = values[:n]
         ctx.save_for_backward(*handing.pick_feeds(args), *handing.pick_results(results))
@@ -149,7 +160,7 @@ def _differentiate(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
         ctx.rest = None
     handed = ctx.handing.pick_arguments(given)
     del rest, given
-    grads = ctx.handing.second(*handed, *plan.fill(tangents))
+    grads = ctx.handing.second(*handed, *plan.fill(tangents, ctx.handing.likes))
     return (None, None, *plan.spread(grads))
 
 

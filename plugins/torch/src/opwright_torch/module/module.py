@@ -1,0 +1,342 @@
+"""`Module`: a Program of ours as a module of PyTorch, over the memory of a scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import opwright as ow
+from opwright import vocabulary
+from opwright.errors import FeedError, ProgramError
+from opwright.op import is_float
+from opwright.plugin import hint, suggest_arguments
+from opwright_torch import ops  # noqa: F401  # defines opwright::_program
+from opwright_torch.dtypes import torch_dtype
+from opwright_torch.module.forms import Form, make_form, make_plan
+from opwright_torch.ops.functions import is_traced
+from opwright_torch.ops.whole import run_program
+from opwright_torch.plans.forward import Forward
+from opwright_torch.plans.kept import Kept
+
+Place = tuple[nn.Module, str, str]
+"""A module, which of its tables, and the name there."""
+
+
+class Module(nn.Module):
+    """A Program as a module of PyTorch, whose parameters are the memory of a scope.
+
+    Nothing is copied: a step of an optimizer of PyTorch is seen by the program, and the reverse.
+    ``train()`` computes the results as the program has them: dropout drops, statistics of batch
+    normalization are those of the batch and move. ``eval()`` computes what
+    ``Program.clone(for_inference=True)`` does. Gradients and updates of the program itself are left
+    out of both. Parameters of the program are parameters, other persistable variables that the
+    results depend on are buffers; a dot in a name divides modules.
+
+    A call takes tensors by position, by name, or in one dict, in the order of `feed_names`, and
+    returns a tensor; a tuple for several results. One that is a scalar is computed together with
+    its gradients, in one plan, others in two. Random operators draw from ``torch.manual_seed``.
+
+    Parameters
+    ----------
+    program : Program or LoadedProgram
+        The latter with its scope, results and feeds. Later changes of the program do not count.
+    scope : Scope, optional
+        Holds the parameters, on the host; default: the default scope.
+    fetches : Variable, str or sequence of these
+        The results.
+    feeds : sequence of Variable or str, optional
+        The order of positions; by default that in which they were declared.
+
+    Raises
+    ------
+    ProgramError
+        For something else than a program, without results, or with a parameter that the scope
+        lacks, that lies on another device, or whose name `torch.nn.Module` has itself.
+    VariableNotFoundError
+        If a feed or result is no variable of the program.
+    FeedError
+        A call raises it, for a missing or unknown feed, one that is no tensor, and one of another
+        shape or dtype.
+
+    Attributes
+    ----------
+    scope : Scope
+    feed_names, fetch_names : tuple of str
+    """
+
+    @suggest_arguments
+    def __init__(
+        self,
+        program: ow.Program | ow.LoadedProgram,
+        scope: ow.Scope | None = None,
+        fetches: ow.Variable | str | Sequence[ow.Variable | str] | None = None,
+        feeds: Sequence[ow.Variable | str] | None = None,
+    ) -> None:
+        super().__init__()
+        loaded = _load(program, scope, fetches, feeds)
+        self.fetch_names = tuple(spec.name for spec in loaded.fetches)
+        parts = [_without_updates(loaded, is_training) for is_training in (True, False)]
+        blocks = [part.global_block() for part in parts]
+        read = {name for block in blocks for name in ow.names_read_first(block.ops)}
+        read.discard(vocabulary.STEP)
+        variables = loaded.program.global_block().vars
+        kept = [name for name, v in variables.items() if name in read and v.persistable]
+        self.feed_names = tuple(name for name in loaded.program_feeds if name in read)
+        self._forms = [
+            make_form(part, self.feed_names, kept, self.fetch_names) for part in reversed(parts)
+        ]
+        self._dtypes = [torch_dtype(variables[name].dtype) for name in self.feed_names]
+        self._variables = tuple(kept)
+        self._places = [
+            self._register(name, variables[name], _read_tensor(loaded.scope, name)) for name in kept
+        ]
+        self._share(loaded.scope)
+
+    def _register(self, name: str, variable: ow.Variable, tensor: Tensor) -> Place:
+        """Enter a parameter or buffer; return where it is."""
+        *path, leaf = name.split(".")
+        owner: nn.Module = self
+        try:
+            for part in path:
+                if part not in owner._modules:
+                    owner.add_module(part, nn.Module())
+                owner = owner.get_submodule(part)
+            if isinstance(variable, ow.Parameter) and is_float(variable.dtype):
+                parameter = nn.Parameter(tensor, requires_grad=variable.trainable)
+                owner.register_parameter(leaf, parameter)
+                return owner, "_parameters", leaf
+            owner.register_buffer(leaf, tensor)
+            return owner, "_buffers", leaf
+        except (KeyError, AttributeError) as error:
+            raise ProgramError(
+                f"Module: a parameter must have a name that torch.nn.Module takes, got {name!r}: "
+                f"{error.args[0]}; rename the variable"
+            ) from None
+
+    def _share(self, scope: ow.Scope) -> None:
+        """Have plans read the tensors from the scope."""
+        self.scope = scope
+        self._plans: dict[Any, Forward] = {}
+        self._tensors = [getattr(owner, leaf) for owner, _, leaf in self._places]
+        n = len(self.feed_names)
+        self._kept = [
+            Kept(
+                [form.names[i] for i in form.kept],
+                [self._tensors[i - n] for i in form.kept],
+                [form.kept.index(i) for i in form.written],
+                self._plans.clear,
+                scope,
+            )
+            for form in self._forms
+        ]
+        self._structure = scope.structure_version
+
+    @property
+    def plans(self) -> list[Forward]:
+        """What has run, for each mode and choice of gradients."""
+        return list(self._plans.values())
+
+    def forward(self, *args: Any, **feeds: Any) -> Tensor | tuple[Tensor, ...]:
+        """Return the results for tensors: by position, by name, or in one dict."""
+        values = self._bind(args, feeds)
+        if torch.is_autocast_enabled("cpu"):
+            values = self._cast(values)
+        every = [*values, *self._find_tensors()]
+        if is_traced(every) or not self._has_own(every):
+            results = self._run_traced(self._forms[self.training], every)
+        else:
+            results = self._run(tuple(every))
+        return results[0] if len(self.fetch_names) == 1 else tuple(results)
+
+    def _find_tensors(self) -> list[Tensor]:
+        """Return parameters and buffers as they are now."""
+        if not torch.compiler.is_compiling():
+            with suppress(KeyError):  # of a parametrization
+                return [owner.__dict__[table][leaf] for owner, table, leaf in self._places]
+        return [getattr(owner, leaf) for owner, _, leaf in self._places]
+
+    def _has_own(self, every: Sequence[Tensor]) -> bool:
+        """Whether no parameter was replaced, as `torch.func.functional_call` does."""
+        return all(a is b for a, b in zip(every[len(self.feed_names) :], self._tensors))
+
+    def _bind(self, args: tuple[Any, ...], feeds: Mapping[str, Any]) -> list[Any]:
+        """Return the feeds in order."""
+        names = self.feed_names
+        if len(args) == 1 and isinstance(args[0], dict):
+            feeds = {**args[0], **feeds}
+            args = ()
+        if feeds or len(args) != len(names):
+            given = {**dict(zip(names, args)), **feeds}
+            if len(args) + len(feeds) != len(names) or given.keys() != set(names):
+                raise FeedError(_describe_names(names, args, feeds))
+            args = tuple([given[name] for name in names])
+        for name, value in zip(names, args):
+            if not isinstance(value, Tensor):
+                raise FeedError(
+                    f"Module: feed {name!r} must be a torch.Tensor, got {type(value).__name__}; "
+                    "write torch.as_tensor(value)"
+                )
+        return list(args)
+
+    def _cast(self, values: Sequence[Tensor]) -> list[Tensor]:
+        """Return floats in the dtypes of the program: what autocast gives may have others."""
+        return [
+            value.to(dtype) if value.is_floating_point() and dtype.is_floating_point else value
+            for value, dtype in zip(values, self._dtypes)
+        ]
+
+    def _run(self, every: tuple[Tensor, ...]) -> Sequence[Tensor]:
+        """Run a plan, which reads the scope."""
+        key: Any = self.training, None
+        if torch.is_grad_enabled():
+            mask = tuple([tensor.requires_grad for tensor in every])
+            key = self.training, mask if any(mask) else None
+        plan = self._plans.get(key)
+        if plan is None:
+            form = self._forms[self.training]
+            trained = [i for i in (*form.fed, *form.kept) if key[1] and key[1][i]]
+            plan = make_plan(form, self._kept[self.training], trained)
+            self._plans[key] = plan
+        if self._structure != self.scope.structure_version:
+            self._check_shared()
+        if not plan.fits(every):
+            plan.adopt(every)
+        return plan(every)
+
+    def _run_traced(self, form: Form, every: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Run the program as an operator of PyTorch, which reads and changes nothing else."""
+        given = [
+            every[i].clone() if i in form.written else every[i] for i in (*form.fed, *form.kept)
+        ]
+        if form.is_random:
+            given.append(torch.randint(2**31, (1,)))
+        results = run_program(given, form.text)
+        n = len(self.fetch_names)
+        for i, value in zip(form.written, results[n:]):
+            every[i].copy_(value.detach())
+        return results[:n]
+
+    def _check_shared(self) -> None:
+        """Raise ProgramError if the scope has other memory for a parameter."""
+        for name, tensor in zip(self._variables, self._tensors):
+            variable = self.scope.find_var(name)
+            lies = None if variable is None or not variable.is_set else variable.tensor().data_ptr
+            if lies != tensor.data_ptr():
+                raise ProgramError(
+                    f"Module: {name!r} must be the same memory in the scope and in the module, got "
+                    "a variable that was set to another shape or dtype, borrows, or was erased; "
+                    "make a new Module"
+                )
+        self._structure = self.scope.structure_version
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Module:
+        """Refuse what would give a parameter other memory; `fn` is tried on empty tensors."""
+        for name, tensor in zip(self._variables, self._tensors):
+            probe = torch.empty_like(tensor, requires_grad=False)
+            before = probe.data_ptr()
+            result = fn(probe)
+            if result.data_ptr() != before or result.dtype != tensor.dtype:
+                raise ProgramError(
+                    f"Module: {name!r} must stay in the memory of its scope, got a conversion from "
+                    f"{_describe(tensor)} to {_describe(result)}; convert the program instead, or "
+                    "share the memory of a scope that was filled with converted arrays"
+                )
+        return self
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, *args: Any
+    ) -> None:
+        if local_metadata.get("assign_to_params_buffers"):
+            raise ProgramError(
+                "Module: load_state_dict must copy into the memory of the scope, got assign=True; "
+                "leave it out"
+            )
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is copied and pickled; the scope is not, the parameters are."""
+        left_out = ("scope", "_plans", "_tensors", "_kept", "_structure")
+        return {name: value for name, value in self.__dict__.items() if name not in left_out}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over parameters; a new scope borrows their memory."""
+        super().__setstate__(state)
+        self._share(ow.Scope())
+
+
+def _load(program: object, scope: ow.Scope | None, fetches: Any, feeds: Any) -> ow.LoadedProgram:
+    if isinstance(program, ow.LoadedProgram):
+        if not (scope is fetches is feeds is None):
+            raise ProgramError(
+                "Module: a LoadedProgram must come alone, got a scope, results or feeds beside it; "
+                "pass them with loaded.program"
+            )
+        loaded = program
+    elif isinstance(program, ow.Program):
+        scope = ow.default_scope() if scope is None else scope
+        named = None if feeds is None else _list_names(feeds)
+        loaded = ow.LoadedProgram(program, scope, _list_names(fetches), named)
+    else:
+        raise ProgramError(
+            f"Module: program must be a Program or a LoadedProgram, got {type(program).__name__}"
+        )
+    if not loaded.fetches:
+        raise ProgramError("Module: fetches must name the results, got none; pass fetches=[scores]")
+    if loaded.device != "cpu":
+        raise ProgramError(
+            f"Module: the program must run on the host, got one on {loaded.device}; load it without"
+            " device="
+        )
+    return loaded
+
+
+def _list_names(items: Any) -> list[str]:
+    listed = [items] if isinstance(items, (str, ow.Variable)) else items
+    named = () if listed is None else listed
+    return [item if isinstance(item, str) else item.name for item in named]
+
+
+def _without_updates(loaded: ow.LoadedProgram, is_training: bool) -> ow.Program:
+    """Return what computes the results, for training or for inference."""
+    program: ow.Program = loaded.program.clone(for_inference=not is_training)
+    return program.prune([spec.name for spec in loaded.fetches])
+
+
+def _read_tensor(scope: ow.Scope, name: str) -> Tensor:
+    """Return a variable as a tensor over its memory."""
+    variable = scope.find_var(name)
+    if variable is None or not variable.is_set:
+        raise ProgramError(
+            f"Module: the scope must have a value of {name!r}, got none; run the startup program "
+            "in the scope first"
+        )
+    if variable.device != "cpu":
+        raise ProgramError(
+            f"Module: {name!r} must lie on the host, got {variable.device}; set it from an array"
+        )
+    with torch.inference_mode(False):
+        tensor: Tensor = torch.from_dlpack(variable.tensor())
+    return tensor
+
+
+def _describe(tensor: Tensor) -> str:
+    return f"{tensor.dtype} on {tensor.device}"
+
+
+def _describe_names(names: Sequence[str], args: Sequence[Any], feeds: Mapping[str, Any]) -> str:
+    """Return what is wrong with the feeds of a call."""
+    rule = f"Module: a call must have the feeds {', '.join(map(repr, names)) or 'none'}"
+    unknown = [name for name in feeds if name not in names]
+    if unknown:
+        return f"{rule}, got {unknown[0]!r}{hint(unknown[0], names)}"
+    if len(args) > len(names):
+        return f"{rule}, got {len(args)} by position"
+    twice = [name for name in names[: len(args)] if name in feeds]
+    if twice:
+        return f"{rule}, got {twice[0]!r} by position and by name"
+    missing = [name for name in names[len(args) :] if name not in feeds]
+    return f"{rule}, got none for {', '.join(map(repr, missing))}"

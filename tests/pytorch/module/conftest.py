@@ -1,0 +1,8 @@
+"""Has the tests of modules find their programs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
