@@ -81,7 +81,7 @@ def arange(t: Translator, n: Node, start: Value, limit: Value, delta: Value) -> 
     bounds = {}
     for name, value in (("start", start), ("stop", limit), ("step", delta)):
         array = t.array(value) if dtype.startswith("int") else t.need(value, name)
-        bounds[name] = value if array is None else array.reshape(-1)[0].item()
+        bounds[name] = t.sizes(value)[0] if array is None else array.reshape(-1)[0].item()
     return t.op("arange", dtype=dtype, **bounds)
 
 
@@ -89,11 +89,7 @@ def arange(t: Translator, n: Node, start: Value, limit: Value, delta: Value) -> 
 def shape(t: Translator, n: Node, x: Value) -> Any:
     vector, rank = t.shape_vector(x), t.rank(x)
     start, end = (min(max(p + rank if p < 0 else p, 0), rank) for p in _span(n, rank))
-    if (start, end) == (0, rank):
-        return vector
-    if isinstance(vector, np.ndarray):
-        return vector[start:end]
-    return t.slice(vector, [0], [start], [max(start, end)])
+    return t.slice(vector, [0], [start], [max(start, end)]) if (start, end) != (0, rank) else vector
 
 
 def _span(n: Node, rank: int) -> tuple[int, int]:
@@ -102,10 +98,7 @@ def _span(n: Node, rank: int) -> tuple[int, int]:
 
 @ROWS.row("Size")
 def size(t: Translator, n: Node, x: Value) -> Any:
-    vector = t.shape_vector(x)
-    if isinstance(vector, np.ndarray):
-        return np.array(vector.prod(), np.int64)
-    return t.reshape(t.op("size", x), [])
+    return t.op("prod", t.shape_vector(x))
 
 
 @ROWS.row("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike")

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from opwright_onnx.errors import DeclinedError
+from opwright_onnx.translate.model import MIN_OPSET
 from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.sizes import Sizes
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import FLOATS, Translator, Value
+from opwright_onnx.translate.walking import knows_old
 
 ROWS = Rows()
 
@@ -24,17 +27,28 @@ _BINARY = {
 }
 
 
+def spread(t: Translator, n: Node, x: Value, y: Value) -> Value:
+    """Return `y` with its axes where opset 6 and older put them: from `axis` on."""
+    if n.opset >= MIN_OPSET or not n.attr("broadcast") or n.attr("axis") is None:
+        return y
+    behind = t.rank(x) - t.axis(n.attr("axis"), t.rank(x)) - t.rank(y)
+    return t.op("unsqueeze", y, axis=[-1 - i for i in range(behind)]) if behind > 0 else y
+
+
 @ROWS.row(*_BINARY)
+@knows_old
 def binary(t: Translator, n: Node, x: Value, y: Value) -> Any:
-    return t.op(_BINARY[n.op_type], x, y)
+    return t.op(_BINARY[n.op_type], x, spread(t, n, x, y))
 
 
 @ROWS.row("Div")
+@knows_old
 def divide(t: Translator, n: Node, x: Value, y: Value) -> Any:
+    y = spread(t, n, x, y)
     if t.dtype(x) in FLOATS:
         return t.op("divide", x, y)
     quotient = t.op("floor_divide", x, y)
-    if t.dtype(x).startswith("uint"):
+    if t.dtype(x).startswith("uint") or (isinstance(quotient, Sizes) and quotient.is_natural):
         return quotient
     rest = t.op("subtract", x, t.op("multiply", quotient, y))
     is_below = t.op("logical_and", t.op("not_equal", rest, 0), t.op("less", quotient, 0))
@@ -50,7 +64,9 @@ def mod(t: Translator, n: Node, x: Value, y: Value) -> Any:
 
 
 @ROWS.row("Pow")
+@knows_old
 def power(t: Translator, n: Node, x: Value, y: Value) -> Any:
+    y = spread(t, n, x, y)
     exponent = t.array(y)
     if t.dtype(x) in FLOATS:
         if exponent is not None and exponent.size == 1 and exponent.ndim <= t.rank(x):
@@ -129,12 +145,15 @@ def selu(t: Translator, n: Node, x: Value) -> Any:
 
 
 @ROWS.row("PRelu")
+@knows_old
 def prelu(t: Translator, n: Node, x: Value, slope: Value) -> Any:
     if t.dtype(x) in FLOATS and t.rank(x) >= 2:
         shape, sizes = t.shape(slope), t.shape(x)
         # ONNX broadcasts to the right: channels are axis 1 where all axes behind it have size 1.
         if len(shape) == len(sizes) - 1 and shape[0] == sizes[1] and set(shape[1:]) <= {1}:
             return t.op("prelu", x, t.reshape(slope, [-1]))
+    if n.opset < MIN_OPSET and t.rank(slope) == 1 and t.shape(slope) != [1]:
+        slope = t.reshape(slope, [-1, *[1] * (t.rank(x) - 2)])
     scaled = t.op("multiply", x, slope)
     return t.op("where", t.op("less", x, 0), scaled, x)
 
@@ -226,7 +245,10 @@ def _flattened(t: Translator, n: Node, x: Value, function: Any) -> Value:
 
 
 @ROWS.row("Dropout")
+@knows_old
 def dropout(t: Translator, n: Node, x: Value, ratio: Value = None, training: Value = None) -> Any:
+    if n.opset < MIN_OPSET and not n.attr("is_test"):
+        raise DeclinedError("is_test must be 1, got 0")
     is_training = training is not None and bool(t.need(training, "training_mode").reshape(-1)[0])
     if is_training:
         probability = 0.5 if ratio is None else t.number(ratio, "ratio")

@@ -6,17 +6,22 @@ from typing import Any
 
 import opwright as ow
 from opwright_onnx.errors import DeclinedError
+from opwright_onnx.translate.model import MIN_OPSET
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator, Value
+from opwright_onnx.translate.walking import knows_old
 
 ROWS = Rows()
 
 
 @ROWS.row("BatchNormalization")
+@knows_old
 def batch_norm(
     t: Translator, n: Node, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
 ) -> Any:
+    if n.opset < MIN_OPSET and not n.attr("is_test"):
+        raise DeclinedError("is_test must be 1, got 0")
     if n.attr("training_mode"):
         return _train(t, n, x, scale, bias, mean, variance)
     if n.n_outputs > 1 and any(n.wants(i) for i in range(1, n.n_outputs)):

@@ -11,6 +11,7 @@ from opwright_onnx.errors import DeclinedError, ModelError
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator, Value
+from opwright_onnx.translate.walking import knows_old
 
 ROWS = Rows()
 
@@ -178,6 +179,7 @@ def _whole_index(t: Translator, n: Node, x: Value, index: Value) -> Value:
 
 
 @ROWS.row("AveragePool")
+@knows_old
 def average_pool(t: Translator, n: Node, x: Value) -> Any:
     steps, pads = read_windows(t, n, x, n.attr("kernel_shape"))
     rank = check_rank(len(n.attr("kernel_shape")))

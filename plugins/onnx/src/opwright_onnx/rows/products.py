@@ -7,6 +7,7 @@ from typing import Any
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import FLOATS, Translator, Value
+from opwright_onnx.translate.walking import knows_old
 
 ROWS = Rows()
 
@@ -26,6 +27,7 @@ def product(t: Translator, x: Value, y: Value, **flags: bool) -> Value:
 
 
 @ROWS.row("Gemm")
+@knows_old
 def gemm(t: Translator, n: Node, a: Value, b: Value, c: Value = None) -> Any:
     alpha, beta, dtype = n.attr("alpha"), n.attr("beta"), t.dtype(a)
     if dtype not in FLOATS:

@@ -10,6 +10,7 @@ import numpy as np
 import opwright as ow
 from opwright_onnx.errors import DeclinedError, ModelError
 from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.sizes import Sizes
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator, Value
 
@@ -40,22 +41,12 @@ def flatten(t: Translator, n: Node, x: Value) -> Any:
     if front is None and back is None:
         if axis == 1:
             return t.op("flatten", x, start_axis=1, stop_axis=-1)
-        sizes = [t.dim(x, i) for i in range(axis)]
-        front = _multiply(t, sizes)
+        front = t.sizes(t.op("prod", t.slice(t.shape_vector(x), [0], [0], [axis])))[0]
     return t.reshape(x, [-1 if front is None else front, -1 if back is None else back])
 
 
 def _product(dims: list[int | None]) -> int | None:
     return None if None in dims else math.prod(dim for dim in dims if dim is not None)
-
-
-def _multiply(t: Translator, sizes: list[Any]) -> Any:
-    total = sizes[0]
-    for size in sizes[1:]:
-        total = t.op(
-            "multiply", *(np.array([s]) if isinstance(s, int) else s for s in (total, size))
-        )
-    return total
 
 
 @ROWS.row("Transpose")
@@ -153,7 +144,7 @@ def pad(
     t: Translator, n: Node, x: Value, pads: Value = None, value: Value = None, axes: Value = None
 ) -> Any:
     rank = t.rank(x)
-    widths = n.attr("pads") if n.opset < 11 else t.ints(pads, "pads")
+    widths = n.attr("pads") if n.opset < 11 else _read_widths(t, pads)
     number = n.attr("value", 0.0) if value is None else t.number(value, "constant_value")
     chosen = list(range(rank)) if axes is None else [t.axis(a, rank) for a in t.ints(axes, "axes")]
     half = len(chosen)
@@ -162,19 +153,26 @@ def pad(
     pairs = [[0, 0] for _ in range(rank)]
     for i, axis in enumerate(chosen):
         pairs[axis] = [widths[i], widths[i + half]]
-    cut = [(axis, -a, b) for axis, (a, b) in enumerate(pairs) if min(a, b) < 0]
-    for axis, start, end in cut:
-        low, high = max(start, 0), min(end, 0)
-        x = t.slice(x, [axis], [low], [high if high < 0 else 2**62])
-    pairs = [[max(a, 0), max(b, 0)] for a, b in pairs]
+    for axis, pair in enumerate(pairs):
+        low, high = (-w if isinstance(w, int) and w < 0 else 0 for w in pair)
+        if low or high:
+            x = t.slice(x, [axis], [low], [-high if high else 2**62])
+    pairs = [[max(w, 0) if isinstance(w, int) else w for w in pair] for pair in pairs]
     mode = n.attr("mode") or "constant"
     flat = [width for pair in pairs for width in pair]
-    if not any(flat):
+    if not any(not isinstance(width, int) or width for width in flat):
         return t.op("assign", x)
     if mode == "wrap":
         return _wrap(t, x, pairs)
     extra: dict[str, Any] = {"value": number} if mode == "constant" else {}
     return t.op("pad", x, paddings=flat, mode=mode, **extra)
+
+
+def _read_widths(t: Translator, pads: Value) -> list[Any]:
+    """Return the paddings; sizes that a run computes must be known not to be negative."""
+    if isinstance(pads, Sizes) and pads.is_natural:
+        return list(pads.items)
+    return t.ints(pads, "pads")
 
 
 def _wrap(t: Translator, x: Value, pairs: list[list[int]]) -> Value:

@@ -13,6 +13,7 @@ from opwright.errors import OpwrightError
 from opwright_onnx.dtypes import Array, array_dtype, numpy_dtype
 from opwright_onnx.errors import ModelError, UnsupportedError, ValueNeededError
 from opwright_onnx.translate.codes import Codes
+from opwright_onnx.translate.sizes import Sizes, fold_sizes, make_sizes
 from opwright_onnx.translate.model import Model
 
 Value = Any
@@ -56,6 +57,7 @@ class Translator:
         self.arrays: dict[str, Array] = {}
         self._placed: dict[int, tuple[Array, ow.Variable]] = {}
         self._names: dict[int, str] = {}
+        self._dims: dict[tuple[str, int], ow.Variable] = {}
         self._scratch = ow.Program().global_block()
         self._bytes_left = MAX_FOLDED_BYTES_OF_ALL
 
@@ -78,6 +80,10 @@ class Translator:
             for slot, value in given.items()
             if value is not None and slot not in proto.operands
         }
+        if outputs is None and any(isinstance(v, Sizes) for v in _leaves(bound.values())):
+            folded = fold_sizes(self, type, bound, named)
+            if folded is not None:
+                return folded
         if self._is_known(type, bound, named) and self._is_small(type, bound, named):
             return self._compute(type, bound, named, outputs)
         return self._append(type, bound, named, outputs)
@@ -109,7 +115,7 @@ class Translator:
 
     def _is_known(self, type: str, bound: Mapping[str, Value], named: Mapping[str, Any]) -> bool:
         values = [*_leaves(bound.values()), *_leaves(named.values())]
-        if any(isinstance(value, (ow.Variable, Codes)) for value in values):
+        if any(isinstance(value, (ow.Variable, Codes, Sizes)) for value in values):
             return False
         return "step" not in ow.op_proto(type).input_slots
 
@@ -155,6 +161,8 @@ class Translator:
         """Return a Variable with the elements of a value."""
         if isinstance(value, ow.Variable):
             return value
+        if isinstance(value, Sizes):
+            return value.variable(self)
         if isinstance(value, Codes):
             raise UnsupportedError(
                 f"an input must have a dtype of opwright, got {value.kind}; cast it"
@@ -195,7 +203,7 @@ class Translator:
         """Return the elements of a value, None where a run computes them."""
         if isinstance(value, ow.Variable):
             return self.arrays.get(value.name)
-        return np.asarray(value)
+        return None if isinstance(value, Sizes) else np.asarray(value)
 
     def need(self, value: Value, what: str) -> Array:
         """Return the elements of a value; ValueNeededError where a run computes them."""
@@ -223,6 +231,8 @@ class Translator:
 
     def sizes(self, value: Value) -> list[Any]:
         """Return numbers for an attribute that takes Variables in their places."""
+        if isinstance(value, Sizes):
+            return list(value.items)
         array = self.array(value)
         if array is None and self.shape(value) == [0]:
             return []
@@ -232,7 +242,8 @@ class Translator:
         """Return the inputs of the model that the value of a Variable depends on."""
         writers = {n: op for b in self.program.blocks for op in b.ops for n in op.output_names()}
         seen: dict[str, None] = {}
-        pending = [leaf.name for leaf in _leaves([value]) if isinstance(leaf, ow.Variable)]
+        leaves = [i for v in _leaves([value]) for i in (v.items if isinstance(v, Sizes) else [v])]
+        pending = [leaf.name for leaf in leaves if isinstance(leaf, ow.Variable)]
         while pending:
             name = pending.pop()
             if name in seen:
@@ -246,6 +257,8 @@ class Translator:
         """Return the dtype of a value."""
         if isinstance(value, Codes):
             return value.kind
+        if isinstance(value, Sizes):
+            return value.dtype
         return value.dtype if isinstance(value, ow.Variable) else array_dtype(value)
 
     def shape(self, value: Value) -> list[int | None]:
@@ -310,18 +323,21 @@ class Translator:
         return self.op("transpose", x, axes=list(axes))
 
     def dim(self, x: Value, axis: int) -> Any:
-        """Return a size as a number, or as a Variable of one element where it is not known."""
-        size = self.shape(x)[axis]
-        return (
-            self.slice(self.op("shape", x), [0], [axis % self.rank(x)], [axis % self.rank(x) + 1])
-            if size is None
-            else size
-        )
+        """Return a size as a number, or as a Variable [1] where it is not known."""
+        size, axis = self.shape(x)[axis], axis % self.rank(x)
+        if size is not None:
+            return size
+        made = self._dims.get((x.name, axis))
+        if made is None or self.block.find_var(made.name) is not made:
+            made = self.slice(self.op("shape", x), [0], [axis], [axis + 1])
+            self._dims[x.name, axis] = made
+        return made
 
     def shape_vector(self, x: Value) -> Value:
         """Return the shape of a value, int64 [rank], known if all sizes are."""
         shape = self.shape(x)
-        return self.op("shape", x) if None in shape else np.array(shape, np.int64)
+        items = [self.dim(x, axis) for axis in range(len(shape))]
+        return make_sizes(items, (len(items),), "int64", is_natural=True)
 
     def slice(
         self, x: Value, axes: Sequence[int], starts: Sequence[Any], ends: Sequence[Any]
@@ -366,7 +382,7 @@ def _with_numbers(value: Value, like: Value) -> Value:
 
 
 def _dtype(value: Value) -> str:
-    return value.dtype if isinstance(value, ow.Variable) else array_dtype(value)
+    return value.dtype if isinstance(value, (ow.Variable, Sizes)) else array_dtype(value)
 
 
 def _n_bytes(meta: Any) -> int:

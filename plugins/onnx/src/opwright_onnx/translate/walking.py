@@ -128,7 +128,7 @@ class Walk:
             raise ModelError(
                 f"opset_import must name the domain {proto.domain!r}, got {sorted(t.opsets)}"
             )
-        if not domain and opset < MIN_OPSET and not _is_unchanged(proto.op_type, opset):
+        if not domain and not _is_supported(proto.op_type, opset):
             raise UnsupportedError(
                 f"its opset must be at least {MIN_OPSET}, got {opset}; convert the model by "
                 "onnx.version_converter"
@@ -234,6 +234,12 @@ class Walk:
             self._depth -= 1
 
 
+def knows_old(row: Any) -> Any:
+    """Mark a row that knows versions of its operators older than the oldest supported opset."""
+    row.knows_old = True
+    return row
+
+
 def walks(row: Any) -> Any:
     """Mark a row that is given the `Walk`, since it has graphs in its attributes."""
     row.walks = True
@@ -291,8 +297,10 @@ def _rename(t: Translator, before: int, value: Value, name: str) -> Value:
     return value
 
 
-def _is_unchanged(op_type: str, opset: int) -> bool:
-    """Return whether an operator means the same at an old version as at the oldest supported."""
+def _is_supported(op_type: str, opset: int) -> bool:
+    """Return whether the row of an operator knows its version, or it has not changed since."""
+    if opset >= MIN_OPSET or getattr(find_row("", op_type), "knows_old", False):
+        return True
     old, oldest = find_schema(op_type, "", opset), find_schema(op_type, "", MIN_OPSET)
     return old is not None and oldest is not None and old.since_version == oldest.since_version
 
