@@ -220,3 +220,34 @@ def test_a_function_of_the_model_is_written_out() -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileMissingError, match=r"load: there must be a file.*none\.onnx"):
         opwright_onnx.load(tmp_path / "none.onnx")
+
+
+def test_sizes_that_are_known_stay_numbers_where_others_are_open() -> None:
+    nodes = [
+        node("Shape", ["x"], ["sizes"]),
+        node("Gather", ["sizes", "first"], ["rows"]),
+        node("Gather", ["sizes", "last"], ["columns"]),
+        node("Mul", ["columns", "two"], ["wide"]),
+        node("Unsqueeze", ["rows", "zero"], ["a"]),
+        node("Unsqueeze", ["wide", "zero"], ["b"]),
+        node("Concat", ["a", "b"], ["target"], axis=0),
+        node("Reshape", ["x", "target"], ["y"]),
+    ]
+    numbers = {"first": 0, "last": 2, "two": 2}
+    weights = {name: np.array(value, np.int64) for name, value in numbers.items()}
+    weights["zero"] = np.array([0], np.int64)
+    model = make_model(nodes, [tensor("x", ["n", 2, 3])], [tensor("y", None)], weights)
+    loaded = opwright_onnx.load(model)
+    assert loaded.fetches[0].shape == (None, 6)
+    x = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
+    np.testing.assert_array_equal(loaded(x)[0], x.reshape(2, 6))
+
+
+def test_a_sequence_that_leaves_a_model_has_a_result_for_each_element() -> None:
+    nodes = [node("SplitToSequence", ["x"], ["parts"], axis=0, keepdims=0)]
+    parts = helper.make_tensor_sequence_value_info("parts", TensorProto.FLOAT, None)
+    loaded = opwright_onnx.load(make_model(nodes, [tensor("x", [2, 3])], [parts]))
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    results = loaded(x)
+    assert results.names == ("parts.0", "parts.1")
+    np.testing.assert_array_equal(results["parts.1"], x[1])

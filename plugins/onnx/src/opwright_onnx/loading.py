@@ -17,7 +17,8 @@ from opwright_onnx.dtypes import Array, array_dtype, dtype_name
 from opwright_onnx.errors import ModelError, UnsupportedError
 from opwright_onnx.translate.codes import KINDS, Codes, as_codes
 from opwright_onnx.translate.model import Model, make_model
-from opwright_onnx.translate.translator import Translator, Value
+from opwright_onnx.translate.translator import Translator
+from opwright_onnx.translate.values import Value
 from opwright_onnx.translate.walking import Walk
 
 MAX_FILE_BYTES: Final = 2**31 - 1

@@ -5,11 +5,13 @@ from __future__ import annotations
 from opwright import plugin
 
 SUBJECTS = (
+    "attention",
     "casting",
     "control",
     "elementwise",
     "images",
     "indexing",
+    "microsoft",
     "normalization",
     "pooling",
     "products",

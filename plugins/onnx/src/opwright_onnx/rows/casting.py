@@ -11,7 +11,8 @@ from opwright_onnx.errors import DeclinedError
 from opwright_onnx.translate.codes import KINDS, Codes, decode, encode
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
-from opwright_onnx.translate.translator import Translator, Value
+from opwright_onnx.translate.translator import Translator
+from opwright_onnx.translate.values import Value
 
 ROWS = Rows()
 

@@ -14,7 +14,8 @@ from opwright_onnx.dtypes import dtype_name, numpy_dtype
 from opwright_onnx.errors import ModelError, UnsupportedError
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
-from opwright_onnx.translate.translator import Translator, Value
+from opwright_onnx.translate.translator import Translator
+from opwright_onnx.translate.values import Value
 from opwright_onnx.translate.walking import Walk, walks
 
 ROWS = Rows()
@@ -148,6 +149,7 @@ def _while(
         leaving = [_leave(t, v) for v in (turn, again, *results[: len(carried)])]
         stacked = [_leave(t, value) for value in results[len(carried) :]]
         following = _leave(t, following)
+    _check_sizes(t, block)
     outputs = [t.program.unique_name("loop") for _ in init]
     stacks = [t.program.unique_name("stacked") for _ in stacked]
     t.block.append_op(
@@ -218,6 +220,7 @@ def _scan(
         elements = [_enter(t, block, t.shape(v)[1:], v.dtype) for v in sequences]
         results = walk.graph(body, dict(zip(names, [*entering, *elements], strict=True)))
         leaving = [_leave(t, v) for v in results]
+    _check_sizes(t, block)
     final = [t.program.unique_name("final") for _ in start]
     stacks = [t.program.unique_name("scanned") for _ in leaving[len(start) :]]
     t.block.append_op(
@@ -233,6 +236,14 @@ def _scan(
         },
     )
     return [t.block.var(name) for name in final], [t.block.var(name) for name in stacks]
+
+
+def _check_sizes(t: Translator, block: ow.Block) -> None:
+    """Refuse a body with sizes that the values of a run decide; a loop has one plan."""
+    for op in block.ops:
+        for slot in op.definition.proto.operands:
+            if t.reads_data(op.inputs.get(slot, ())):
+                raise UnsupportedError(f"sizes in the body of a loop must be known, got {op!r}")
 
 
 def _enter(t: Translator, block: ow.Block, shape: Any, dtype: str) -> ow.Variable:

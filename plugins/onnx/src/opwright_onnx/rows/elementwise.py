@@ -12,7 +12,8 @@ from opwright_onnx.translate.model import MIN_OPSET
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.sizes import Sizes
 from opwright_onnx.translate.table import Rows
-from opwright_onnx.translate.translator import FLOATS, Translator, Value
+from opwright_onnx.translate.translator import Translator
+from opwright_onnx.translate.values import FLOATS, Value
 from opwright_onnx.translate.walking import knows_old
 
 ROWS = Rows()
@@ -185,31 +186,7 @@ def clip(t: Translator, n: Node, x: Value, low: Value = None, high: Value = None
 
 @ROWS.row("BitShift")
 def bit_shift(t: Translator, n: Node, x: Value, y: Value) -> Any:
-    bits = np.iinfo(t.dtype(x)).bits
-    op_type = "multiply" if n.attr("direction") == "LEFT" else "floor_divide"
-    is_signed_right = op_type == "floor_divide" and not t.dtype(x).startswith("uint")
-    first = x
-    half = t.op("floor_divide", y, 2)
-    for part in (half, t.op("subtract", y, half)):  # a half of the bits is a factor of any dtype
-        index = t.cast(t.op("minimum", t.op("maximum", part, 0), bits // 2), "int64")
-        factors = np.array([1 << min(i, bits - 2) for i in range(bits // 2 + 1)], t.dtype(x))
-        x = t.op(op_type, x, t.op("gather", factors, index))
-    far = t.op("logical_or", t.op("less", y, 0), t.op("greater_equal", y, bits))
-    beyond = t.op("fill_like", x, value=0.0)
-    if is_signed_right:
-        beyond = t.op("where", t.op("less", first, 0), -1, beyond)
-    return t.op("where", far, beyond, x)
-
-
-@ROWS.row("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot")
-def bitwise(t: Translator, n: Node, *inputs: Value) -> Any:
-    op_type = {
-        "BitwiseAnd": "bitwise_and",
-        "BitwiseOr": "bitwise_or",
-        "BitwiseXor": "bitwise_xor",
-        "BitwiseNot": "bitwise_not",
-    }[n.op_type]
-    return t.op(op_type, *inputs)
+    return t.op("left_shift" if n.attr("direction") == "LEFT" else "right_shift", x, y)
 
 
 @ROWS.row("Hardmax")

@@ -8,7 +8,8 @@ import numpy as np
 
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
-from opwright_onnx.translate.translator import Translator, Value
+from opwright_onnx.translate.translator import Translator
+from opwright_onnx.translate.values import Value
 
 ROWS = Rows()
 
@@ -48,7 +49,7 @@ def _as_short(t: Translator, x: Value, index: Value, axis: int) -> Value:
 def gather_nd(t: Translator, n: Node, x: Value, index: Value) -> Any:
     batch = n.attr("batch_dims", 0)
     width = t.known_shape(index, "indices")[-1]
-    lengths = np.array([t.dim(x, batch + i) for i in range(width)], np.int64)
+    lengths = t.slice(t.shape_vector(x), [0], [batch], [batch + width])
     index = _negative(t, index, lengths)
     if not batch:
         return t.op("gather_nd", x, index)
@@ -60,7 +61,7 @@ def gather_nd(t: Translator, n: Node, x: Value, index: Value) -> Any:
 
 def _negative(t: Translator, index: Value, lengths: Any) -> Value:
     below = t.op("less", index, 0)
-    return t.op("where", below, t.op("add", index, lengths), index)
+    return t.op("where", below, t.op("add", index, t.cast(lengths, t.dtype(index))), index)
 
 
 @ROWS.row("ScatterElements", "Scatter")
@@ -82,7 +83,7 @@ def scatter_elements(t: Translator, n: Node, x: Value, index: Value, updates: Va
 @ROWS.row("ScatterND")
 def scatter_nd(t: Translator, n: Node, x: Value, index: Value, updates: Value) -> Any:
     width = t.known_shape(index, "indices")[-1]
-    lengths = np.array([t.dim(x, i) for i in range(width)], np.int64)
+    lengths = t.slice(t.shape_vector(x), [0], [0], [width])
     places = _negative(t, index, lengths)
     return t.op("scatter_nd", x, places, updates, reduction=n.attr("reduction") or "none")
 

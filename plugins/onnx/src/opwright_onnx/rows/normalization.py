@@ -9,7 +9,8 @@ from opwright_onnx.errors import DeclinedError
 from opwright_onnx.translate.model import MIN_OPSET
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
-from opwright_onnx.translate.translator import Translator, Value
+from opwright_onnx.translate.translator import Translator
+from opwright_onnx.translate.values import Value
 from opwright_onnx.translate.walking import knows_old
 
 ROWS = Rows()

@@ -6,7 +6,8 @@ from typing import Any
 
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
-from opwright_onnx.translate.translator import FLOATS, Translator, Value
+from opwright_onnx.translate.translator import Translator
+from opwright_onnx.translate.values import FLOATS, Value
 from opwright_onnx.translate.walking import knows_old
 
 ROWS = Rows()

@@ -12,7 +12,8 @@ from opwright_onnx.rows.products import product
 from opwright_onnx.translate.codes import KINDS, Codes, decode, encode
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
-from opwright_onnx.translate.translator import Translator, Value
+from opwright_onnx.translate.translator import Translator
+from opwright_onnx.translate.values import Value
 
 ROWS = Rows()
 
@@ -69,9 +70,16 @@ def quantize(
 ) -> Value:
     """Return x / scale + zero, rounded to a dtype and bounded by it."""
     wide = x if t.dtype(x) in ("float32", "float64") else t.cast(x, "float32")
-    scale = _scalar_of(t, t.cast(scale, t.dtype(wide)))
-    zero = None if zero is None else _scalar_of(t, zero)
+    scale, zero = _alike(t, t.cast(scale, t.dtype(wide)), zero)
     return t.op("quantize", wide, scale, zero, dtype=dtype, axis=axis, block_size=block)
+
+
+def _alike(t: Translator, scale: Value, zero: Value) -> tuple[Value, Value]:
+    """Return scale and zero point of one shape; what holds one number has no axes."""
+    scale = _scalar_of(t, scale)
+    if zero is None:
+        return scale, None
+    return scale, _scalar_of(t, zero) if t.rank(scale) else t.reshape(zero, [])
 
 
 def _scalar_of(t: Translator, x: Value) -> Value:
@@ -99,8 +107,8 @@ def dequantize(
 ) -> Value:
     """Return (x - zero) * scale."""
     wide = scale if t.dtype(scale) in ("float32", "float64") else t.cast(scale, "float32")
-    zero = None if zero is None else _scalar_of(t, zero)
-    return t.op("dequantize", x, _scalar_of(t, wide), zero, axis=axis, block_size=block)
+    wide, zero = _alike(t, wide, zero)
+    return t.op("dequantize", x, wide, zero, axis=axis, block_size=block)
 
 
 @ROWS.row("DynamicQuantizeLinear")
@@ -168,7 +176,7 @@ def _requantized(t: Translator, x: Value, scales: Any, scale: Value, zero: Value
     factor = t.op("divide", factor, t.cast(_scalar_of(t, scale), "float64"))
     real = t.op("multiply", x, factor)
     return t.op(
-        "quantize", real, t.scalar(1.0, "float64"), _scalar_of(t, zero), dtype=t.dtype(zero)
+        "quantize", real, t.scalar(1.0, "float64"), t.reshape(zero, []), dtype=t.dtype(zero)
     )
 
 

@@ -11,7 +11,8 @@ from opwright_onnx.errors import ModelError
 from opwright_onnx.rows.taps import Rule, make_weights
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
-from opwright_onnx.translate.translator import FLOATS, Translator, Value
+from opwright_onnx.translate.translator import Translator
+from opwright_onnx.translate.values import FLOATS, Value
 
 ROWS = Rows()
 

@@ -12,7 +12,8 @@ from opwright_onnx.errors import DeclinedError, ModelError
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.sizes import Sizes
 from opwright_onnx.translate.table import Rows
-from opwright_onnx.translate.translator import Translator, Value
+from opwright_onnx.translate.translator import Translator
+from opwright_onnx.translate.values import Value
 
 ROWS = Rows()
 
@@ -106,6 +107,8 @@ def split(t: Translator, n: Node, x: Value, sizes: Value = None) -> Any:
     if sections is None:
         count = n.attr("num_outputs") or n.n_outputs
         length = t.shape(x)[axis]
+        if length is None and n.attr("num_outputs"):  # the last one may be shorter
+            length = t.known_shape(x, "input")[axis]
         if length is None or length % count == 0:
             return tuple(t.op("split", x, axis=axis, num=count))
         each = -(-length // count)
@@ -150,7 +153,7 @@ def pad(
     half = len(chosen)
     if len(widths) != 2 * half:
         raise ModelError(f"pads must have {2 * half} numbers for {half} axes, got {len(widths)}")
-    pairs = [[0, 0] for _ in range(rank)]
+    pairs: list[list[Any]] = [[0, 0] for _ in range(rank)]
     for i, axis in enumerate(chosen):
         pairs[axis] = [widths[i], widths[i + half]]
     for axis, pair in enumerate(pairs):
@@ -175,7 +178,7 @@ def _read_widths(t: Translator, pads: Value) -> list[Any]:
     return t.ints(pads, "pads")
 
 
-def _wrap(t: Translator, x: Value, pairs: list[list[int]]) -> Value:
+def _wrap(t: Translator, x: Value, pairs: list[list[Any]]) -> Value:
     for axis, (before, after) in enumerate(pairs):
         if before or after:
             length = t.shape(x)[axis] or t.known_shape(x, "input")[axis]

@@ -50,16 +50,16 @@ class Sizes:
     def variable(self, t: Translator) -> ow.Variable:
         """Return a Variable with all items, made where the translator is."""
         made = self._variable
-        if made is None or t.block.find_var(made.name) is not made:
-            parts: list[Any] = [
-                item if isinstance(item, ow.Variable) else np.array([item], "int64")
-                for item in self.items
-            ]
-            found = t.op("concat", parts, axis=0) if len(parts) > 1 else parts[0]
-            found = t.cast(found, self.dtype)
-            made = self._variable = found if self.shape else t.reshape(found, [])
-        assert made is not None
-        return made
+        if made is not None and t.block.find_var(made.name) is made:
+            return made
+        parts: list[Any] = [
+            item if isinstance(item, ow.Variable) else np.array([item], "int64")
+            for item in self.items
+        ]
+        found = t.op("concat", parts, axis=0) if len(parts) > 1 else parts[0]
+        found = t.cast(found, self.dtype)
+        self._variable = new = t.variable(found if self.shape else t.reshape(found, []))
+        return new
 
 
 def make_sizes(

@@ -13,11 +13,19 @@ from opwright.errors import OpwrightError
 from opwright_onnx.dtypes import Array, array_dtype, numpy_dtype
 from opwright_onnx.errors import ModelError, UnsupportedError, ValueNeededError
 from opwright_onnx.translate.codes import Codes
-from opwright_onnx.translate.sizes import Sizes, fold_sizes, make_sizes
 from opwright_onnx.translate.model import Model
-
-Value = Any
-"""A Variable, an array of known elements, a list of these for a sequence, None where absent."""
+from opwright_onnx.translate.sizes import Sizes, fold_sizes, make_sizes
+from opwright_onnx.translate.values import (
+    FLOATS,
+    Value,
+    count_bytes,
+    describe,
+    dtype_of,
+    find_leaves,
+    is_exact,
+    is_list,
+    with_numbers,
+)
 
 MAX_FOLDED_BYTES: Final = 2**24
 """Of a value that is computed when a model is loaded, unless its inputs are as large."""
@@ -27,8 +35,6 @@ MAX_FOLDED_BYTES_OF_ALL: Final = 2**31
 
 MAX_CONSTANT: Final = 64
 """Elements of an array that becomes an operator; a larger one lives in the scope."""
-
-FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 
 
 class Translator:
@@ -74,13 +80,13 @@ class Translator:
         given = dict(zip(slots, inputs))
         given.update({name: named.pop(name) for name in slots if name in named})
         numbers = [value for slot, value in given.items() if slot != "condition"]
-        like = next((v for v in _leaves(numbers) if hasattr(v, "dtype")), None)
+        like = next((v for v in find_leaves(numbers) if hasattr(v, "dtype")), None)
         bound = {
-            slot: _with_numbers(value, like)
+            slot: with_numbers(value, like)
             for slot, value in given.items()
             if value is not None and slot not in proto.operands
         }
-        if outputs is None and any(isinstance(v, Sizes) for v in _leaves(bound.values())):
+        if outputs is None and any(isinstance(v, Sizes) for v in find_leaves(bound.values())):
             folded = fold_sizes(self, type, bound, named)
             if folded is not None:
                 return folded
@@ -97,7 +103,7 @@ class Translator:
     ) -> Any:
         proto = ow.op_proto(type)
         inputs = {
-            slot: [self.variable(v) for v in value] if _is_list(value) else self.variable(value)
+            slot: [self.variable(v) for v in value] if is_list(value) else self.variable(value)
             for slot, value in bound.items()
         }
         outputs = {}
@@ -114,26 +120,26 @@ class Translator:
         return results[0] if n is None else tuple(results[:n])
 
     def _is_known(self, type: str, bound: Mapping[str, Value], named: Mapping[str, Any]) -> bool:
-        values = [*_leaves(bound.values()), *_leaves(named.values())]
+        values = [*find_leaves(bound.values()), *find_leaves(named.values())]
         if any(isinstance(value, (ow.Variable, Codes, Sizes)) for value in values):
             return False
         return "step" not in ow.op_proto(type).input_slots
 
     def _is_small(self, type: str, bound: Mapping[str, Value], named: Mapping[str, Any]) -> bool:
         """Return whether the result may be computed at once; a wrong use raises an error."""
-        arrays = _leaves(bound.values())
+        arrays = find_leaves(bound.values())
         budget = max([MAX_FOLDED_BYTES, *(array.nbytes for array in arrays)])
         try:
             with ow.transaction():
                 inputs = {
-                    slot: [self._sketch(v) for v in _leaves([value])]
+                    slot: [self._sketch(v) for v in find_leaves([value])]
                     for slot, value in bound.items()
                 }
                 written = self._scratch.append_op(type, inputs, {}, named)
                 metas = [self._scratch.var(name).meta for name in written.output_names()]
                 raise _UndoError
         except _UndoError:
-            sizes = [_n_bytes(meta) for meta in metas]
+            sizes = [count_bytes(meta) for meta in metas]
         if max(sizes, default=0) > min(budget, self._bytes_left):
             return False
         self._bytes_left -= sum(sizes)
@@ -168,9 +174,9 @@ class Translator:
                 f"an input must have a dtype of opwright, got {value.kind}; cast it"
             )
         if not isinstance(value, np.ndarray):
-            raise ModelError(f"an input must be a tensor, got {_describe(value)}")
+            raise ModelError(f"an input must be a tensor, got {describe(value)}")
         dtype = array_dtype(value)
-        if id(value) not in self._names and value.size <= MAX_CONSTANT and _is_exact(value, dtype):
+        if id(value) not in self._names and value.size <= MAX_CONSTANT and is_exact(value, dtype):
             numbers = [float(number) for number in value.reshape(-1)]
             shape = list(value.shape)
             named: dict[str, Any] = {"shape": shape, "dtype": dtype}
@@ -242,7 +248,9 @@ class Translator:
         """Return the inputs of the model that the value of a Variable depends on."""
         writers = {n: op for b in self.program.blocks for op in b.ops for n in op.output_names()}
         seen: dict[str, None] = {}
-        leaves = [i for v in _leaves([value]) for i in (v.items if isinstance(v, Sizes) else [v])]
+        leaves = [
+            i for v in find_leaves([value]) for i in (v.items if isinstance(v, Sizes) else [v])
+        ]
         pending = [leaf.name for leaf in leaves if isinstance(leaf, ow.Variable)]
         while pending:
             name = pending.pop()
@@ -253,13 +261,24 @@ class Translator:
         data = self.program.global_block().vars
         return tuple(name for name in seen if name in data and data[name].is_data)
 
+    def reads_data(self, names: Iterable[str]) -> bool:
+        """Return whether the values of Variables depend on those of a run, not on shapes alone."""
+        writers = {n: op for b in self.program.blocks for op in b.ops for n in op.output_names()}
+        pending, seen = list(names), set()
+        while pending:
+            name = pending.pop()
+            if name in seen or name in self.arrays:
+                continue
+            seen.add(name)
+            if name not in writers:
+                return True
+            if writers[name].type not in ("shape", "size"):
+                pending += writers[name].input_names()
+        return False
+
     def dtype(self, value: Value) -> str:
         """Return the dtype of a value."""
-        if isinstance(value, Codes):
-            return value.kind
-        if isinstance(value, Sizes):
-            return value.dtype
-        return value.dtype if isinstance(value, ow.Variable) else array_dtype(value)
+        return dtype_of(value)
 
     def shape(self, value: Value) -> list[int | None]:
         """Return the shape of a value, with None for sizes that are not known yet."""
@@ -361,46 +380,3 @@ class Translator:
 
 class _UndoError(OpwrightError):
     """Leaves a transaction whose changes were wanted for a look."""
-
-
-def _leaves(values: Iterable[Value]) -> list[Value]:
-    found: list[Value] = []
-    for value in values:
-        found += _leaves(value) if _is_list(value) else [value]
-    return found
-
-
-def _is_list(value: Value) -> bool:
-    return isinstance(value, (list, tuple))
-
-
-def _with_numbers(value: Value, like: Value) -> Value:
-    """Return a value with arrays of the dtype of `like` in the places of numbers."""
-    if isinstance(value, (bool, int, float)):
-        return np.array(value, numpy_dtype("float32" if like is None else _dtype(like)))
-    return value
-
-
-def _dtype(value: Value) -> str:
-    return value.dtype if isinstance(value, (ow.Variable, Sizes)) else array_dtype(value)
-
-
-def _n_bytes(meta: Any) -> int:
-    """Return how many bytes a value has; 0 where values decide it, which are read anyway."""
-    if meta is None or any(dim < 0 for dim in meta.shape):
-        return 0
-    count = 1
-    for dim in meta.shape:
-        count *= dim
-    return count * numpy_dtype(meta.dtype).itemsize
-
-
-def _is_exact(array: Array, dtype: str) -> bool:
-    """Return whether attributes, which are float64, hold every element."""
-    if dtype in ("int64", "uint64"):
-        return bool((np.abs(array.astype(np.float64)) < 2**53).all())
-    return dtype in FLOATS or dtype == "bool" or dtype.startswith(("int", "uint"))
-
-
-def _describe(value: Value) -> str:
-    return "a sequence" if _is_list(value) else "nothing" if value is None else repr(value)

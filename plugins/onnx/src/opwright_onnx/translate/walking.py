@@ -19,7 +19,8 @@ from opwright_onnx.translate.model import MAX_DEPTH, MIN_OPSET, read_opsets
 from opwright_onnx.translate.node import Node, describe_node, find_schema, read_attributes
 from opwright_onnx.translate.table import find_row
 from opwright_onnx.translate.tensors import read_sparse, read_tensor
-from opwright_onnx.translate.translator import Translator, Value
+from opwright_onnx.translate.translator import Translator
+from opwright_onnx.translate.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

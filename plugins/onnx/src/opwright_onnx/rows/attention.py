@@ -1,0 +1,70 @@
+"""Rows of attention of ONNX's own domain; what these decline is written by its function body."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opwright_onnx.errors import DeclinedError
+from opwright_onnx.rows.microsoft import turn
+from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.translator import Translator
+from opwright_onnx.translate.values import Value
+
+ROWS = Rows()
+
+
+@ROWS.row("Attention")
+def attention(
+    t: Translator, n: Node, q: Value, k: Value, v: Value, mask: Value = None, *cached: Value
+) -> Any:
+    _check(t, n, q, k, mask, cached)
+    is_flat = t.rank(q) == 3
+    if is_flat:
+        heads = n.attr("q_num_heads"), *[n.attr("kv_num_heads")] * 2
+        q, k, v = (_with_heads(t, x, count) for x, count in zip((q, k, v), heads))
+    flags: dict[str, Any] = {"causal": bool(n.attr("is_causal"))}
+    if n.attr("scale"):
+        flags["scale"] = n.attr("scale")
+    found = t.op("scaled_dot_product_attention", q, k, v, mask, **flags)
+    if not is_flat:
+        return found
+    batch, length = t.dim(found, 0), t.dim(found, 2)
+    return t.reshape(t.transpose(found, [0, 2, 1, 3]), [batch, length, -1])
+
+
+def _with_heads(t: Translator, x: Value, count: int) -> Value:
+    """Return [n, length, columns] as [n, heads, length, size]."""
+    width = t.known_shape(t.slice(x, [0, 1], [0, 0], [1, 1]), "input")[2]
+    parts = t.reshape(x, [t.dim(x, 0), t.dim(x, 1), count, width // count])
+    return t.transpose(parts, [0, 2, 1, 3])
+
+
+def _check(
+    t: Translator, n: Node, q: Value, k: Value, mask: Value, cached: tuple[Value, ...]
+) -> None:
+    """Decline what our operator has no counterpart for."""
+    if any(value is not None for value in cached) or any(n.wants(i) for i in (1, 2, 3)):
+        raise DeclinedError("it must have no cache, and one output")
+    for name in ("softcap", "softmax_precision"):
+        if n.attr(name):
+            raise DeclinedError(f"{name} must be absent, got {n.attr(name)}")
+    for name in ("left_window_size", "right_window_size"):
+        if n.attr(name, -1) != -1:
+            raise DeclinedError(f"{name} must be -1, got {n.attr(name)}")
+    if mask is not None and t.shape(mask)[-1] != t.shape(k)[-2] and t.shape(mask)[-1] != 1:
+        raise DeclinedError("attn_mask must be as long as the keys")
+    if mask is not None and t.dtype(mask) not in ("bool", t.dtype(q)):
+        raise DeclinedError("attn_mask must be bool, or have the dtype of Q")
+
+
+@ROWS.row("RotaryEmbedding")
+def rotary_embedding(
+    t: Translator, n: Node, x: Value, cos: Value, sin: Value, positions: Value = None
+) -> Any:
+    if n.attr("rotary_embedding_dim") or t.rank(x) != 4:
+        raise DeclinedError("x must be [batch, heads, length, size], all of which is turned")
+    if positions is not None:
+        cos, sin = (t.op("gather", table, positions, axis=0) for table in (cos, sin))
+    cos, sin = (t.op("unsqueeze", table, axis=[1]) for table in (cos, sin))
+    return turn(t, x, cos, sin, bool(n.attr("interleaved")))

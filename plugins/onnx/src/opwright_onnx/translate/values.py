@@ -1,0 +1,68 @@
+"""What a value is while a model is translated, and what can be said of one without operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+
+import opwright as ow
+from opwright_onnx.dtypes import Array, array_dtype, numpy_dtype
+from opwright_onnx.translate.codes import Codes
+from opwright_onnx.translate.sizes import Sizes
+
+Value = Any
+"""A Variable, an array of known elements, Sizes or Codes; a list of these for a sequence; None
+where absent."""
+
+FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
+
+
+def find_leaves(values: Iterable[Value]) -> list[Value]:
+    """Return values, those in sequences one by one."""
+    found: list[Value] = []
+    for value in values:
+        found += find_leaves(value) if is_list(value) else [value]
+    return found
+
+
+def is_list(value: Value) -> bool:
+    """Return whether a value is a sequence."""
+    return isinstance(value, (list, tuple))
+
+
+def with_numbers(value: Value, like: Value) -> Value:
+    """Return a value with arrays of the dtype of `like` in the places of numbers."""
+    if isinstance(value, (bool, int, float)):
+        return np.array(value, numpy_dtype("float32" if like is None else dtype_of(like)))
+    return value
+
+
+def dtype_of(value: Value) -> str:
+    """Return the dtype of a value."""
+    if isinstance(value, Codes):
+        return value.kind
+    return value.dtype if isinstance(value, (ow.Variable, Sizes)) else array_dtype(value)
+
+
+def count_bytes(meta: Any) -> int:
+    """Return how many bytes a value has; 0 where values decide it, which are read anyway."""
+    if meta is None or any(dim < 0 for dim in meta.shape):
+        return 0
+    count = 1
+    for dim in meta.shape:
+        count *= dim
+    return count * numpy_dtype(meta.dtype).itemsize
+
+
+def is_exact(array: Array, dtype: str) -> bool:
+    """Return whether attributes, which are float64, hold every element."""
+    if dtype in ("int64", "uint64"):
+        return bool((np.abs(array.astype(np.float64)) < 2**53).all())
+    return dtype in FLOATS or dtype == "bool" or dtype.startswith(("int", "uint"))
+
+
+def describe(value: Value) -> str:
+    """Return how errors name a value."""
+    return "a sequence" if is_list(value) else "nothing" if value is None else repr(value)

@@ -1,0 +1,89 @@
+"""Operators of the domain com.microsoft give what ONNX Runtime gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from small_models import make_model, node, tensor
+
+import opwright_onnx
+
+RNG = np.random.default_rng(0)
+NARROW = 0.125 * np.arange(1, 17, dtype=np.float32)
+
+
+def draw(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def bytes_(*shape: int) -> Any:
+    return RNG.integers(0, 256, shape).astype(np.uint8)
+
+
+X = draw(2, 3, 8)
+CASES: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
+    "gelu": ("Gelu", [X], {}),
+    "fast gelu": ("FastGelu", [X, draw(8)], {}),
+    "bias gelu": ("BiasGelu", [X, draw(8)], {}),
+    "quick gelu": ("QuickGelu", [X], {"alpha": 1.702}),
+    "product of transposed": (
+        "FusedMatMul",
+        [draw(2, 8, 3), draw(2, 4, 8)],
+        {"transA": 1, "transB": 1, "alpha": 0.5},
+    ),
+    "skip": ("SkipLayerNormalization", [X, draw(2, 3, 8), *draw(3, 8)], {"epsilon": 1e-5}),
+    "simple skip": (
+        "SkipSimplifiedLayerNormalization",
+        [X, draw(2, 3, 8), draw(8)],
+        {"epsilon": 1e-5},
+    ),
+    "masked attention": (
+        "Attention",
+        [X, draw(8, 24), draw(24), np.array([[1, 1, 0], [1, 1, 1]], np.int32)],
+        {"num_heads": 2},
+    ),
+    "causal attention": (
+        "Attention",
+        [X, draw(8, 24), draw(24)],
+        {"num_heads": 2, "unidirectional": 1},
+    ),
+    "rotary": (
+        "RotaryEmbedding",
+        [draw(2, 2, 3, 8), np.array([[0, 1, 2], [3, 4, 5]]), draw(16, 4), draw(16, 4)],
+        {},
+    ),
+    "rotary of neighbours": (
+        "RotaryEmbedding",
+        [draw(2, 2, 3, 8), np.array([1]), draw(16, 4), draw(16, 4)],
+        {"interleaved": 1},
+    ),
+    "four bits": (
+        "MatMulNBits",
+        [draw(2, 3, 32), bytes_(8, 2, 8), NARROW, bytes_(8, 1)],
+        {"K": 32, "N": 8, "bits": 4, "block_size": 16},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_fused_operator_gives_what_onnx_runtime_gives(name: str) -> None:
+    op_type, arrays, attrs = CASES[name]
+    given = {f"x{i}": array for i, array in enumerate(arrays)}
+    is_packed = op_type == "MatMulNBits"
+    weights = {k: v for k, v in given.items() if is_packed and k != "x0"}
+    fed = {k: v for k, v in given.items() if k not in weights}
+    model = make_model(
+        [node(op_type, list(given), ["out"], domain="com.microsoft", **attrs)],
+        [tensor(k, v.shape, helper.np_dtype_to_tensor_dtype(v.dtype)) for k, v in fed.items()],
+        [tensor("out", None, TensorProto.FLOAT)],
+        weights,
+        domains={"com.microsoft": 1},
+        ir_version=10,
+    )
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    expected = session.run(None, fed)[0]
+    np.testing.assert_allclose(opwright_onnx.load(model)(fed)[0], expected, rtol=1e-5, atol=2e-6)
