@@ -61,6 +61,23 @@ def training(recipe: Recipe, who: str) -> Timed:
     return Timed(step, values=[float(step().detach())])
 
 
+def whole_step(recipe: Recipe, who: str) -> Timed:
+    """Return a training step with Adam, ours in one plan with the update."""
+    if who != "opwright":
+        return training(recipe, who)
+    model, x, labels = prepare(recipe, True, who)
+    import torch
+
+    import opwright_torch
+
+    def loss_of_scores(scores: Any, labels: Any) -> Any:
+        return torch.nn.functional.cross_entropy(scores.view(-1, scores.shape[-1]), labels.view(-1))
+
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    step = opwright_torch.train_step(model, loss_of_scores, optimizer)
+    return Timed(lambda: step(x, labels), values=[float(step(x, labels))])
+
+
 def inference(recipe: Recipe, who: str) -> Timed:
     """Return a call of the model on one example."""
     model, x, _ = prepare(recipe, False, who)
@@ -90,6 +107,13 @@ def workloads(name: str, recipe: Recipe) -> list[Workload]:
                 for who in ("opwright one plan", "opwright two plans", *peers)
             },
             {"opwright one plan": [Goal(ratio=1.0)], "opwright two plans": [Goal(ratio=1.05)]},
+        ),
+        Workload(
+            f"torch-{name}-step",
+            f"a whole training step with Adam of {recipe.title}",
+            "ms",
+            {who: partial(whole_step, recipe, who) for who in ("opwright", *peers)},
+            {"opwright": [Goal(ratio=0.65)]},
         ),
         Workload(
             f"torch-{name}-infer",

@@ -15,7 +15,10 @@ from every_case import EVERY, is_one_in
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 if HAS_TORCH:
-    sys.path[:0] = [str(Path(__file__).parent / room) for room in ("translate", "opinfo", "models")]
+    sys.path[:0] = [
+        str(Path(__file__).parent / room)
+        for room in ("translate", "opinfo", "models", "train_step")
+    ]
 
 ONE_FOR_EACH_OPERATOR = ("test_library.py", "test_values.py")
 """Files with a case for each operator, or several."""

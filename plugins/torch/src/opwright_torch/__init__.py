@@ -22,16 +22,28 @@ if TYPE_CHECKING:
     from opwright_torch.ops.library import define_operators
     from opwright_torch.plans.kept import refresh
     from opwright_torch.reporting import report
+    from opwright_torch.training.step import TrainStep, train_step
 
 _HOMES = {
     "Module": "module",
+    "TrainStep": "training.step",
     "define_operators": "ops.library",
     "refresh": "plans.kept",
     "report": "reporting",
+    "train_step": "training.step",
 }
 """Imported at first use: discovery imports this package for its table alone."""
 
-__all__ = ["Module", "__version__", "define_operators", "ops", "refresh", "report"]
+__all__ = [
+    "Module",
+    "TrainStep",
+    "__version__",
+    "define_operators",
+    "ops",
+    "refresh",
+    "report",
+    "train_step",
+]
 
 
 def __getattr__(name: str) -> Any:

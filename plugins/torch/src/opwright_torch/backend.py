@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import torch
 
 from opwright.errors import SettingError
-from opwright.plugin import hint
 from opwright_torch.capture import CaptureError, capture
 from opwright_torch.plans.building import make_job
+from opwright_torch.plans.forward import check_options
 from opwright_torch.plans.region import Region, Uncaptured
-
-OPTIONS: Final = ("passes", "fallback", "options", "deterministic", "lock")
-"""Arguments of `opwright.Network.compile` that may be given."""
 
 
 def opwright(
@@ -47,14 +44,7 @@ def opwright(
     """
     if mode not in (None, "default"):
         raise SettingError(f"opwright: mode must be 'default', got {mode!r}; leave it out")
-    given = dict(options or {})
-    for name in given:
-        if name not in OPTIONS:
-            raise SettingError(
-                f"opwright: options must be among {', '.join(OPTIONS)}, got {name!r}"
-                f"{hint(name, OPTIONS)}; options of plugins are given in "
-                "options={'options': {'cpu.recompute': 0.1}}"
-            )
+    given = check_options("opwright", options)
     try:
         captured = capture(module, example_inputs)
     except CaptureError as error:

@@ -15,6 +15,7 @@ from opwright_torch.finding import find_graphs
 from opwright_torch.module import Module
 from opwright_torch.plans.forward import Forward
 from opwright_torch.plans.region import Region, Uncaptured
+from opwright_torch.training.step import TrainStep
 
 Shares = Mapping[Any, float] | None
 
@@ -77,7 +78,8 @@ class Report(NamedTuple):
     graphs : int
         Graphs that Dynamo captured; more than one where the model breaks it.
     plans : tuple of str
-        How each graph runs: ``"inference"``, ``"one plan"`` or ``"two plans"``.
+        How each graph runs: ``"inference"``, ``"one plan"``, ``"two plans"`` or
+        ``"training step"``.
     packages : tuple of PackageRow
         The kernels, those with the largest share first.
     calls : tuple of CallRow
@@ -117,11 +119,12 @@ def report(compiled: Callable[..., Any], *, measure: bool = True) -> Report:
     Parameters
     ----------
     compiled : callable
-        The result of ``torch.compile(..., backend="opwright")``; or an `opwright_torch.Module`,
-        whose program is one graph with a plan for each mode, of which no time is measured.
+        The result of ``torch.compile(..., backend="opwright")``, or of `train_step`; or an
+        `opwright_torch.Module`, whose program is one graph with a plan for each mode, of which no
+        time is measured.
     measure : bool
         Whether to run each plan on made-up inputs for the shares of time, which needs
-        opwright-kit. Buffers of the model are as before afterwards.
+        opwright-kit. Buffers and parameters of the model are as before afterwards.
 
     Raises
     ------
@@ -131,7 +134,7 @@ def report(compiled: Callable[..., Any], *, measure: bool = True) -> Report:
     if isinstance(compiled, Module):
         plans = compiled.plans
         return Report(1, tuple(p.kind for p in plans), tuple(_package_rows(plans, None)), ())
-    graphs = find_graphs(compiled)
+    graphs = find_graphs(compiled.compiled if isinstance(compiled, TrainStep) else compiled)
     plans = [p for graph in graphs if isinstance(graph, Region) for p in graph.plans[-1:]]
     whole = [graph.reason for graph in graphs if isinstance(graph, Uncaptured)]
     shares = _measure(plans) if measure else None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.fx import Node
 
 import opwright as ow
+from opwright.errors import SettingError
+from opwright.plugin import hint
 from opwright.runtime import Watch
 from opwright_torch.dtypes import torch_dtype
 from opwright_torch.plans.building import Draft, Job, write_state
@@ -18,6 +20,22 @@ from opwright_torch.plans.kept import STEPS, Kept
 Pick = Callable[[Sequence[Any]], Sequence[Any]]
 Results = Sequence[torch.Tensor]
 Options = Mapping[str, Any]
+
+OPTIONS: Final = ("passes", "fallback", "options", "deterministic", "lock")
+"""Arguments of `opwright.Network.compile` that may be given."""
+
+
+def check_options(who: str, options: Options | None) -> dict[str, Any]:
+    """Return arguments for `Network.compile`; SettingError for one that is not in `OPTIONS`."""
+    given = dict(options or {})
+    for name in given:
+        if name not in OPTIONS:
+            raise SettingError(
+                f"{who}: options must be among {', '.join(OPTIONS)}, got {name!r}"
+                f"{hint(name, OPTIONS)}; options of plugins are given in "
+                "options={'options': {'cpu.recompute': 0.1}}"
+            )
+    return given
 
 
 def pick(indices: Sequence[int]) -> Pick:
@@ -55,14 +73,17 @@ class Forward:
     def _prepare(self) -> None:
         self.compiled = self._compile(self.draft.results)
 
-    def _compile(self, fetch: Sequence[str]) -> Any:
+    def _compile(self, fetch: Sequence[str], varying: Sequence[str] = ()) -> Any:
         block = self.draft.program.global_block()
         write_state(block, self.draft.state)
         return ow.Network(block).compile(
             self.draft.feeds,
             fetch,
             scope=self.scope,
-            varying=[self.draft.name(i) for i in self.job.kept if i in self.job.trained],
+            varying=[
+                *(self.draft.name(i) for i in self.job.kept if i in self.job.trained),
+                *varying,
+            ],
             fetch_as=torch.Tensor,
             detach=True,
             **self._options,
@@ -109,8 +130,11 @@ class Forward:
         return values, step
 
     def samples(self) -> Iterator[tuple[Any, dict[str, torch.Tensor]]]:
-        """Yield each compiled network with made-up feeds; buffers are restored at the end."""
-        variables = [self.kept.scope.var(name) for name, _ in self.draft.state]
+        """Yield each compiled network with made-up feeds; what is written is restored."""
+        block = self.draft.program.global_block()
+        names = dict.fromkeys(name for op in block.ops for name in op.output_names())
+        written = [name for name in names if block.var(name).persistable]
+        variables = [v for v in map(self.scope.find_var, written) if v is not None]
         before = [variable.numpy() for variable in variables]
         try:
             yield from self._samples([_sample(*meta) for meta in self._feed_metas()])

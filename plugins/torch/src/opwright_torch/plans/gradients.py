@@ -53,8 +53,8 @@ def append_gradients(
 
     The place is None where no target depends on the input.
     """
-    reached = _reached(draft, targets)
-    parameters = [name for name in map(draft.name, job.trained) if name in reached]
+    within = reached(draft, targets)
+    parameters = [name for name in map(draft.name, job.trained) if name in within]
     if not parameters:  # as where all targets are constants
         return [], [None] * len(job.trained)
     pairs = ow.append_backward(targets, parameters, grads=grads)
@@ -65,7 +65,7 @@ def append_gradients(
     return wanted, [None if name is None else next(places) for name in names]
 
 
-def _reached(draft: Draft, targets: Sequence[ow.Variable]) -> set[str]:
+def reached(draft: Draft, targets: Sequence[ow.Variable]) -> set[str]:
     """Return the variables from which a gradient can flow to a target."""
     trained = draft.translated.trained
     names = set(trained.intersection(target.name for target in targets))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
 
+import opwright as ow
 from opwright.errors import OpwrightError
 from opwright_torch.capture import Captured
 from opwright_torch.plans.building import Job
@@ -37,10 +38,22 @@ class Region:
         Which of its inputs are kept, fed and differentiated.
     options : mapping
         For `Network.compile`.
+    kind : callable, optional
+        What makes a plan, instead of one of `Forward`, `OnePlan` and `TwoPlans`.
+    parent : Scope, optional
+        What such plans have besides the tensors of the graph.
     """
 
-    def __init__(self, captured: Captured, job: Job, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        captured: Captured,
+        job: Job,
+        options: Mapping[str, Any],
+        kind: Callable[..., Forward] | None = None,
+        parent: ow.Scope | None = None,
+    ) -> None:
         self.captured, self.job, self._options = captured, job, options
+        self._kind, self._parent = kind, parent
         self._symbols = [symbol for _, symbol in job.symbols]
         self._pick_sizes = pick([index for index, _ in job.symbols])
         self._pick_kept = pick(job.kept)
@@ -98,8 +111,8 @@ class Region:
 
     def _make(self, kept: Kept, sizes: Sequence[int]) -> Forward:
         job = self.job
-        kind = Forward
-        if job.trained and job.differentiable:
+        kind = self._kind or Forward
+        if self._kind is None and job.trained and job.differentiable:
             kind = OnePlan if job.loss >= 0 else TwoPlans
         plan = kind(job, sizes, kept, self._options)
         declined = plan.draft.translated.declined
@@ -119,8 +132,9 @@ class Region:
         kept = self._owners.pop(key, None)
         if kept is None:
             names = [self.job.inputs[index].name for index in self.job.kept]
+            scope = None if self._parent is None else ow.Scope(self._parent)
             written = [i for i, index in enumerate(self.job.kept) if index in self.job.written]
-            kept = Kept(names, tensors, written, lambda: self._forget(key))
+            kept = Kept(names, tensors, written, lambda: self._forget(key), scope)
         self._owners[key] = kept
         if len(self._owners) > MAX_OWNERS:
             self._forget(next(iter(self._owners)))

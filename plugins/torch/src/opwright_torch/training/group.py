@@ -1,0 +1,124 @@
+"""What a rule of an optimizer is given: the variables of one of its groups of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import opwright as ow
+
+Number = Any
+"""A float, or a Variable, float64 [1], of what changes from step to step."""
+
+
+class Item(NamedTuple):
+    """One parameter.
+
+    Attributes
+    ----------
+    param, grad : Variable
+    state : mapping of str to Variable
+        What the optimizer keeps, in the shape of the parameter.
+    place : int
+        That of the parameter in vectors with one number for each.
+    """
+
+    param: ow.Variable
+    grad: ow.Variable
+    state: Mapping[str, ow.Variable]
+    place: int
+
+
+@dataclass
+class Group:
+    """Parameters with their options, in a program to which their updates are appended.
+
+    Attributes
+    ----------
+    items : sequence of Item
+    numbers : mapping of str to Number
+    nonzero : frozenset of str
+        Which numbers are not 0.
+    flags : mapping of str to bool
+    steps : Variable, optional
+        float64 [n], the number of this step for each parameter.
+    fresh : Variable, optional
+        float64 [n], 1 for a parameter without a state yet, else 0.
+    is_finite : Variable, optional
+        A bool: whether anything is updated. Without it everything is.
+    """
+
+    items: Sequence[Item]
+    numbers: Mapping[str, Number]
+    nonzero: frozenset[str]
+    flags: Mapping[str, Any]
+    steps: Any
+    fresh: Any
+    is_finite: ow.Variable | None
+    _casts: dict[tuple[int, str, bool], ow.Variable] = field(default_factory=dict)
+    _held: list[Any] = field(default_factory=list)
+
+    def number(self, name: str) -> Number:
+        """Return an option."""
+        return self.numbers[name]
+
+    def has(self, name: str) -> bool:
+        """Whether an option that is a number is not 0."""
+        return name in self.nonzero
+
+    def is_fixed(self, *numbers: Number) -> bool:
+        """Whether an operator whose attributes are these numbers may update parameters.
+
+        Steps that may be skipped are computed beside the old values, which an operator overwrites.
+        """
+        return self.is_finite is None and all(isinstance(number, float) for number in numbers)
+
+    def pieces(self, vector: ow.Variable) -> Sequence[ow.Variable]:
+        """Return the numbers of a vector, each [1]."""
+        (n,) = vector.shape or (1,)
+        return [vector] if n == 1 else ow.ops.split(vector, axis=0, num=n)
+
+    def cast(self, number: Number, item: Item) -> Number:
+        """Return a number in the dtype of a parameter, [] beside one without axes."""
+        if isinstance(number, float):
+            return number
+        is_scalar = not item.param.shape
+        key = id(number), item.param.dtype, is_scalar
+        if key not in self._casts:
+            narrow = ow.ops.cast(number, dtype=item.param.dtype)
+            self._casts[key] = ow.ops.reshape(narrow, shape=[]) if is_scalar else narrow
+            self._held.append(number)
+        return self._casts[key]
+
+    def gradient(self, item: Item, decays: bool = True) -> ow.Variable:
+        """Return the gradient of what is minimized, with that of the weight decay."""
+        grad = -item.grad if self.flags["maximize"] else item.grad
+        if decays and self.has("weight_decay"):
+            grad = grad + item.param * self.cast(self.number("weight_decay"), item)
+        return grad
+
+    def update(
+        self,
+        op_type: str,
+        item: Item,
+        grad: ow.Variable,
+        attrs: Mapping[str, Any],
+        states: Mapping[str, ow.Variable] | None = None,
+        rate: ow.Variable | None = None,
+    ) -> None:
+        """Append an optimizer of opwright-std, which writes parameter and states in place."""
+        rate = self.number("lr") if rate is None else rate
+        inputs = {"param": item.param, "grad": grad, "learning_rate": rate, **(states or {})}
+        item.param.block.append_op(op_type, inputs=inputs, attrs=attrs)
+
+    def write(self, variable: ow.Variable, value: ow.Variable) -> None:
+        """Append what gives a parameter or a state its next value, unless the step is skipped."""
+        write(variable, value, self.is_finite)
+
+
+def write(variable: ow.Variable, value: ow.Variable, condition: ow.Variable | None = None) -> None:
+    """Append what gives a variable of the scope a value, where the condition holds."""
+    if condition is not None:
+        value = ow.ops.where(condition, value, variable)
+    variable.block.append_op("assign", {"x": value}, {"out": variable.name})

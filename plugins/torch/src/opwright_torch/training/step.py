@@ -1,0 +1,292 @@
+"""`train_step`: a model, a loss and an optimizer of PyTorch become one function of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import count
+from types import FunctionType
+from typing import Any, Final
+
+import torch
+from torch._dynamo.exc import BackendCompilerFailed, Unsupported
+
+import opwright as ow
+from opwright.errors import OpwrightError, SettingError
+from opwright.plugin import suggest_arguments
+from opwright_torch.capture import Captured, capture
+from opwright_torch.dtypes import dtype_name
+from opwright_torch.plans.building import make_job
+from opwright_torch.plans.forward import check_options
+from opwright_torch.plans.region import Region
+from opwright_torch.training.plan import StepPlan
+from opwright_torch.training.rules import RULES, Rule, find_rule
+from opwright_torch.training.scaling import Scaling
+from opwright_torch.training.state import State
+from opwright_torch.training.trainer import Trainer
+from opwright_torch.training.updating import Way, find_processes
+
+Loss = Callable[[Any, Any], torch.Tensor]
+WORLD: Final = "world"
+"""The group of all processes."""
+
+_NO_LOSS: Final = (
+    "train_step: the loss must be one number that depends on a parameter which requires gradients, "
+    "got none such; return a mean or a sum, from a model without a loss as a tensor, or as the "
+    "attribute or the key 'loss', and unfreeze a parameter"
+)
+_NUMBERS: Final[Iterator[int]] = count()
+
+
+class TrainStep:
+    """What `train_step` returns: ``step(*batch)`` trains, and returns the loss.
+
+    Attributes
+    ----------
+    optimizer : torch.optim.Optimizer
+    trainer : Trainer
+    compiled : callable
+        Computes a step, as `torch.compile` returned it.
+    """
+
+    def __init__(
+        self, compute: Callable[..., torch.Tensor], trainer: Trainer, options: Mapping[str, Any]
+    ) -> None:
+        self.trainer, self._options = trainer, options
+        self.optimizer = trainer.state.optimizer
+        self.compiled = torch.compile(compute, backend=self._make_region, fullgraph=True)
+
+    def __call__(self, *batch: Any, **named: Any) -> torch.Tensor:
+        """Train on a batch; return its loss, which records nothing.
+
+        Parameters
+        ----------
+        *batch, **named
+            What the model is called with, by position the target last, if there is a loss.
+        """
+        if not torch.is_grad_enabled():
+            with torch.enable_grad():
+                return self(*batch, **named)
+        self.trainer.read()
+        try:
+            loss: torch.Tensor = self.compiled(*batch, **named)
+        except BackendCompilerFailed as error:
+            if isinstance(error.inner_exception, OpwrightError):
+                raise error.inner_exception from None
+            raise
+        except Unsupported as error:
+            reason = str(error).strip().splitlines()[0]
+            raise SettingError(
+                f"train_step: model and loss must be one graph, got a break of it: {reason}; "
+                'train the model in parts by torch.compile(model, backend="opwright")'
+            ) from error
+        if loss is None:
+            raise SettingError(_NO_LOSS)
+        self.optimizer._opt_called = True  # schedulers ask whether there was a step
+        return loss
+
+    def _make_region(self, module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Region:
+        captured = capture(module, example_inputs)
+        job = make_job(captured, example_inputs)
+        _check_graph(captured)
+        if job.loss < 0:
+            raise SettingError(_NO_LOSS)
+        job = job._replace(written=tuple(sorted({*job.written, *job.trained} & {*job.kept})))
+        kind = partial(StepPlan, trainer=self.trainer)
+        return Region(captured, job, self._options, kind, self.trainer.state.scope)
+
+
+def _check_graph(captured: Captured) -> None:
+    """Raise SettingError for a graph whose gradients are sparse."""
+    for node in captured.module.graph.nodes:
+        target: Any = node.target
+        if not isinstance(target, torch._ops.OpOverload):
+            continue
+        named = [argument.name for argument in target._schema.arguments]
+        if "sparse" in named:
+            at = named.index("sparse")
+            given = node.kwargs.get("sparse", node.args[at] if at < len(node.args) else False)
+            if given and node.meta["requires_grad"]:
+                raise SettingError(
+                    f"train_step: gradients must be dense, got {target} with sparse=True; leave "
+                    "sparse out"
+                )
+
+
+@suggest_arguments
+def train_step(
+    model: torch.nn.Module,
+    loss: Loss | None,
+    optimizer: torch.optim.Optimizer,
+    *,
+    accumulate: int = 1,
+    clip_norm: float | None = None,
+    clip_value: float | None = None,
+    scaler: Any = None,
+    data_parallel: bool | str = False,
+    options: Mapping[str, Any] | None = None,
+) -> TrainStep:
+    """Return a training step of a model of PyTorch: forward, backward and update in one plan.
+
+    ::
+
+        step = train_step(model, torch.nn.functional.cross_entropy, torch.optim.AdamW(...))
+        for images, labels in loader:
+            loss = step(images, labels)
+            scheduler.step()
+
+    Parameters, buffers and the tensors of the optimizer's state stay PyTorch's, and have in them
+    what plans write: both ``state_dict`` are true after each step, and what is loaded into them is
+    read by the next one. Options in ``optimizer.param_groups`` are read at each step. ``.grad`` is
+    neither read nor written.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        On the host, its parameters contiguous, float. In one graph for `torch.compile`.
+    loss : callable or None
+        ``loss(model(*inputs), target)`` is called with ``step(*inputs, target)``. None: the model
+        returns its loss, as a tensor, as the attribute or as the key ``"loss"``.
+    optimizer : torch.optim.Optimizer
+        SGD, Adam, AdamW, RMSprop or Adagrad of ``torch.optim``, not a subclass; without hooks.
+    accumulate : int, at least 1
+        An update takes the mean of the gradients of so many steps.
+    clip_norm : float, > 0, optional
+        Gradients are bounded as by ``torch.nn.utils.clip_grad_norm_`` of all that are updated.
+    clip_value : float, > 0, optional
+        Gradients are bounded as by ``torch.nn.utils.clip_grad_value_``.
+    scaler : torch.amp.GradScaler, optional
+        Scales the loss; its factor, and steps that are skipped, are part of the plan.
+    data_parallel : bool or str
+        True or the name of a group of processes, by opwright-dist: gradients are averaged over
+        them, whose batches must have equal shapes in each step. All of them call this, and have
+        the parameters and buffers of the first from then on.
+    options : mapping, optional
+        The arguments ``passes``, ``fallback``, ``options``, ``deterministic`` and ``lock`` of
+        `opwright.Network.compile`.
+
+    Raises
+    ------
+    SettingError
+        For arguments of another type or range, and for what a plan cannot do as PyTorch does.
+    MissingRequirementError
+        `data_parallel` is given, and no package connects processes.
+    """
+    _check_model(model, loss)
+    rule = _check_optimizer(optimizer)
+    group = _check_group(data_parallel)
+    state = State(optimizer, rule)
+    way = Way(
+        _check_count(accumulate),
+        _check_bound("clip_norm", clip_norm),
+        _check_bound("clip_value", clip_value),
+        _check_scaler(scaler, state),
+        group,
+    )
+    modules = [part for part in (model, loss) if isinstance(part, torch.nn.Module)]
+    if group:
+        _share(model, group)
+    trainer = Trainer(state, way, modules)
+    return TrainStep(_make_function(model, loss), trainer, check_options("train_step", options))
+
+
+def _make_function(model: torch.nn.Module, loss: Loss | None) -> Callable[..., Any]:
+    """Return what is compiled, with code of its own: Dynamo counts recompilations by code."""
+
+    def compute(*batch: Any, **named: Any) -> Any:
+        if loss is None:
+            return _own_loss(model(*batch, **named))
+        return loss(model(*batch[:-1], **named), batch[-1])
+
+    function: FunctionType = compute  # type: ignore[assignment]
+    function.__code__ = function.__code__.replace(co_name=f"train_step_{next(_NUMBERS)}")
+    return function
+
+
+def _own_loss(result: Any) -> Any:
+    if isinstance(result, torch.Tensor):
+        return result
+    return result.get("loss") if isinstance(result, Mapping) else getattr(result, "loss", None)
+
+
+def _check_model(model: Any, loss: Any) -> None:
+    if not isinstance(model, torch.nn.Module):
+        raise SettingError(
+            f"train_step: model must be a torch.nn.Module, got {type(model).__name__}"
+        )
+    if isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+        raise SettingError(
+            f"train_step: model must not be wrapped, got {type(model).__name__}; give the module "
+            "within, and data_parallel=True"
+        )
+    if loss is not None and not callable(loss):
+        raise SettingError(
+            f"train_step: loss must be callable or None, got {type(loss).__name__}; write "
+            "torch.nn.functional.cross_entropy, for example"
+        )
+
+
+def _check_optimizer(optimizer: Any) -> Rule:
+    """Return the rule of an optimizer; SettingError for one that no plan updates by."""
+    rule = find_rule(optimizer)
+    if rule is None:
+        known = ", ".join(kind.__name__ for kind in RULES)
+        raise SettingError(
+            f"train_step: optimizer must be one of torch.optim's {known}, got "
+            f"{type(optimizer).__module__}.{type(optimizer).__name__}; train the model by "
+            'torch.compile(model, backend="opwright") and this optimizer'
+        )
+    return rule
+
+
+def _check_count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise SettingError(
+            f"train_step: accumulate must be a whole number of at least 1, got {value!r}"
+        )
+    return value
+
+
+def _check_bound(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        raise SettingError(
+            f"train_step: {name} must be a number above 0, got {value!r}; leave it out to bound "
+            "nothing"
+        )
+    return float(value)
+
+
+def _check_scaler(scaler: Any, state: State) -> Scaling | None:
+    if scaler is None:
+        return None
+    if not isinstance(scaler, torch.amp.GradScaler):
+        raise SettingError(
+            f"train_step: scaler must be a torch.amp.GradScaler, got {type(scaler).__name__}; write"
+            ' torch.amp.GradScaler("cpu")'
+        )
+    return Scaling(scaler, state.scope) if scaler.is_enabled() else None
+
+
+def _check_group(data_parallel: Any) -> str:
+    if isinstance(data_parallel, bool) or data_parallel is None:
+        return WORLD if data_parallel else ""
+    if not isinstance(data_parallel, str) or not data_parallel:
+        raise SettingError(
+            "train_step: data_parallel must be a bool or the name of a group of processes, got "
+            f"{data_parallel!r}"
+        )
+    return data_parallel
+
+
+def _share(model: torch.nn.Module, group: str) -> None:
+    """Give the parameters and buffers of a model the values that the first process has."""
+    program, scope = ow.Program(), ow.Scope()
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        value = tensor.detach()
+        program.global_block().create_var(
+            name, list(value.shape), dtype_name(value.dtype), persistable=True, stop_gradient=True
+        )
+        scope.var(name).borrow(value)
+    find_processes().broadcast_state(program, scope, group)

@@ -1,0 +1,196 @@
+"""What a training step cannot do it names, and refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from trainings import batch, network, step_of
+
+import opwright_torch
+from opwright.errors import SettingError, ShapeError
+
+
+def sgd(model: nn.Module, **options: Any) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=0.1, **options)
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        ({"accumulate": 0}, r"accumulate must be a whole number of at least 1, got 0"),
+        ({"accumulate": 1.5}, r"accumulate must be a whole number of at least 1, got 1\.5"),
+        ({"clip_norm": -1.0}, r"clip_norm must be a number above 0, got -1\.0"),
+        ({"clip_value": "1"}, r"clip_value must be a number above 0, got '1'"),
+        ({"clip_norm": float("nan")}, r"clip_norm must be a number above 0, got nan"),
+        ({"scaler": 2.0}, r"scaler must be a torch\.amp\.GradScaler, got float"),
+        ({"data_parallel": 3}, r"data_parallel must be a bool or the name of a group .* got 3"),
+        ({"options": {"pases": []}}, r"options must be among passes, .* got 'pases'.*passes"),
+    ],
+)
+def test_an_argument_out_of_range_is_named(how: dict[str, Any], text: str) -> None:
+    model = network()
+    with pytest.raises(SettingError, match=text):
+        step_of(model, sgd(model), **how)
+
+
+def test_a_mistyped_argument_names_the_nearest_one() -> None:
+    model = network()
+    with pytest.raises(TypeError, match="clip_norm"):
+        step_of(model, sgd(model), clip_nrm=1.0)
+
+
+def test_what_is_no_module_or_loss_is_refused() -> None:
+    model = network()
+    with pytest.raises(SettingError, match=r"model must be a torch\.nn\.Module, got function"):
+        step_of(lambda x: x, sgd(model))
+    with pytest.raises(SettingError, match="loss must be callable or None, got str"):
+        opwright_torch.train_step(model, "mse", sgd(model))
+    with pytest.raises(SettingError, match="model must not be wrapped, got DataParallel"):
+        step_of(nn.DataParallel(model), sgd(model))
+
+
+def test_an_optimizer_without_a_rule_is_named() -> None:
+    model = network()
+
+    class Mine(torch.optim.Adam):
+        pass
+
+    known = r"one of torch\.optim's SGD, Adam, AdamW, RMSprop, Adagrad, got "
+    with pytest.raises(SettingError, match=known + r"torch\.optim\.nadam\.NAdam"):
+        step_of(model, torch.optim.NAdam(model.parameters()))
+    with pytest.raises(SettingError, match=known + r".*Mine"):
+        step_of(model, Mine(model.parameters()))
+    with pytest.raises(SettingError, match=known + r"builtins\.float"):
+        step_of(model, 0.1)
+
+
+@pytest.mark.parametrize("option", ["capturable", "differentiable"])
+def test_options_without_a_meaning_in_a_plan_are_refused(option: str) -> None:
+    model = network()
+    optimizer = torch.optim.Adam(model.parameters(), **{option: True})
+    with pytest.raises(SettingError, match=f"{option} must be False, got {option}=True"):
+        step_of(model, optimizer)
+
+
+def test_options_are_checked_in_groups_that_are_added_and_changed_too() -> None:
+    model = network()
+    optimizer = sgd(model)
+    step = step_of(model, optimizer)
+    step(*batch(0))
+    optimizer.param_groups[0]["differentiable"] = True
+    with pytest.raises(SettingError, match="differentiable must be False"):
+        step(*batch(0))
+    optimizer.param_groups[0]["differentiable"] = False
+    step(*batch(0))
+
+
+def test_hooks_are_refused_also_those_that_come_later() -> None:
+    model = network()
+    optimizer = sgd(model)
+    step = step_of(model, optimizer)
+    step(*batch(0))
+    handle = optimizer.register_step_post_hook(lambda *_: None)
+    with pytest.raises(SettingError, match="optimizer must have no hooks of its step"):
+        step(*batch(0))
+    handle.remove()
+    handle = model[0].weight.register_hook(lambda grad: grad * 2)
+    with pytest.raises(SettingError, match=r"parameters must have no hooks, got one on \[8, 6\]"):
+        step(*batch(0))
+    handle.remove()
+    handle = model[0].weight.register_post_accumulate_grad_hook(lambda _: None)
+    with pytest.raises(SettingError, match="parameters must have no hooks"):
+        step(*batch(0))
+    handle.remove()
+    handle = model[2].register_full_backward_hook(lambda *_: None)
+    with pytest.raises(SettingError, match="modules must have no backward hooks, got one on '2'"):
+        step(*batch(0))
+    handle.remove()
+    step(*batch(0))
+
+
+def test_sparse_gradients_are_refused() -> None:
+    model = nn.Sequential(nn.Embedding(10, 4, sparse=True), nn.Flatten(), nn.Linear(8, 4))
+    step = step_of(model, sgd(model))
+    with pytest.raises(SettingError, match=r"gradients must be dense, got aten\.embedding"):
+        step(torch.zeros(3, 2, dtype=torch.int64), torch.zeros(3, dtype=torch.int64))
+
+
+def test_parameters_laid_out_otherwise_are_refused() -> None:
+    model = nn.Sequential(nn.Conv2d(2, 3, 2), nn.Flatten())
+    model.to(memory_format=torch.channels_last)
+    step = step_of(model, sgd(model))
+    with pytest.raises(SettingError, match=r"parameters must be contiguous, got \[3, 2, 2, 2\]"):
+        step(torch.zeros(2, 2, 3, 3), torch.zeros(2, dtype=torch.int64))
+
+
+def test_a_loss_that_trains_nothing_is_refused() -> None:
+    model = network()
+    optimizer = sgd(model)
+    model.requires_grad_(False)
+    step = step_of(model, optimizer)
+    with pytest.raises(SettingError, match="loss must be one number that depends on a parameter"):
+        step(*batch(0))
+    model.requires_grad_(True)
+    several = opwright_torch.train_step(
+        model, lambda s, y: functional.cross_entropy(s, y, reduction="none"), optimizer
+    )
+    with pytest.raises(SettingError, match="loss must be one number"):
+        several(*batch(0))
+    other = step_of(model, sgd(network()))
+    with pytest.raises(SettingError, match="depend on a parameter that the optimizer has"):
+        other(*batch(0))
+
+
+def test_a_model_without_a_loss_is_named() -> None:
+    class Scores(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = network()
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return [self.body(x)]
+
+    model = Scores()
+    step = opwright_torch.train_step(model, None, sgd(model))
+    with pytest.raises(SettingError, match="from a model without a loss as a tensor, or"):
+        step(batch(0)[0])
+
+
+def test_a_break_of_the_graph_is_named() -> None:
+    class Broken(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = network()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            torch._dynamo.graph_break()
+            return self.body(x)
+
+    model = Broken()
+    with pytest.raises(SettingError, match="model and loss must be one graph, got a break of it"):
+        step_of(model, sgd(model))(*batch(0))
+
+
+def test_a_state_of_another_model_is_refused_by_name() -> None:
+    model = network()
+    optimizer = torch.optim.Adam(model.parameters())
+    step = step_of(model, optimizer)
+    step(*batch(0))
+    optimizer.state[model[0].weight]["exp_avg"] = torch.zeros(3)
+    with pytest.raises(
+        SettingError, match=r"state 'exp_avg' of parameter 0 must be .* got .*\[3\]"
+    ):
+        step(*batch(0))
+
+
+def test_a_batch_of_other_shapes_is_the_error_of_pytorch_and_the_next_step_works() -> None:
+    model = network()
+    step = step_of(model, sgd(model))
+    step(*batch(0))
+    with pytest.raises((RuntimeError, ShapeError), match="shape|size"):
+        step(torch.zeros(5, 7), torch.zeros(5, dtype=torch.int64))
+    step(*batch(0))
