@@ -303,7 +303,8 @@ def _expand_composites(block: Block, versions: Versions, chosen: Collection[Forw
             ops.append(forward.op)
             continue
         try:
-            _ProgramBodyEmitter(block, ops, forward.op).write()
+            if not _ProgramBodyEmitter(block, ops, forward.op).write():
+                ops.append(forward.op)
         except OpwrightError as error:
             error.add_note(f"in the body of {forward}")
             raise

@@ -198,17 +198,22 @@ class BodyEmitter(ABC):
     ) -> None:
         """Add a complete operator, and call `check_output` for each of its outputs."""
 
-    def write(self) -> None:
-        """Call the body; ProgramError where it breaks a rule or does not write an output."""
+    def write(self) -> bool:
+        """Call the body; return whether it is for an operator with these attributes and inputs.
+
+        ProgramError where it breaks a rule or does not write an output.
+        """
         if self._definition.body is None:
             raise ProgramError(
                 f"{self._op.type}: a composite must have a body, got an operator without one; "
                 "append the operator unchanged"
             )
-        self._definition.body(BodyContext(self._op, self._definition.proto, self))
+        if self._definition.body(BodyContext(self._op, self._definition.proto, self)) is False:
+            return False
         for name in self._promised:
             if name not in self._written:
                 self._fail_output(name, "nothing")
+        return True
 
     def emit(self, type: str, inputs: Given, outputs: Wanted, attrs: Attrs) -> dict[str, list[str]]:
         """Write one operator; see `opwright.describe.rule_context.Emitter`."""

@@ -18,7 +18,7 @@ from opwright.vocabulary import STEP_SLOT
 
 InferShape: TypeAlias = Callable[[InferContext], None]
 GradientRule: TypeAlias = "Callable[[GradientContext], None]"
-Body: TypeAlias = "Callable[[BodyContext], None]"
+Body: TypeAlias = "Callable[[BodyContext], bool | None]"
 Upgrade: TypeAlias = Callable[[dict[str, Any], int], dict[str, Any]]
 """From a description ``{"inputs": {slot: names}, "outputs": …, "attrs": …}`` and its version."""
 

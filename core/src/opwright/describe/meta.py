@@ -359,9 +359,11 @@ def normalize_axis(
 
 
 def normalize_axes(
-    ctx: InferContext, axes: Sequence[int], rank: int, name: str = "axis"
+    ctx: InferContext, axes: Sequence[int], rank: int, name: str = "axis", scalar: bool = False
 ) -> tuple[int, ...]:
     """Return axes counted from the front, in the order given; all axes where none is given.
+
+    With `scalar`, a 0-d input may be given the axis 0 or -1, as in `normalize_axis`; it has none.
 
     Raises
     ------
@@ -370,10 +372,10 @@ def normalize_axes(
     """
     if not axes:
         return tuple(range(rank))
-    normal = tuple(normalize_axis(ctx, axis, rank, name) for axis in axes)
+    normal = tuple(normalize_axis(ctx, axis, rank, name, scalar) for axis in axes)
     if len(set(normal)) != len(normal):
         ctx.fail(f"{name} must name each axis once, got {name}={list(axes)}")
-    return normal
+    return normal if rank else ()
 
 
 def reduced_shape(shape: Shape, axes: Iterable[int], keepdims: bool) -> Shape:

@@ -252,7 +252,9 @@ class OpMaker:
             `append_backward` refuses the operator, or expands it where it has a body.
         body : callable, optional
             Of a composite: writes simpler operators through a `BodyContext`. One that draws
-            random numbers is built with `random`; the operators of the body take over its own.
+            random numbers is built with `random`; the operators of the body take over its own. It
+            returns False, and writes nothing, where only a kernel computes the operator: with some
+            of its attributes, or for some dtypes.
         control : Branch or Loop, optional
             How an operator with blocks is lowered.
         random : bool

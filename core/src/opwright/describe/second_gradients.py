@@ -87,19 +87,22 @@ class Composition:
         self._write = write
         self.reads = tuple(reads)
 
-    def __call__(self, b: BodyContext) -> None:
+    def __call__(self, b: BodyContext) -> bool | None:
         """Write the operators."""
-        self._write(b)
+        return self._write(b)
 
 
-def by_slope(slope: Slope) -> Composition:
-    """Return the composition ``x_grad = out_grad * slope`` of an element-wise ``x -> out``."""
+def by_slope(slope: Slope, reads: Sequence[str] = ()) -> Composition:
+    """Return the composition ``x_grad = out_grad * slope`` of an element-wise ``x -> out``.
+
+    `reads` is that of `by_differentiating`.
+    """
 
     def write(b: BodyContext) -> None:
         factors = {X: b.input("out_grad"), "y": slope(b)}
         b.emit("multiply", factors, {OUT: b.outputs("x_grad")})
 
-    return Composition(write)
+    return Composition(write, reads)
 
 
 def by_differentiating(forward: Forward, reads: Sequence[str] = ()) -> Composition:

@@ -137,8 +137,8 @@ class GraphBuilder:
         if body is not None and not select.find_kernel(op, self.graph):
             from opwright.lowering.building.expand import open_composite
 
-            open_composite(self, op, inputs, outputs, before)
-            return None
+            if open_composite(self, op, inputs, outputs, before):
+                return None
         self.graph.ops.append(op)
         return op
 

@@ -22,8 +22,8 @@ def open_composite(
     inputs: Names,
     outputs: Names,
     before: Mapping[str, Value | None],
-) -> None:
-    """Append the operators of the body of ``op`` to the builder's graph.
+) -> bool:
+    """Append the operators of the body of ``op`` to the builder's graph, if it has one for it.
 
     ``before`` are the earlier values of the names of the outputs: the body may write a variable
     that it also reads.
@@ -32,7 +32,10 @@ def open_composite(
     promised = {name: env.pop(name) for name in before}
     env.update({name: value for name, value in before.items() if value is not None})
     metas = {name: value.meta for name, value in promised.items()}
-    _GraphEmitter(builder, op, inputs, outputs, metas).write()
+    if _GraphEmitter(builder, op, inputs, outputs, metas).write():
+        return True
+    env.update(promised)
+    return False
 
 
 class _GraphEmitter(BodyEmitter):
