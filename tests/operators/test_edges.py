@@ -176,8 +176,8 @@ BAD: list[tuple[str, Mapping[str, Any], dict[str, Any], str]] = [
     (
         "pad",
         {"x": (5,)},
-        {"paddings": [-1, 0], "mode": "reflect"},
-        "paddings must be at least 0 where mode is 'reflect', got [-1, 0]; crop with slice first",
+        {"paddings": [-6, 0], "mode": "edge"},
+        "paddings must leave at least 0 elements on axis 0, got [-6, 0], which crop 6 of 5",
     ),
     ("expand", {"x": (2, 3)}, {"shape": [3]}, "shape must give every new axis a length"),
     ("expand", {"x": (2, 3)}, {"shape": [-1, 2, 3]}, "shape must give every new axis a length"),

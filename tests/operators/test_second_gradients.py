@@ -25,7 +25,6 @@ from opwright.errors import GradientError
 
 ONCE = {
     "ctc_loss": "its gradient sums over alignments; PyTorch's cannot be differentiated either",
-    "gru": "its steps are no operators; scan and gru_cell are",
     "linear_chain_crf": "its gradient sums over paths",
     "lstm": "its steps are no operators; scan and lstm_cell are",
     "rnn": "its steps are no operators; scan and fc are",

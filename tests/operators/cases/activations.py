@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from case import Array
+from case import Array, Case, Random
 from cases.unary import ENDS, INF, NAN, each, elementwise, erf, integers
 
 # Far out: what must not overflow on the way to a finite result.
@@ -47,6 +47,13 @@ CASES = (
     *elementwise("sigmoid", each(sigmoid), [*FAR, INF, -INF, NAN]),
     *elementwise("tanh", each(math.tanh), [*FAR, INF, -INF, NAN]),
     *elementwise("softplus", each(softplus), [*FAR, INF, -INF, NAN]),
+    Case(
+        "softplus",
+        {"x": Random((5,), avoid=(0.5,))},
+        lambda x, **_: each(lambda x: x if 3 * x > 1.5 else softplus(3 * x) / 3)(x),
+        {"beta": 3.0, "threshold": 1.5},
+        label="steep",
+    ),
     *elementwise("silu", silu, FAR, ulps=8),
     *elementwise("gelu", gelu, FAR, ulps=8, magnitude=1.0),
     *elementwise(

@@ -89,6 +89,24 @@ LAST = {"distinct": True, "low": -2.95, "high": 3.05}
 CASES = (
     *pairs("add", lambda x, y: x + y),
     *integers("add", lambda x, y: x + y),
+    *(
+        Case(
+            op,
+            {"x": Random((9,)), "y": Random((2, 9))},
+            expected,
+            dtypes=dtypes,
+            label="bool" if dtypes == ("bool",) else "whole",
+            no_grad="no floats",
+        )
+        for op, expected, dtypes in (
+            ("add", lambda x, y: x | y, ("bool",)),
+            ("multiply", lambda x, y: x & y, ("bool",)),
+            ("maximum", lambda x, y: x | y, ("bool",)),
+            ("minimum", lambda x, y: x & y, ("bool",)),
+            ("divide", lambda x, y: x / (y * 1.0), ("int32", "uint8", "bool")),
+            ("atan2", lambda x, y: np.arctan2(x * 1.0, y), ("int32", "uint8", "bool")),
+        )
+    ),
     *pairs("subtract", lambda x, y: x - y),
     *integers("subtract", lambda x, y: x - y),
     *pairs("multiply", lambda x, y: x * y),

@@ -73,6 +73,12 @@ DEEP: dict[str, Any] = {
     "output_padding": [1, 0, 1],
     "groups": 2,
 }
+BEYOND: dict[str, Any] = {
+    "strides": [1, 2],
+    "paddings": [1, 1, 0, 1],
+    "dilations": [3, 4],
+    "output_padding": [2, 3],
+}
 NHWC = {"data_format": "NHWC"}
 NDHWC = {"data_format": "NDHWC"}
 
@@ -96,6 +102,12 @@ CASES = (
     *(case((1, 2, 2, 2), (2, n, 2, 2), f"filters-{n}") for n in LENGTHS),
     *(case((1, n, 2, 2), (n, 3, 2, 2), f"nhwc-channels-{n}", **NHWC) for n in LENGTHS if n > 6),
     case((0, 2, 3, 3), (2, 3, 2, 2), "batch-0"),
+    case((2, 3, 3, 4), (3, 2, 2, 2), "beyond-stride", **BEYOND),
+    case((2, 3, 3, 4), (3, 2, 2, 2), "nhwc-beyond-stride", **BEYOND, **NHWC),
+    case((2, 4, 5), (4, 3, 3), "line", strides=[2], paddings=[1, 2], output_padding=[1], groups=2),
+    case((2, 4, 5), (4, 3, 3), "nlc-line", dilations=[3], output_padding=[2], data_format="NLC"),
+    case((1, 2, 3), (2, 3, 2), "plain-line", bias=False),
+    case((0, 2, 3), (2, 3, 2), "batch-0"),
     case((2, 3, 2, 3, 3), (3, 2, 2, 2, 2), "plain"),
     case((1, 1, 1, 1, 1), (1, 1, 1, 1, 1), "one-element", bias=False),
     case((1, 4, 3, 3, 2), (4, 1, 3, 2, 2), "everything", **DEEP),

@@ -91,6 +91,7 @@ def multiclass_nms(
     nms_eta: float = 1.0,
     background_label: int = 0,
     normalized: bool = True,
+    class_top_k: int = -1,
 ) -> tuple[Array, Array, Array]:
     found: list[tuple[int, int, int]] = []
     for image in range(len(boxes)):
@@ -105,7 +106,7 @@ def multiclass_nms(
                 if label != background_label and all(shared <= limit for shared in others):
                     held.append(b)
                     limit *= nms_eta if limit > 0.5 else 1.0
-            kept += [(label, b) for b in held]
+            kept += [(label, b) for b in held[: class_top_k if class_top_k >= 0 else None]]
         best = sorted(kept, key=lambda pair: -scores[image][pair])  # stable
         best = best[: keep_top_k if keep_top_k >= 0 else None]
         found += [(image, *pair) for pair in kept if pair in best]
@@ -187,6 +188,7 @@ CASES = (
     detected("few-looked-at", 2, 4, 30, nms_top_k=5),
     detected("few-kept", 2, 4, 30, keep_top_k=7),
     detected("none-kept", 2, 4, 30, keep_top_k=0),
+    detected("few-of-a-class", 2, 3, 30, class_top_k=2, background_label=-1),
     detected("no-background", 2, 3, 30, background_label=-1),
     detected("pixels", 2, 3, 30, normalized=False, iou_threshold=0.2),
     detected("falling-threshold", 2, 3, 60, iou_threshold=0.9, nms_eta=0.8),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,12 +34,18 @@ def solve(a: Array, b: Array) -> Array:
 
 
 def triangular_solve(
-    a: Array, b: Array, upper: bool = True, transpose: bool = False, unit_diagonal: bool = False
+    a: Array,
+    b: Array,
+    upper: bool = True,
+    transpose: bool = False,
+    unit_diagonal: bool = False,
+    left: bool = True,
 ) -> Array:
     matrix = np.triu(a) if upper else np.tril(a)
     if unit_diagonal:
         matrix = np.where(np.eye(a.shape[-1], dtype=bool), 1.0, matrix)
-    return np.linalg.inv(matrix.swapaxes(-1, -2) if transpose else matrix) @ b
+    turned = np.linalg.inv(matrix.swapaxes(-1, -2) if transpose else matrix)
+    return turned @ b if left else b @ turned
 
 
 def triangular(label: str, a: Values, b: tuple[int, ...], **attrs: bool) -> Case:
@@ -53,7 +60,30 @@ def pairs(x: Array) -> Array:
 def waves(x: Array, n: int, sign: int) -> Array:
     """Return the transform of n complex numbers, as the sum that defines it."""
     places = np.arange(n)
-    return x @ np.exp(sign * 2j * np.pi * np.outer(places, places) / n)
+    return x @ np.exp(sign * 2j * np.pi * (np.outer(places, places) % n) / n)
+
+
+def along(function: Callable[..., Array], op: str) -> Callable[..., Array]:
+    """Return a transform with axis, length and norm, from that of the last axis."""
+
+    def transform(x: Array, axis: int = -1, n: int | None = None, norm: str = "backward") -> Array:
+        parts = 0 if op == "rfft" else 1
+        lines = np.moveaxis(x, axis % (x.ndim - parts), x.ndim - 1 - parts)
+        place = lines.ndim - 1 - parts
+        length = lines.shape[place] if n is None else n
+        if op == "irfft":
+            out = irfft(lines, length)
+        else:
+            lines = lines.take(range(min(length, lines.shape[place])), place)
+            widths = [(0, 0)] * lines.ndim
+            widths[place] = (0, length - lines.shape[place])
+            out = function(np.pad(lines, widths))
+        power = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}[norm]
+        out = out * float(length) ** (power if op.startswith("i") else -power)
+        last = out.ndim - (1 if op == "irfft" else 2)
+        return np.moveaxis(out, last, axis % (x.ndim - parts))
+
+    return transform
 
 
 def fft(x: Array) -> Array:
@@ -81,7 +111,7 @@ def irfft(x: Array, n: int) -> Array:
 
 
 def transform(op: str, shape: tuple[int, ...], **attrs: Any) -> Case:
-    function = {"fft": fft, "ifft": ifft, "rfft": rfft, "irfft": irfft}[op]
+    function = along({"fft": fft, "ifft": ifft, "rfft": rfft, "irfft": irfft}[op], op)
     label = "-".join(map(str, (*shape, *attrs.values())))
     return Case(op, {"x": Random(shape)}, function, attrs, label=label, terms=60, magnitude=8.0)
 
@@ -108,4 +138,13 @@ CASES = (
     triangular("upper-turned", Values(OTHER), (2, 3, 2), transpose=True),
     triangular("lower-turned", Values(OTHER), (3, 1), upper=False, transpose=True),
     triangular("unit", Values(OTHER), (3, 2), unit_diagonal=True),
+    triangular("right", STACK, (4, 3), left=False),
+    triangular("right-turned", Values(OTHER), (2, 4, 3), left=False, upper=False, transpose=True),
+    *(
+        transform(op, shape, axis=axis, n=n, norm=norm)
+        for op, shape in (("fft", (3, 5, 2)), ("ifft", (3, 5, 2)), ("rfft", (3, 5)))
+        for axis, n, norm in ((0, 7, "ortho"), (-1, 4, "forward"))
+    ),
+    transform("irfft", (4, 3, 2), axis=0, n=7, norm="ortho"),
+    transform("irfft", (3, 4, 2), axis=-1, n=6, norm="forward"),
 )

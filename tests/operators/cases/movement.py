@@ -100,6 +100,8 @@ def pad(x: Array, paddings: Sequence[int], mode: str = "constant", value: float 
             return min(max(i, 0), n - 1)
         if mode == "reflect" and n > 1:
             return (n - 1) - abs((n - 1) - abs(i) % (2 * n - 2))
+        if mode == "wrap":
+            return i % n
         return i
 
     def find(*place: int) -> Any:
@@ -181,6 +183,7 @@ CASES = (
     moved("squeeze", to((1, 3, 4)), "back", (1, 3, 1, 4), attrs={"axis": [-2]}),
     moved("squeeze", to((0,)), "empty", (0, 1), attrs={"axis": [1]}),
     moved("squeeze", to(()), "scalar", (1,), attrs={"axis": [0]}),
+    moved("squeeze", to(()), "of-scalar", (), attrs={"axis": [-1]}),
     typed("squeeze", to((3,)), (3, 1), attrs={"axis": [1]}),
     moved("unsqueeze", to((1, 3, 4)), "first", (3, 4), attrs={"axis": [0]}),
     moved("unsqueeze", to((3, 1, 4, 1)), "two", (3, 4), attrs={"axis": [-1, 1]}),
@@ -238,6 +241,12 @@ CASES = (
     padded("reflect-one", (3, 1), [1, 0, 0, 0], mode="reflect"),
     padded("edge", (3, 4), [1, 2, 2, 0], mode="edge"),
     padded("edge-one", (1, 2), [2, 3, 0, 0], mode="edge"),
+    padded("edge-cropped", (3, 4), [-1, 2, 3, -2], mode="edge"),
+    padded("edge-of-nothing", (3, 4), [-3, 2, 0, 0], mode="edge"),
+    padded("reflect-cropped", (3, 4), [2, -1, -2, 3], mode="reflect"),
+    padded("wrap", (3, 4), [2, 1, 0, 3], mode="wrap"),
+    padded("wrap-repeated", (2, 3), [5, 3, 4, 7], mode="wrap"),
+    padded("wrap-cropped", (3, 4), [-1, 2, 2, -3], mode="wrap"),
     padded("empty", (0, 2), [1, 1, 0, 0]),
     padded("cropped", (5, 6), [-1, -2, 2, -3], value=0.5),
     padded("cropped-middle", (4, 5, 3), [0, 0, -1, -3, 1, 1]),

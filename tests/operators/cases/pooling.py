@@ -298,6 +298,23 @@ CASES = (
         label="special",
         no_grad="infinite or undefined there",
     ),
+    *(
+        Case(
+            op,
+            {"x": Random((1, 2, 4, 5), -9, 9)},
+            expected,
+            attrs,
+            dtypes=("int32", "uint8"),
+            label="whole",
+            no_grad="whole numbers",
+        )
+        for op, expected, attrs in (
+            ("max_pool2d", max_pool, {"kernel": [2, 3], "paddings": [1, 0, 1, 1]}),
+            ("avg_pool2d", avg_pool, {"kernel": [2, 3], "paddings": [1, 0, 1, 1]}),
+            ("adaptive_max_pool2d", adaptive_max_pool, {"output_size": [2, 3]}),
+            ("adaptive_avg_pool2d", adaptive_avg_pool, {"output_size": [2, 3]}),
+        )
+    ),
     adaptive((2, 3, 4, 6), (2, 3), "divides"),
     adaptive((2, 3, 5, 7), (2, 3), "overlaps"),
     adaptive((2, 3, 5, 7), (1, 1), "plane"),

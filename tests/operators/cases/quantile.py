@@ -61,6 +61,15 @@ CASES = (
             case(op, "empty-kept", Random((0, 3)), attrs={"axis": [1]}),
             case(op, "empty", Random((0, 0)), attrs={"axis": [1]}),
             case(op, "scalar", Random(())),
+            case(op, "scalar-axis", Random(()), attrs={"axis": [-1]}),
+            case(
+                op,
+                "whole",
+                Random((3, 8), 0, 9),
+                "whole numbers",
+                attrs={"axis": [1]},
+                dtypes=("int32", "uint8", "bool"),
+            ),
             case(op, "nan", Values([[1.0, NAN, 0.0], [1.0, 2.0, 4.0]]), "NaN", attrs={"axis": [1]}),
         )
     ),

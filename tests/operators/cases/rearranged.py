@@ -134,6 +134,8 @@ CASES = (
     case("flip", flip, "first", Random((3, 4)), attrs={"axis": [0]}),
     case("flip", flip, "two", Random((2, 3, 4)), attrs={"axis": [0, 2]}),
     case("flip", flip, "scalar", Random(())),
+    case("flip", lambda x, axis: x, "scalar-axis", Random(()), attrs={"axis": [-1]}),
+    case("roll", lambda x, **_: x, "scalar-axis", Random(()), attrs={"shift": [2], "axis": [0]}),
     case("flip", flip, "empty", Random((0, 3))),
     *(case("flip", flip, f"width-{n}", Random((2, n)), attrs={"axis": [1]}) for n in LENGTHS),
     typed("flip", flip, Random((3, 40)), attrs={"axis": [1]}),

@@ -88,6 +88,7 @@ def reduced(
     cases += [
         case("halves", (5, 33), attrs={"axis": [0]}, dtypes=dtypes),
         case("scalar", ()),
+        case("scalar-axis", (), attrs={"axis": [-1], "keepdims": True}),
         case("empty-kept", (0, 3), attrs={"axis": [1]}),
         case("ones", (1, 3, 1), attrs={"axis": [0, 2]}),
         case("long", (1000,), LENGTH, dtypes=FLOATS),
@@ -226,6 +227,15 @@ CASES = (
         no_grad="whole numbers",
     ),
     *reduced("mean", mean, True, FLOATS),
+    Case(
+        "mean",
+        {"x": Random((3, 7), -9, 9)},
+        over(mean),
+        {"axis": [1]},
+        dtypes=(*INTS, "bool"),
+        label="whole",
+        no_grad="whole numbers",
+    ),
     *reduced("max", extremum(higher), False, FLOATS),
     integers("max", max),
     *reduced("min", extremum(lower), False, FLOATS),

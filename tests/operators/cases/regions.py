@@ -85,9 +85,17 @@ def roi_pool(
     return out, index
 
 
-def nms(boxes: Array, scores: Array, iou_threshold: float) -> Array:
+def nms(
+    boxes: Array,
+    scores: Array,
+    iou_threshold: float,
+    score_threshold: float = -math.inf,
+    limit: int = -1,
+) -> Array:
     kept: list[int] = []
     for box in sorted(range(len(boxes)), key=lambda i: -scores[i]):
+        if len(kept) == limit or -math.inf < scores[box] <= score_threshold:
+            break
         if all(overlap(boxes[box], boxes[other]) <= iou_threshold for other in kept):
             kept.append(box)
     return np.array(kept, int)
@@ -103,7 +111,7 @@ def area(box: Array | Sequence[float]) -> float:
     return max(float(box[2] - box[0]), 0.0) * max(float(box[3] - box[1]), 0.0)
 
 
-def suppressed(n: int, threshold: float, label: str) -> Case:
+def suppressed(n: int, threshold: float, label: str, **attrs: Any) -> Case:
     rng = np.random.default_rng(n)
     begins = rng.uniform(0, 10, (n, 2))
     boxes = np.concatenate([begins, begins + rng.uniform(0.5, 6, (n, 2))], axis=1)
@@ -111,7 +119,7 @@ def suppressed(n: int, threshold: float, label: str) -> Case:
         "nms",
         {"boxes": Values(boxes), "scores": Random((n,), distinct=True)},
         nms,
-        {"iou_threshold": threshold},
+        {"iou_threshold": threshold, **attrs},
         label=label,
     )
 
@@ -179,6 +187,8 @@ CASES = (
     suppressed(700, 0.95, "most-kept"),
     suppressed(20, 0.0, "none-overlap"),
     suppressed(20, 1.0, "all-kept"),
+    suppressed(40, 0.3, "limited", limit=5),
+    suppressed(40, 0.3, "good-ones", score_threshold=0.25),
     Case(
         "nms",
         {

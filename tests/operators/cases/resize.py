@@ -39,7 +39,9 @@ def share(distance: float, mode: str, a: float) -> float:
     return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
 
 
-def matrix(n: int, count: int, scale: float, attrs: dict[str, Any]) -> Array:
+def matrix(
+    n: int, count: int, scale: float, attrs: dict[str, Any], part: Sequence[float] = ()
+) -> Array:
     """Return the shares that the places of the output have of the elements."""
     mode, a = attrs["mode"], attrs.get("cubic_coefficient", -0.75)
     shares = np.zeros((count, n))
@@ -48,7 +50,14 @@ def matrix(n: int, count: int, scale: float, attrs: dict[str, Any]) -> Array:
             shares[i, math.floor(i * n / count) : math.ceil((i + 1) * n / count)] = 1
             shares[i] /= shares[i].sum()
             continue
-        place = place_of(i, n, count, scale, attrs.get("coordinates", "half_pixel"))
+        if part:
+            begin, end = (side * (n - 1) for side in part)
+            place = begin + i * (end - begin) / (count - 1) if count > 1 else (begin + end) / 2
+            if not 0 <= place <= n - 1:
+                shares[i] = np.nan  # stands for what lies outside
+                continue
+        else:
+            place = place_of(i, n, count, scale, attrs.get("coordinates", "half_pixel"))
         if attrs.get("antialias"):
             width = max(1 / scale, 1.0)
             shares[i] = [share((j - place) / width, mode, a) for j in range(n)]
@@ -58,19 +67,28 @@ def matrix(n: int, count: int, scale: float, attrs: dict[str, Any]) -> Array:
             shares[i, min(max(at, 0), n - 1)] = 1
         else:
             for j in range(math.floor(place) - 2, math.floor(place) + 4):
-                shares[i, min(max(j, 0), n - 1)] += share(place - j, mode, a)
+                if 0 <= j < n or not attrs.get("exclude_outside"):
+                    shares[i, min(max(j, 0), n - 1)] += share(place - j, mode, a)
+            shares[i] /= shares[i].sum()
     return shares
 
 
 def resize(
-    x: Array, output_size: Sequence[int], scales: Sequence[float] = (), **attrs: Any
+    x: Array,
+    output_size: Sequence[int],
+    scales: Sequence[float] = (),
+    crop: Sequence[float] = (),
+    extrapolation_value: float = 0.0,
+    **attrs: Any,
 ) -> Array:
     for k, count in enumerate(output_size):
         axis = x.ndim - len(output_size) + k
         n = x.shape[axis]
-        shares = matrix(n, count, scales[k] if scales else count / n, {"mode": "nearest", **attrs})
+        given = {"mode": "nearest", **attrs}
+        part = crop[2 * k : 2 * k + 2]
+        shares = matrix(n, count, scales[k] if scales else count / n, given, part)
         x = np.moveaxis(np.tensordot(shares, x, (1, axis)), 0, axis)
-    return x
+    return np.where(np.isnan(x), extrapolation_value, x) if crop else x
 
 
 def case(label: str, shape: tuple[int, ...], size: Sequence[int], **attrs: Any) -> Case:
@@ -81,6 +99,7 @@ def case(label: str, shape: tuple[int, ...], size: Sequence[int], **attrs: Any) 
 
 CUBIC: dict[str, Any] = {"mode": "cubic"}
 LINEAR: dict[str, Any] = {"mode": "linear"}
+CROP: dict[str, Any] = {"coordinates": "crop_and_resize"}
 SIZES = (((2, 3, 5, 6), (7, 9)), ((1, 2, 7, 9), (3, 4)), ((2, 1, 4, 5), (6, 2)))
 
 CASES = (
@@ -113,6 +132,19 @@ CASES = (
     *(case(f"width-{n}", (2, 3, n), (n + 3,), **CUBIC) for n in LENGTHS if n),
     *(case(f"columns-{n}", (3, n), (5, n), **LINEAR) for n in LENGTHS if n),
     case("no-batch", (0, 3, 4), (6, 2), **LINEAR),
+    case("cubic-inside", (2, 5, 7), (8, 3), **CUBIC, exclude_outside=True),
+    case("linear-inside", (2, 5, 7), (8, 3), **LINEAR, exclude_outside=True),
+    case("cropped", (2, 5, 7), (4, 3), **LINEAR, **CROP, crop=[0.3, 0.9, 0.8, 0.1]),
+    case("cropped-cubic", (2, 5, 7), (1, 6), **CUBIC, **CROP, crop=[0.1, 0.6, 0.0, 1.0]),
+    case("cropped-beyond", (2, 5, 7), (4, 6), **LINEAR, **CROP, crop=[-0.2, 0.9, 0.3, 1.4]),
+    case(
+        "extrapolated",
+        (2, 5, 7),
+        (4, 6),
+        **CROP,
+        crop=[-0.2, 0.9, 0.3, 1.4],
+        extrapolation_value=2.5,
+    ),
     Case(
         "resize",
         {"x": Values([1.0, np.nan, 2.0, np.inf, 3.0])},

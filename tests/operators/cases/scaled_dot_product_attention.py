@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,26 @@ def attention(
     mask: Array | None = None,
     causal: bool = False,
     scale: float | None = None,
+    softcap: float = 0.0,
+    window: Sequence[int] = (),
+    from_end: bool = False,
 ) -> tuple[Array, Array]:
     if q.ndim > 2 and q.shape[-3] != k.shape[-3]:
         times = q.shape[-3] // k.shape[-3]
         k, v = np.repeat(k, times, axis=-3), np.repeat(v, times, axis=-3)
     factor = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
     scores = factor * np.einsum("...id,...jd->...ij", q, k)
+    if softcap:
+        scores = softcap * np.tanh(scores / softcap)
     if mask is not None:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
-    if causal:
-        i, j = np.indices(scores.shape[-2:])
-        scores = np.where(j <= i, scores, -np.inf)
+    before, behind = window or (-1, -1)
+    i, j = np.indices(scores.shape[-2:])
+    away = j - i - (scores.shape[-1] - scores.shape[-2] if from_end else 0)
+    if causal or behind >= 0:
+        scores = np.where(away <= (0 if causal else behind), scores, -np.inf)
+    if before >= 0:
+        scores = np.where(away >= -before, scores, -np.inf)
     total = np.exp(scores).sum(-1, keepdims=True)
     weights = np.exp(scores) / np.where(total == 0, 1, total)
     return np.einsum("...ij,...jd->...id", weights, v), np.log(total)[..., 0]
@@ -82,6 +92,21 @@ CASES = (
     case((2, 2, 3, 4), (2, 2, 5, 4), "mask-of-queries", mask=boolean((3, 1))),
     case((2, 2, 3, 4), (2, 2, 5, 4), "bias", mask=Random((2, 3, 5))),
     case((2, 3, 4), (2, 5, 4), "bias-of-keys", mask=Random((5,))),
+    case((2, 3, 4), (2, 5, 4), "capped", softcap=0.5, causal=True),
+    case(
+        (2, 6, 4, 5), (2, 2, 6, 5), "capped-window", softcap=2.0, window=[1, 2], mask=Random((6,))
+    ),
+    case((2, 5, 4), (2, 7, 4), "window", window=[1, 2]),
+    case((2, 2, 4), (2, 5, 4), "past", causal=True, from_end=True, mask=boolean((2, 2, 5))),
+    case(
+        (2, 2, 4),
+        (2, 5, 4),
+        "past-window",
+        causal=True,
+        from_end=True,
+        window=[1, -1],
+        mask=Random((5,)),
+    ),
     case((2, 130, 4), (2, 530, 4), "long"),
     case((1, 130, 4), (1, 130, 4), "long-causal", causal=True),
     case((1, 4, 70, 4), (1, 2, 70, 4), "short-causal", causal=True),

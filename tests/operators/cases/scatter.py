@@ -145,6 +145,14 @@ CASES = (
         )
     ),
     *(look_up("gather_nd", gather_nd, f"width-{n}", (3, n), [[2], [0], [2]]) for n in LENGTHS),
+    look_up("take_along_axis", lambda x, **_: x, "of-scalar", (), -1),
+    Case(
+        "scatter",
+        {"x": Random(()), "index": Values(0, "int64"), "updates": Random(())},
+        lambda x, updates, **_: x + updates,
+        {"axis": -1, "reduction": "add"},
+        label="of-scalar",
+    ),
     *(
         look_up("take_along_axis", take_along_axis, label, x, index, **options)
         for label, x, index, options in (

@@ -58,6 +58,7 @@ def cases(op: str) -> list[Case]:
             for down in (False, True)
         ),
         case("ties", Random((4, 300), 0, 5), "equal", dtypes=INTS),
+        case("bool", Random((2, 9)), "equal", dtypes=("bool",)),
         case("ties-down", Random((300,), -5, 5), "equal", dtypes=INTS, attrs={"descending": True}),
         case("wide", Random((300,), -1000, 1000), "whole", dtypes=("int16", "int32", "uint64")),
         case("columns", Random((70, 3), -2, 2), "long", attrs={"axis": 0}),

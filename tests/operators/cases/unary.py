@@ -99,6 +99,13 @@ def integers(op: str, expected: Callable[..., Array], attrs: dict[str, Any] | No
     )
 
 
+def fractions(op: str, expected: Callable[..., Array], low: float = -4) -> Case:
+    """Return the case of whole numbers and bool, whose results are float32."""
+    inputs = {"x": Random((9,), low, 4)}
+    dtypes = ("int32", "uint8", "bool")
+    return Case(op, inputs, expected, dtypes=dtypes, label="whole", no_grad="whole numbers")
+
+
 ENDS = [0.0, -0.0, 1.0, -1.0, INF, -INF, NAN]
 
 CASES = (
@@ -106,6 +113,18 @@ CASES = (
     integers("abs", lambda x: np.where(x < 0, 0 - x, x)),
     *elementwise("negative", lambda x: -1 * x, ENDS),
     integers("negative", lambda x: (x.astype(np.int64) * -1).astype(x.dtype)),
+    fractions("exp", lambda x: each(math.exp)(x * 1.0)),
+    fractions("sqrt", lambda x: each(math.sqrt)(x * 1.0), low=0),
+    integers(
+        "scale",
+        lambda x, scale, bias: (x.astype(np.int64) * scale + bias).astype(x.dtype),
+        {"scale": 3, "bias": 2},
+    ),
+    integers(
+        "pow_scalar",
+        lambda x, exponent: (x.astype(np.int64) ** exponent).astype(x.dtype),
+        {"exponent": 3},
+    ),
     *elementwise("sign", sign, ENDS, avoid=(0.0,)),
     integers("sign", lambda x: (x > 0) * 1 - (x.astype(np.int64) < 0)),
     *elementwise("exp", each(math.exp), [0.0, 1.0, -INF, INF, NAN, -90.0, 8.0]),

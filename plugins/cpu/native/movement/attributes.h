@@ -62,7 +62,9 @@ struct HistogramAttrs {
 
 struct NmsAttrs {
   double iou_threshold;
-  OPWRIGHT_ATTRIBUTES(iou_threshold);
+  double score_threshold;
+  int64_t limit;
+  OPWRIGHT_ATTRIBUTES(iou_threshold, score_threshold, limit);
 };
 
 struct MulticlassNmsAttrs {
@@ -73,8 +75,9 @@ struct MulticlassNmsAttrs {
   double nms_eta;
   int64_t background_label;
   bool normalized;
+  int64_t class_top_k;
   OPWRIGHT_ATTRIBUTES(score_threshold, iou_threshold, nms_top_k, keep_top_k, nms_eta,
-                      background_label, normalized);
+                      background_label, normalized, class_top_k);
 };
 
 struct PriorBoxAttrs {

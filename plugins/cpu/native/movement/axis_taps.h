@@ -20,8 +20,10 @@ struct ResizeAttrs {
   bool antialias;
   double cubic_coefficient;
   std::vector<double> scales;  // none: those of the lengths
+  bool exclude_outside;
+  std::vector<double> crop;  // begin and end of a part of each axis; none but for crop_and_resize
   OPWRIGHT_ATTRIBUTES(output_size, mode, coordinates, rounding, antialias, cubic_coefficient,
-                      scales);
+                      scales, exclude_outside, crop);
 };
 
 // One element and its share, which is not 0: what has none is not read, for it may be NaN.
@@ -110,8 +112,33 @@ inline void AddAntialiased(int64_t i, int64_t size, int64_t count, double scale,
   for (int64_t place = begin; place < end; ++place) axis->Add(place, share_of(place) / sum);
 }
 
-// `scale` is the factor of the length that places are computed with, 0 for count / size.
-inline AxisTaps TapsOf(int64_t size, int64_t count, double scale, const ResizeAttrs& attrs) {
+// Of a linear or cubic filter at a place. Where the ends count as the only elements, the shares of
+// the others are divided by their sum.
+inline void AddFilter(double at, int64_t size, const ResizeAttrs& attrs, AxisTaps* axis) {
+  const bool is_cubic = attrs.mode == "cubic";
+  const auto last = static_cast<double>(size - 1);
+  const double first = std::floor(at);
+  const int begin = is_cubic ? -1 : 0, end = is_cubic ? 2 : 1;
+  const auto is_out = [&](int offset) { return first + offset < 0 || first + offset > last; };
+  const auto share_of = [&](int offset) {
+    if (attrs.exclude_outside && is_out(offset)) return 0.0;
+    return ShareOf(at - first - offset, is_cubic, attrs.cubic_coefficient);
+  };
+  double sum = 1;
+  if (attrs.exclude_outside) {
+    sum = 0;
+    for (int offset = begin; offset <= end; ++offset) sum += share_of(offset);
+  }
+  for (int offset = begin; offset <= end; ++offset) {
+    const double place = std::clamp(first + offset, 0.0, last);
+    axis->Add(static_cast<int64_t>(place), sum == 0 ? 0 : share_of(offset) / sum);
+  }
+}
+
+// `scale` is the factor of the length that places are computed with, 0 for count / size; `part` is
+// the begin and the end of what is cropped, null for the whole.
+inline AxisTaps TapsOf(int64_t size, int64_t count, double scale, const double* part,
+                       const ResizeAttrs& attrs) {
   AxisTaps axis;
   for (int64_t i = 0; i < count; ++i, axis.End()) {
     if (attrs.mode == "area") {
@@ -124,18 +151,22 @@ inline AxisTaps TapsOf(int64_t size, int64_t count, double scale, const ResizeAt
       continue;
     }
     const auto last = static_cast<double>(size - 1);
-    const double at = CoordinateOf(i, size, count, scale, attrs.coordinates);
+    double at;
+    if (part != nullptr) {
+      const double from = part[0] * last, to = part[1] * last;
+      at = count == 1
+               ? (from + to) / 2
+               : from + static_cast<double>(i) * (to - from) / static_cast<double>(count - 1);
+      if (!(at >= 0 && at <= last)) continue;
+    } else {
+      at = CoordinateOf(i, size, count, scale, attrs.coordinates);
+    }
     if (attrs.mode == "nearest") {
       const double nearest = std::clamp(Rounded(at, attrs.rounding), 0.0, last);
       axis.Add(static_cast<int64_t>(nearest), 1);
       continue;
     }
-    const bool is_cubic = attrs.mode == "cubic";
-    const double first = std::floor(at);
-    for (int offset = is_cubic ? -1 : 0; offset <= (is_cubic ? 2 : 1); ++offset) {
-      const double share = ShareOf(at - first - offset, is_cubic, attrs.cubic_coefficient);
-      axis.Add(static_cast<int64_t>(std::clamp(first + offset, 0.0, last)), share);
-    }
+    AddFilter(at, size, attrs, &axis);
   }
   return axis;
 }

@@ -1,5 +1,7 @@
 #include "movement/border.h"
 
+#include <algorithm>
+
 #include "movement/tensors.h"
 
 namespace opwright_cpu {
@@ -25,6 +27,17 @@ Border::Border(BorderMode mode, int64_t item_bytes, const std::vector<int64_t>& 
   for (size_t axis = box.size(); axis-- > 0;) {
     const int64_t begin = before[axis];
     const int64_t end = begin + box[axis];
+    if (mode == BorderMode::kWrap) {
+      // A copy of the box at a time, each from the one beside it.
+      for (int64_t to = begin; to > 0; to -= box[axis]) {
+        const int64_t from = std::max<int64_t>(to - box[axis], 0);
+        AddSide(axis, from, to - from, from + box[axis], 1);
+      }
+      for (int64_t from = end; from < whole[axis]; from += box[axis]) {
+        AddSide(axis, from, std::min(box[axis], whole[axis] - from), from - box[axis], 1);
+      }
+      continue;
+    }
     const bool reflect = mode == BorderMode::kReflect;
     // Backwards from behind the first element, or before the last; at the edge ever the same.
     AddSide(axis, 0, begin, reflect ? 2 * begin : begin, reflect ? -1 : 0);

@@ -10,7 +10,7 @@
 
 namespace opwright_cpu {
 
-enum class BorderMode { kConstant, kReflect, kEdge };
+enum class BorderMode { kConstant, kReflect, kEdge, kWrap };
 
 // Writes the box, then the border along each axis, from the last axis to the first. Along an axis
 // it covers the box in the axes before, and the box with its border in the axes behind, so that

@@ -26,7 +26,9 @@ struct FlipKernel {
     const int64_t item = ItemBytes(ctx.input(0).dtype());
     const std::vector<int64_t> strides = CompactStrides(shape);
     std::vector<bool> turned(shape.size(), attrs.axis.empty());
-    for (const int64_t axis : attrs.axis) turned[FrontAxis(axis, shape.size())] = true;
+    for (const int64_t axis : attrs.axis) {
+      if (!shape.empty()) turned[FrontAxis(axis, shape.size())] = true;
+    }
     std::vector<CopyAxis> axes;
     axes.reserve(shape.size());
     for (size_t i = 0; i < shape.size(); ++i) {
@@ -61,7 +63,7 @@ struct RollKernel {
   opwright::Status Prepare(opwright::PrepareContext& ctx, const RollAttrs& attrs) {
     std::vector<int64_t> shape = ctx.input(0).shape().dims();
     const int64_t numel = ctx.input(0).numel();
-    if (attrs.axis.empty()) shape = {numel};
+    if (attrs.axis.empty() || shape.empty()) shape = {numel};
     item_ = ItemBytes(ctx.input(0).dtype());
     bytes_ = numel * item_;
     ctx.SetEstimate(MoveNanoseconds(bytes_, ctx.n_threads()));

@@ -7,7 +7,8 @@ namespace opwright_cpu {
 namespace {
 
 // A tensor as [outer, count, row] around an axis.
-RowBlocks BlocksOf(const std::vector<int64_t>& shape, int64_t axis, int64_t n) {
+RowBlocks BlocksOf(const opwright::Shape& table, int64_t axis, int64_t n) {
+  const std::vector<int64_t> shape = IndexedDims(table);
   const size_t at = FrontAxis(axis, shape.size());
   return RowBlocks{Product(shape, 0, at), shape[at], n, Product(shape, at + 1, shape.size())};
 }
@@ -17,7 +18,7 @@ struct GatherKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const AxisAttrs& attrs) {
     const int64_t item = ItemBytes(ctx.input(0).dtype());
-    blocks_ = BlocksOf(ctx.input(0).shape().dims(), attrs.axis, ctx.input(1).numel());
+    blocks_ = BlocksOf(ctx.input(0).shape(), attrs.axis, ctx.input(1).numel());
     blocks_.row *= item;
     ctx.SetEstimate(MoveNanoseconds(2 * ctx.output(0).numel() * item, ctx.n_threads()));
     return opwright::Status::Ok();
@@ -36,7 +37,7 @@ template <typename T>
 struct GatherGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const AxisAttrs& attrs) {
-    blocks_ = BlocksOf(ctx.output(0).shape().dims(), attrs.axis, ctx.input(1).numel());
+    blocks_ = BlocksOf(ctx.output(0).shape(), attrs.axis, ctx.input(1).numel());
     const int64_t items = ctx.output(0).numel() + 3 * blocks_.outer * blocks_.n * blocks_.row;
     ctx.SetEstimate(MoveNanoseconds(items * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
     return opwright::Status::Ok();

@@ -85,7 +85,8 @@ struct MulticlassNmsKernel {
       const Scored<T>* best = SortKeyed(items, items + n, n);
       KeptBoxes<T> kept(memory + boxes_at_, capacity_, attrs.iou_threshold, attrs.nms_eta,
                         attrs.normalized ? 0.0 : 1.0);
-      for (int64_t i = 0; i < std::min(n, capacity_); ++i) {
+      const int64_t limit = attrs.class_top_k < 0 ? m_ : attrs.class_top_k, before = count;
+      for (int64_t i = 0; i < std::min(n, capacity_) && count - before < limit; ++i) {
         const auto box = static_cast<int64_t>(best[i].position);
         if (kept.Keep(boxes + 4 * box)) found[count++] = Detection{label * m_ + box, true};
       }

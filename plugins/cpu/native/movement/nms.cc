@@ -34,9 +34,13 @@ struct NmsKernel {
     const Scored<T>* best = n_ == 0 ? items : SortKeyed(items, items + n_, n_);
     KeptBoxes<T> kept(ctx.workspace<char>() + boxes_at_, n_, attrs.iou_threshold, 1.0, 0.0);
     auto* numbers = reinterpret_cast<int64_t*>(ctx.workspace<char>() + kept_at_);
+    const bool is_bounded = attrs.score_threshold > -std::numeric_limits<double>::infinity();
+    const int64_t limit = attrs.limit < 0 ? n_ : attrs.limit;
     int64_t count = 0;
-    for (int64_t i = 0; i < n_; ++i) {
+    for (int64_t i = 0; i < n_ && count < limit; ++i) {
       const auto box = static_cast<int64_t>(best[i].position);
+      // The others are worse. NaN, which is the best one, is not below a threshold.
+      if (is_bounded && static_cast<double>(NumberOf(scores[box])) <= attrs.score_threshold) break;
       if (kept.Keep(boxes + 4 * box)) numbers[count++] = box;
     }
     OPWRIGHT_RETURN_IF_ERROR(ctx.Resize(0, opwright::Shape{count}));

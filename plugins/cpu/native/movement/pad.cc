@@ -13,9 +13,24 @@
 namespace opwright_cpu {
 namespace {
 
-BorderMode ModeOf(const std::string& mode) {
-  if (mode == "reflect") return BorderMode::kReflect;
-  return mode == "edge" ? BorderMode::kEdge : BorderMode::kConstant;
+opwright::Status ReadMode(const PadAttrs& attrs, BorderMode* mode) {
+  static const std::pair<const char*, BorderMode> kModes[] = {
+      {"constant", BorderMode::kConstant},
+      {"reflect", BorderMode::kReflect},
+      {"edge", BorderMode::kEdge},
+      {"wrap", BorderMode::kWrap},
+  };
+  for (const auto& [name, value] : kModes) {
+    if (attrs.mode != name) continue;
+    *mode = value;
+    const auto& widths = attrs.paddings;
+    if (value != BorderMode::kConstant && !widths.empty() &&
+        *std::min_element(widths.begin(), widths.end()) < 0) {
+      return opwright::Status::Refused("only a constant border crops by negative widths");
+    }
+    return opwright::Status::Ok();
+  }
+  return opwright::Status::Refused("knows no mode ", attrs.mode);
 }
 
 template <typename T>
@@ -75,7 +90,8 @@ template <typename T>
 struct PadKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const PadAttrs& attrs) {
-    const BorderMode mode = ModeOf(attrs.mode);
+    BorderMode mode;
+    OPWRIGHT_RETURN_IF_ERROR(ReadMode(attrs, &mode));
     uint64_t item = 0;
     if (mode == BorderMode::kConstant) {
       if constexpr (std::is_same_v<T, bool>) {
@@ -123,7 +139,7 @@ struct PadGradKernel {
     const std::vector<int64_t> shape = ctx.output(0).shape().dims();
     const std::vector<int64_t> whole = ctx.input(1).shape().dims();
     const std::vector<int64_t> begins = Begins(attrs);
-    mode_ = ModeOf(attrs.mode);
+    OPWRIGHT_RETURN_IF_ERROR(ReadMode(attrs, &mode_));
     numel_ = ctx.output(0).numel();
     ctx.SetEstimate(MoveNanoseconds(2 * numel_ * static_cast<int64_t>(sizeof(T)), ctx.n_threads()));
     if (numel_ == 0) return opwright::Status::Ok();
@@ -180,6 +196,10 @@ struct PadGradKernel {
         const int64_t mirrored = begin + 2 * (length - 1) - i;
         if (i > 0 && i <= begin) shown.offsets.push_back((begin - i) * stride);
         if (i < length - 1 && mirrored < whole) shown.offsets.push_back(mirrored * stride);
+      } else if (mode_ == BorderMode::kWrap) {
+        for (int64_t place = (begin + i) % length; place < whole; place += length) {
+          if (place != begin + i) shown.offsets.push_back(place * stride);
+        }
       }
       shown.first.push_back(shown.offsets.size());
     }

@@ -66,7 +66,8 @@ struct Resize {
       const size_t at = kept + (kGradient ? n_axes - 1 - k : k);
       const double scale = attrs.scales.empty() ? 0 : attrs.scales[at - kept];
       const int64_t size = shape.dims()[at];
-      AxisPass pass{1, dims[at], 1, TapsOf(size, attrs.output_size[at - kept], scale, attrs)};
+      const double* part = attrs.crop.empty() ? nullptr : attrs.crop.data() + 2 * (at - kept);
+      AxisPass pass{1, dims[at], 1, TapsOf(size, attrs.output_size[at - kept], scale, part, attrs)};
       if (kGradient) pass.axis = pass.axis.Transposed(size);
       for (size_t d = 0; d < at; ++d) pass.outer *= dims[d];
       for (size_t d = at + 1; d < dims.size(); ++d) pass.inner *= dims[d];

@@ -24,12 +24,14 @@ void Scattered::Prepare(const opwright::PrepareContext& ctx, const ScatterAttrs&
     walk_ = AxisWalk(std::move(axes), 0, count_);
     return;
   }
-  const size_t axis = FrontAxis(*attrs.axis, x.size());
-  count_ = x[axis];
-  const std::vector<int64_t> x_strides = CompactStrides(x);
-  const std::vector<int64_t> strides = CompactStrides(index);
-  for (size_t i = 0; i < x.size(); ++i) {
-    axes.push_back(WalkAxis{index[i], x_strides[i], strides[i], strides[i]});
+  const std::vector<int64_t> dims = IndexedDims(ctx.input(0).shape());
+  const std::vector<int64_t> lengths = IndexedDims(ctx.input(1).shape());
+  const size_t axis = FrontAxis(*attrs.axis, dims.size());
+  count_ = dims[axis];
+  const std::vector<int64_t> x_strides = CompactStrides(dims);
+  const std::vector<int64_t> strides = CompactStrides(lengths);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    axes.push_back(WalkAxis{lengths[i], x_strides[i], strides[i], strides[i]});
   }
   walk_ = AxisWalk(std::move(axes), axis, count_);
 }

@@ -54,8 +54,9 @@ template <typename T>
 struct TakeAlongAxisKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const AxisAttrs& attrs) {
-    const std::vector<int64_t> x = ctx.input(0).shape().dims();
-    walk_ = WalkOf(x, ctx.input(1).shape().dims(), ctx.output(0).shape().dims(), attrs.axis);
+    const std::vector<int64_t> x = IndexedDims(ctx.input(0).shape());
+    walk_ = WalkOf(x, IndexedDims(ctx.input(1).shape()), IndexedDims(ctx.output(0).shape()),
+                   attrs.axis);
     count_ = x[FrontAxis(attrs.axis, x.size())];
     n_index_ = ctx.input(1).numel();
     item_ = ItemBytes(ctx.input(0).dtype());
@@ -89,8 +90,9 @@ template <typename T>
 struct TakeAlongAxisGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const AxisAttrs& attrs) {
-    const std::vector<int64_t> x = ctx.output(0).shape().dims();
-    walk_ = WalkOf(x, ctx.input(1).shape().dims(), ctx.input(2).shape().dims(), attrs.axis);
+    const std::vector<int64_t> x = IndexedDims(ctx.output(0).shape());
+    walk_ =
+        WalkOf(x, IndexedDims(ctx.input(1).shape()), IndexedDims(ctx.input(2).shape()), attrs.axis);
     count_ = x[FrontAxis(attrs.axis, x.size())];
     n_index_ = ctx.input(1).numel();
     const auto item = static_cast<int64_t>(sizeof(T));

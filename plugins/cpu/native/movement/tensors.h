@@ -35,6 +35,11 @@ inline size_t FrontAxis(int64_t axis, size_t rank) {
   return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
 }
 
+// Dimensions of a tensor that is indexed along an axis: a number is one element along one axis.
+inline std::vector<int64_t> IndexedDims(const opwright::Shape& shape) {
+  return shape.rank() == 0 ? std::vector<int64_t>{1} : shape.dims();
+}
+
 // Nanoseconds to move so many bytes, at about 10 GB/s a thread.
 inline uint64_t MoveNanoseconds(int64_t bytes, int32_t n_threads) {
   const int32_t threads = bytes < 2 * kCopyGrainBytes ? 1 : std::max(n_threads, 1);

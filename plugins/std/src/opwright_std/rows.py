@@ -63,7 +63,8 @@ def helper(module: str, types: str, dtypes: tuple[str, ...] = FLOAT, reuse: str 
     return Row(module, types, dtypes, reuse, hidden=True)
 
 
-_ADAPTIVE = " ".join(f"adaptive_{kind}_pool{n}d" for n in (2, 3) for kind in ("avg", "max"))
+_ADAPTIVE = "adaptive_avg_pool2d adaptive_avg_pool3d"
+_ADAPTIVE_MAX = "adaptive_max_pool2d adaptive_max_pool3d"
 _MASKED = " ".join(
     f"masked_{name}"
     for name in (
@@ -75,8 +76,9 @@ _MASKED = " ".join(
 ROWS: tuple[Row, ...] = (
     # Element-wise
     Row("unary", "abs negative sign square clip", NUMBER, "out=x"),
-    Row("unary", "exp log sqrt reciprocal erf scale", FLOAT, "out=x"),
-    Row("unary", "expm1 log1p log2 rsqrt pow_scalar", FLOAT, "out=x"),
+    Row("unary", "exp log sqrt reciprocal erf", FLOAT, "out=x"),
+    Row("unary", "expm1 log1p log2 rsqrt", FLOAT, "out=x"),
+    Row("unary", "scale pow_scalar", NUMBER, "out=x"),
     gradient("unary", "rsqrt"),
     Row("increment", "increment", NUMBER, "out=x"),
     Row("trigonometry", "sin cos tan asin acos atan sinh cosh", FLOAT, "out=x"),
@@ -124,8 +126,8 @@ ROWS: tuple[Row, ...] = (
     Row("division", "mod floor_divide", NUMBER, "out=x out=y"),
     Row("division", "fmod", NO_KERNEL),
     Row("binary", "fmax fmin heaviside", NO_KERNEL),
-    Row("binary", "squared_difference add subtract multiply", NUMBER, "out=x out=y"),
-    Row("binary", "power maximum minimum", NUMBER, "out=x out=y"),
+    Row("binary", "squared_difference subtract power", NUMBER, "out=x out=y"),
+    Row("binary", "add multiply maximum minimum", NUMBER_OR_BOOL, "out=x out=y"),
     Row("binary", "divide", FLOAT, "out=x out=y"),
     gradient("binary", "power"),
     Row("comparison", "equal not_equal less less_equal greater greater_equal", NUMBER_OR_BOOL),
@@ -146,7 +148,7 @@ ROWS: tuple[Row, ...] = (
     Row("counting", "searchsorted histogram", NUMBER),
     Row("counting", "bucketize", NO_KERNEL),
     Row("counting", "bincount", INDEX),
-    Row("cumulative", "cumsum cumprod", NUMBER),
+    Row("cumulative", "cumsum cumprod", NUMBER_OR_BOOL),
     gradient("cumulative", "cumprod"),
     Row("cumulative", "cummax cummin", NUMBER),
     Row("cumulative", "logcumsumexp"),
@@ -192,9 +194,9 @@ ROWS: tuple[Row, ...] = (
     Row("multiplex", "multiplex", ANY),
     gradient("multiplex", "multiplex"),
     Row("one_hot", "one_hot", INDEX),
-    Row("top_k", "top_k", NUMBER),
+    Row("top_k", "top_k", NUMBER_OR_BOOL),
     gradient("top_k", "top_k"),
-    Row("sort", "sort argsort", NUMBER),
+    Row("sort", "sort argsort", NUMBER_OR_BOOL),
     gradient("sort", "sort"),
     Row("sort", "unique", NUMBER_OR_BOOL),
     Row("unique_consecutive", "unique_consecutive", NUMBER_OR_BOOL),
@@ -228,15 +230,18 @@ ROWS: tuple[Row, ...] = (
     Row("convolution", "conv1d", NO_KERNEL),
     Row("convolution", "conv2d conv3d", WIDE),
     gradient("convolution", "conv2d conv3d", WIDE),
+    Row("conv_transpose", "conv1d_transpose", NO_KERNEL),
     Row("conv_transpose", "conv2d_transpose conv3d_transpose", WIDE),
     Row("max_pool", "max_pool1d", NO_KERNEL),
-    Row("max_pool", "max_pool2d max_pool3d", WIDE),
+    Row("max_pool", "max_pool2d max_pool3d", WIDE + INT),
     gradient("max_pool", "max_pool2d max_pool3d", WIDE),
     Row("avg_pool", "avg_pool1d", NO_KERNEL),
     Row("avg_pool", "avg_pool2d avg_pool3d", WIDE),
     gradient("avg_pool", "avg_pool2d avg_pool3d", WIDE),
     Row("adaptive_pool", _ADAPTIVE, WIDE),
     gradient("adaptive_pool", _ADAPTIVE, WIDE),
+    Row("adaptive_pool", _ADAPTIVE_MAX, WIDE + INT),
+    gradient("adaptive_pool", _ADAPTIVE_MAX, WIDE),
     Row("interpolate", "interpolate", WIDE),
     gradient("interpolate", "interpolate", WIDE),
     Row("resize", "resize", WIDE),
@@ -274,6 +279,7 @@ ROWS: tuple[Row, ...] = (
     gradient("rotary_embedding", "rotary_embedding", WIDE),
     Row("recurrent", "lstm gru rnn", WIDE),
     gradient("recurrent", "lstm gru rnn", WIDE),
+    Row("general_lstm", "general_lstm", NO_KERNEL),
     Row("recurrent_cells", "lstm_cell gru_cell", WIDE),
     gradient("recurrent_cells", "lstm_cell gru_cell", WIDE),
     Row("sequence", "sequence_mask", INDEX),

@@ -88,7 +88,7 @@ def _make(
     graph: Graph, op_type: str, inputs: Slots, outputs: Slots, like: LoweredOp
 ) -> LoweredOp | None:
     q = input_of(like, "q")
-    if q is None:
+    if q is None or any(like.attrs.get(name) for name in ("softcap", "window", "from_end")):
         return None
     attrs = {"heads": q.meta.shape[1], "causal": like.attrs["causal"]}
     if like.attrs.get("scale") is not None:

@@ -4,9 +4,10 @@
 
 using namespace opwright_cuda;
 
-enum Mode : int32_t { kConstant = 0, kReflect = 1, kEdge = 2 };
+enum Mode : int32_t { kConstant = 0, kReflect = 1, kEdge = 2, kWrap = 3 };
 
-// Along each axis, the last one first: the border before and behind the tensor, and its own length.
+// Along each axis, the last one first: the border before and behind the tensor, negative where it
+// crops, and its own length.
 struct Border {
   int64_t before[kMaxRank];
   int64_t behind[kMaxRank];
@@ -41,6 +42,9 @@ __global__ void pad(T* out, const T* x, int64_t n, Layout<1> layout, Border bord
         is_inside = is_inside && place >= 0 && place <= last;
       } else if (mode == kEdge) {
         place = place < 0 ? 0 : (place > last ? last : place);
+      } else if (mode == kWrap) {
+        place = place % border.length[d];
+        place = place < 0 ? place + border.length[d] : place;
       } else {
         place = place < 0 ? -place : (place > last ? 2 * last - place : place);
       }
@@ -58,8 +62,8 @@ __global__ void pad_grad(T* x_grad, const T* out_grad, int64_t n, Layout<1> layo
                          int32_t mode) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
     Int rest = static_cast<Int>(i);
-    // Along an axis the places are first, first + 1, ... (kEdge), or first and then the mirrored
-    // ones (kReflect).
+    // Along an axis the places are first, first + 1, ... (kEdge), or first, first + length, ...
+    // (kWrap), or its own and the mirrored ones (kReflect), as far as they are not cropped.
     int64_t first[kMaxRank];
     int64_t second[kMaxRank];
     int64_t third[kMaxRank];
@@ -72,21 +76,30 @@ __global__ void pad_grad(T* x_grad, const T* out_grad, int64_t n, Layout<1> layo
       const auto place = static_cast<int64_t>(rest - quotient * static_cast<Int>(layout.dims[d]));
       rest = quotient;
       const int64_t before = border.before[d];
-      const int64_t last = border.length[d] - 1;
-      first[d] = before + place;
-      count[d] = 1;
+      const int64_t length = border.length[d];
+      const int64_t last = length - 1;
+      const int64_t end = before + last + border.behind[d];  // the last place
+      const int64_t own = before + place;
+      count[d] = 0;
       if (mode == kEdge) {
-        if (place == 0) {
-          first[d] = 0;
-          count[d] += before;
-        }
-        if (place == last) count[d] += border.behind[d];
+        const int64_t low = place == 0 || own < 0 ? 0 : own;
+        const int64_t high = place == last || own > end ? end : own;
+        const bool is_shown = (place == 0 || own <= end) && (place == last || own >= 0);
+        first[d] = low;
+        count[d] = is_shown && high >= low ? high - low + 1 : 0;
+      } else if (mode == kWrap) {
+        first[d] = own % length;
+        first[d] = first[d] < 0 ? first[d] + length : first[d];
+        count[d] = first[d] <= end ? (end - first[d]) / length + 1 : 0;
       } else {
-        const bool is_before = place >= 1 && place <= before;
-        const bool is_behind = place < last && last - place <= border.behind[d];
-        third[d] = before + 2 * last - place;
-        second[d] = is_before ? before - place : third[d];
-        count[d] += (is_before ? 1 : 0) + (is_behind ? 1 : 0);
+        const bool is_own = own >= 0 && own <= end;
+        const bool is_before = place >= 1 && place <= before && before - place <= end;
+        const int64_t mirrored = before + 2 * last - place;
+        const bool is_behind = place < last && mirrored <= end && mirrored >= 0;
+        third[d] = mirrored;
+        second[d] = is_own && is_before ? before - place : mirrored;
+        first[d] = is_own ? own : (is_before ? before - place : mirrored);
+        count[d] = (is_own ? 1 : 0) + (is_before ? 1 : 0) + (is_behind ? 1 : 0);
       }
       n_places *= count[d];
     }
@@ -104,7 +117,11 @@ __global__ void pad_grad(T* x_grad, const T* out_grad, int64_t n, Layout<1> layo
         }
         int64_t place = first[d];
         if (choice > 0) {
-          place = mode == kEdge ? place + choice : (choice == 1 ? second[d] : third[d]);
+          if (mode == kReflect) {
+            place = choice == 1 ? second[d] : third[d];
+          } else {
+            place += mode == kEdge ? choice : choice * border.length[d];
+          }
         }
         offset += place * layout.strides[0][d];
       }

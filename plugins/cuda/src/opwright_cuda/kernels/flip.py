@@ -19,7 +19,8 @@ def _fill_in_flip(ctx: PrepareContext, plan: LaunchPlan) -> None:
     if count_of(x) == 0:
         return
     rank, item_bytes = len(x.shape), ITEM_BYTES[x.dtype]
-    turned = {axis % rank for axis in ctx.attrs["axis"]} or set(range(rank))
+    given = ctx.attrs["axis"] if rank else ()
+    turned = {axis % rank for axis in given} or set(range(rank))
     compact = compact_strides(x.shape)
     first = sum((x.shape[axis] - 1) * compact[axis] for axis in turned)
     strides = [-step if axis in turned else step for axis, step in enumerate(compact)]
@@ -36,7 +37,7 @@ def _fill_in_roll(ctx: PrepareContext, plan: LaunchPlan) -> None:
     if count_of(x) == 0:
         return
     item_bytes = ITEM_BYTES[x.dtype]
-    dims = x.shape if ctx.attrs["axis"] else (math.prod(x.shape),)
+    dims = (ctx.attrs["axis"] and x.shape) or (math.prod(x.shape),)
     by = [0] * len(dims)
     for axis, shift in zip(ctx.attrs["axis"] or (0,), ctx.attrs["shift"], strict=True):
         by[axis] = shift % dims[axis]

@@ -22,9 +22,10 @@ def _look_up(ctx: PrepareContext, table: Meta) -> LookUp:
     if "padding_index" in ctx.attrs:
         count, size = table.shape
         return LookUp(1, count, size, 0, ctx.attrs["padding_index"])
-    axis = ctx.attrs["axis"] % len(table.shape)
-    outer, row = math.prod(table.shape[:axis]), math.prod(table.shape[axis + 1 :])
-    return LookUp(outer, table.shape[axis], row, -table.shape[axis], -1)
+    shape = table.shape or (1,)
+    axis = ctx.attrs["axis"] % len(shape)
+    outer, row = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    return LookUp(outer, shape[axis], row, -shape[axis], -1)
 
 
 def launch_gather(

@@ -18,7 +18,7 @@ from opwright_cuda.launch import UNITS, Argument, Kernel, LaunchPlan, Pointer, S
 from opwright_cuda.launch.indexing import MAX_RANK, Layout, compact_strides, layout_struct
 from opwright_cuda.source import own_source
 
-_MODES: Final = {"constant": 0, "reflect": 1, "edge": 2}
+_MODES: Final = {"constant": 0, "reflect": 1, "edge": 2, "wrap": 3}
 
 
 class Axis(NamedTuple):

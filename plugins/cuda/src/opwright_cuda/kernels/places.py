@@ -81,14 +81,15 @@ class _Along(NamedTuple):
 
 def _along(x: Meta, index: Meta, dims: Sequence[int], axis: int, repeats: bool) -> _Along:
     """Return how `dims` elements lie in x, whose axes of length 1 are repeated or not."""
+    dims, shape = dims or (1,), x.shape or (1,)
     axis %= len(dims)
-    compact = compact_strides(x.shape)
-    strides = list(broadcast_strides(x.shape, dims) if repeats else compact)
+    compact = compact_strides(shape)
+    strides = list(broadcast_strides(shape, dims) if repeats else compact)
     strides[axis] = 0
     layout = merge(dims, [strides, broadcast_strides(index.shape, dims)])
     if not layout.dims:
         layout = Layout((1,), ((0,), (0,)))
-    return _Along(layout, x.shape[axis], compact[axis])
+    return _Along(layout, shape[axis], compact[axis])
 
 
 def _report(ctx: PrepareContext, plan: LaunchPlan, along: _Along) -> list[Argument]:

@@ -170,7 +170,7 @@ def launch_reduction(
 
 def _axes(ctx: PrepareContext, rank: int) -> list[int]:
     axes = ctx.attrs["axis"]
-    return sorted({axis % rank for axis in axes}) if axes else list(range(rank))
+    return sorted({axis % rank for axis in axes}) if axes and rank else list(range(rank))
 
 
 def _fill_in_reduce(ctx: PrepareContext, plan: LaunchPlan) -> None:

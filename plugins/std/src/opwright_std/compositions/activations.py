@@ -104,7 +104,12 @@ def _tanh(b: BodyContext) -> str:
 
 
 def _softplus(b: BodyContext) -> str:
-    return (-(-read(b, "out")).then("expm1")).name
+    beta, threshold = float(b.attr("beta")), b.attr("threshold")
+    if (beta, threshold) == (1.0, math.inf):
+        return (-(-read(b, "out")).then("expm1")).name
+    inner = read(b, "x") * beta  # out alone does not say on which side of the threshold it is
+    slope = inner.then("sigmoid")
+    return inner.compare("greater", threshold).choose(slope.filled(1.0), slope).name
 
 
 def _softsign(b: BodyContext) -> str:
@@ -150,7 +155,7 @@ SQRT = by_slope(_sqrt)
 SQUARE = by_slope(_square)
 SIGMOID = by_slope(_sigmoid)
 TANH = by_slope(_tanh)
-SOFTPLUS = by_slope(_softplus)
+SOFTPLUS = by_slope(_softplus, reads=["x"])
 SOFTSIGN = by_slope(_softsign)
 SOFT_RELU = by_differentiating(_soft_relu)
 STANH = by_differentiating(_stanh)

@@ -31,6 +31,11 @@ class Expression:
         """Write an operator of one input."""
         return Expression(self._b, self._b.emit(op_type, {"x": self.name}, attrs=attrs))
 
+    def each(self, op_type: str, count: int, **attrs: Any) -> list[Expression]:
+        """Write an operator of one input that gives `count` outputs."""
+        names = self._b.emit_multi(op_type, {"x": self.name}, {"out": count}, attrs)["out"]
+        return [Expression(self._b, name) for name in names]
+
     def with_(self, op_type: str, y: Expression, **attrs: Any) -> Expression:
         """Write an operator of two inputs, this one and `y`."""
         return Expression(

@@ -7,6 +7,7 @@ import math
 from opwright.errors import GradientError
 from opwright.op import BodyContext, Composition, by_differentiating
 from opwright_std.compositions.expression import Expression, rank_of, read
+from opwright_std.compositions.recurrent import Memory, gru_step, split
 
 
 def _affine(b: BodyContext, x: str, kind: str) -> Expression:
@@ -15,98 +16,36 @@ def _affine(b: BodyContext, x: str, kind: str) -> Expression:
     return out + read(b, f"bias_{kind}") if b.has_input(f"bias_{kind}") else out
 
 
-def _parts(b: BodyContext, x: Expression, count: int) -> list[Expression]:
-    names = b.emit_multi("split", {"x": x.name}, {"out": count}, {"axis": 1, "num": count})["out"]
-    return [Expression(b, name) for name in names]
-
-
 def _lstm_cell(b: BodyContext) -> dict[str, str]:
-    i, f, g, o = _parts(b, _affine(b, "x", "ih") + _affine(b, "h", "hh"), 4)
+    i, f, g, o = split(_affine(b, "x", "ih") + _affine(b, "h", "hh"), 4)
     kept = f.then("sigmoid") * read(b, "c")
     cell = kept + i.then("sigmoid") * g.then("tanh")
     return {"h_out": (o.then("sigmoid") * cell.then("tanh")).name, "c_out": cell.name}
 
 
+def _gru_memory(b: BodyContext) -> Memory:
+    weight, bias = read(b, "weight_hh"), read(b, "bias_hh") if b.has_input("bias_hh") else None
+    meta = b.meta(weight.name)
+    size = -1 if meta is None else meta.shape[1]
+    if size < 0:
+        raise GradientError(f"{b.type}: the shape of weight_hh must be known, got {meta}")
+    step = gru_step(b, weight, bias, size, b.attr("reset_after"))
+    return step(_affine(b, "x", "ih"), Memory(read(b, "h")))
+
+
 def _gru_cell(b: BodyContext) -> dict[str, str]:
-    inputs, states = _parts(b, _affine(b, "x", "ih"), 3), _parts(b, _affine(b, "h", "hh"), 3)
-    r, z = ((inputs[k] + states[k]).then("sigmoid") for k in (0, 1))
-    n = (inputs[2] + r * states[2]).then("tanh")
-    return {"h_out": ((1.0 - z) * n + z * read(b, "h")).name}
+    return {"h_out": _gru_memory(b).state.name}
 
 
-def _repeated(b: BodyContext, slot: str) -> Expression:
-    """The keys or values with as many heads as q has."""
-    held, rank = read(b, slot), rank_of(b, "q")
-    if rank == 2:
-        return held
-    heads, shared = (
-        meta.shape[-3] if (meta := b.meta(b.input(name) or "")) else -1 for name in ("q", slot)
-    )
-    if heads == shared:
-        return held
-    if min(heads, shared) <= 0:
-        raise GradientError(
-            f"{b.type}: its gradient depends on the number of heads, got {heads} and {shared}; "
-            "declare axis -3 of q, k and v"
-        )
-    repeats = [1] * (rank + 1)
-    repeats[rank - 2] = heads // shared
-    spread = held.then("unsqueeze", axis=[rank - 2]).then("tile", repeats=repeats)
-    return spread.then("flatten", start_axis=rank - 3, stop_axis=rank - 2)
-
-
-def _seen(b: BodyContext, x: Expression) -> Expression:
-    """Keys or values with zeros for those that the mask hides from all queries: they may be NaN."""
-    mask, rank = read(b, "mask"), rank_of(b, "mask")
-    if rank == 0:
-        return x
-    meta = b.meta(mask.name)
-    if meta is None or meta.dtype != "bool":
-        mask = mask.compare("greater", -math.inf)
-    if rank > 1:
-        mask = mask.reduce("any", [-2])
-        mask = mask.then("transpose", axes=[*range(rank - 2), rank - 1, rank - 2])
-    else:
-        mask = mask.then("unsqueeze", axis=[1])
-    return mask.choose(x, x.filled(0.0))
-
-
-def attention(b: BodyContext, dropped: float = 0.0) -> str:
-    """Attention as products, of whose weights a share may be dropped."""
-    q, k, v = read(b, "q"), _repeated(b, "k"), _repeated(b, "v")
-    meta = b.meta(b.input("q") or "")
-    size, dtype = (meta.shape[-1], meta.dtype) if meta else (-1, "float32")
-    factor = b.attr("scale")
-    if factor is None:
-        if size < 0:
-            raise GradientError(
-                f"{b.type}: its gradient depends on the last axis of q, got an unknown one; "
-                "declare it, or give scale"
-            )
-        factor = 1 / math.sqrt(max(size, 1))
-    if b.has_input("mask"):
-        k, v = _seen(b, k), _seen(b, v)
-    scores = q.with_("matmul", k, transpose_y=True) * float(factor)
-    lowest = -6e4 if dtype == "float16" else -1e30  # finite: a row may be wholly masked
-    allowed = []
-    if b.has_input("mask"):
-        mask = read(b, "mask")
-        mask_meta = b.meta(mask.name)
-        if mask_meta is not None and mask_meta.dtype == "bool":
-            allowed.append(mask)
-        else:
-            scores = scores + mask.then("clip", min=lowest)
-            allowed.append(mask.compare("greater", lowest))
-    if b.attr("causal"):
-        allowed.append(scores.filled(1.0).then("tril").compare("greater", 0.0))
-    for mask in allowed:
-        scores = mask.choose(scores, scores.filled(lowest))
-    weights = scores.then("softmax", axis=-1)
-    for mask in allowed:
-        weights = mask.choose(weights, weights.filled(0.0))
-    if dropped:
-        weights = weights.then("dropout", probability=dropped, training=True)
-    return weights.with_("matmul", v).name
+def gru_cell_body(b: BodyContext) -> bool:
+    """Write a step that resets the state before it is multiplied."""
+    if b.attr("reset_after"):
+        return False
+    memory = _gru_memory(b)
+    b.set_output("h_out", memory.state.name)
+    if memory.gates is not None:
+        b.set_output("gates", memory.gates.name)
+    return True
 
 
 def _cumprod(b: BodyContext) -> str:
@@ -158,6 +97,5 @@ def _write_logcumsumexp_grad(b: BodyContext) -> None:
 
 LSTM_CELL = by_differentiating(_lstm_cell)
 GRU_CELL = by_differentiating(_gru_cell)
-ATTENTION = by_differentiating(attention)
 CUMPROD = by_differentiating(_cumprod)
 LOGCUMSUMEXP = Composition(_write_logcumsumexp_grad)

@@ -15,6 +15,7 @@ COORDINATES = (
     "asymmetric",
     "pytorch_half_pixel",
     "half_pixel_symmetric",
+    "crop_and_resize",
 )
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
@@ -27,6 +28,7 @@ class Rule(NamedTuple):
     rounding: str
     antialias: bool
     cubic_coefficient: float
+    exclude_outside: bool
 
 
 class Taps(NamedTuple):
@@ -44,24 +46,44 @@ class Taps(NamedTuple):
     shares: Array
 
 
-def make_taps(size: int, count: int, scale: float, rule: Rule) -> Taps:
+def make_taps(
+    size: int, count: int, scale: float, rule: Rule, part: tuple[float, float] = (0.0, 1.0)
+) -> Taps:
     """Return the taps of `count` places over an axis of `size` elements, at least 1.
 
-    `scale` is the factor of the length that places are computed with, 0 for count / size.
+    `scale` is the factor of the length that places are computed with, 0 for count / size; `part` is
+    what crop_and_resize takes.
     """
     if rule.mode == "area":
         return _area(size, count)
     if rule.antialias:
         return _antialiased(size, count, scale, rule)
-    at = _coordinates(size, count, scale, rule.coordinates)
+    if rule.coordinates == "crop_and_resize":
+        at = crop_coordinates(size, count, part)
+        inside = ((at >= 0) & (at <= size - 1))[:, None].astype(np.float64)
+    else:
+        at, inside = _coordinates(size, count, scale, rule.coordinates), np.ones((count, 1))
     if rule.mode == "nearest":
         nearest = _round(at, rule.rounding).astype(np.int64)
-        return Taps(nearest.clip(0, size - 1)[:, None], np.ones((count, 1)))
+        return Taps(nearest.clip(0, size - 1)[:, None], inside)
     first = np.floor(at)
     offsets = np.arange(0, 2) if rule.mode == "linear" else np.arange(-1, 3)
     distances = np.abs(at[:, None] - first[:, None] - offsets)
     places = first.astype(np.int64)[:, None] + offsets
-    return Taps(places.clip(0, size - 1), _weigh(distances, rule))
+    shares = inside * _weigh(distances, rule)
+    if rule.exclude_outside:
+        shares = shares * ((places >= 0) & (places < size))
+        total = shares.sum(axis=1, keepdims=True)
+        shares = shares / np.where(total == 0, 1, total)
+    return Taps(places.clip(0, size - 1), shares)
+
+
+def crop_coordinates(size: int, count: int, part: tuple[float, float]) -> Array:
+    """Return places from the begin to the end of a part of an axis, or in its middle."""
+    begin, end = (side * (size - 1) for side in part)
+    if count == 1:
+        return np.array([(begin + end) / 2])
+    return np.asarray(begin + np.arange(count) * (end - begin) / (count - 1))
 
 
 def _coordinates(size: int, count: int, scale: float, kind: str) -> Array:

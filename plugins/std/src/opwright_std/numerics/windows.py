@@ -145,12 +145,17 @@ def image_dims(ctx: InferContext) -> tuple[int, ...]:
     return (n, rest[-1], *rest[:-1]) if is_last else tuple(shape)
 
 
-def set_images(ctx: InferContext, slot: str, n: int, channels: int, spatial: Sequence[int]) -> None:
-    """Set the shape of an output that holds images."""
-    if is_channels_last(ctx.attr("data_format")):
-        ctx.set_output(slot, (n, *spatial, channels))
-    else:
-        ctx.set_output(slot, (n, channels, *spatial))
+def set_images(
+    ctx: InferContext,
+    slot: str,
+    n: int,
+    channels: int,
+    spatial: Sequence[int],
+    dtype: str | None = None,
+) -> None:
+    """Set the shape of an output that holds images, and the dtype where the slot has none."""
+    is_last = is_channels_last(ctx.attr("data_format"))
+    ctx.set_output(slot, (n, *spatial, channels) if is_last else (n, channels, *spatial), dtype)
 
 
 def spatial_attr(ctx: InferContext, name: str) -> Ints:
@@ -283,7 +288,7 @@ def add_pool_attrs(maker: OpMaker, rank: int = 2) -> OpMaker:
 
 def lift_attrs(b: BodyContext) -> dict[str, Any]:
     """Return the attributes of an operator on lines for the same operator on images of height 1."""
-    first = {"kernel": 1, "strides": 1, "dilations": 1}
+    first = {"kernel": 1, "strides": 1, "dilations": 1, "output_padding": 0}
     attrs: dict[str, Any] = {}
     for name in b.attrs:
         value = b.attr(name)

@@ -6,12 +6,15 @@ import math
 
 import numpy as np
 
-from opwright.op import grad_op, same_again, same_shape_as
+from opwright.op import BodyContext, grad_op, same_again, same_shape_as
 from opwright_std.compositions import activations as activations_gradients
+from opwright_std.compositions.expression import read
+from opwright_std.compositions.fractions import function
 from opwright_std.numerics.dtypes import NUMBERS, Array
 from opwright_std.operators.unary import unary
 
 _ERFC = np.frompyfunc(math.erfc, 1, 1)
+_INF = math.inf
 _SQRT_HALF = math.sqrt(0.5)
 _TANH_SLOPE = 2 * math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715
@@ -54,9 +57,10 @@ def sigmoid_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
     np.multiply(x_grad, out_grad, out=x_grad)
 
 
-SIGMOID = unary("sigmoid", "Logistic function, out = 1 / (1 + exp(-x)).").build(
-    infer_shape=same_shape_as("x"),
-    gradient=grad_op("sigmoid_grad", needs=["out"], body=activations_gradients.SIGMOID),
+SIGMOID = function(
+    "sigmoid",
+    "Logistic function, out = 1 / (1 + exp(-x)).",
+    grad_op("sigmoid_grad", needs=["out"], body=activations_gradients.SIGMOID),
 )
 
 
@@ -70,9 +74,10 @@ def tanh_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
     np.multiply(x_grad, out_grad, out=x_grad)
 
 
-TANH = unary("tanh", "Hyperbolic tangent, out = tanh(x).").build(
-    infer_shape=same_shape_as("x"),
-    gradient=grad_op("tanh_grad", needs=["out"], body=activations_gradients.TANH),
+TANH = function(
+    "tanh",
+    "Hyperbolic tangent, out = tanh(x).",
+    grad_op("tanh_grad", needs=["out"], body=activations_gradients.TANH),
 )
 
 
@@ -93,13 +98,37 @@ def softplus_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
     np.negative(x_grad, out=x_grad)
 
 
-SOFTPLUS = unary(
-    "softplus",
-    "Smooth rectifier, out = ln(1 + exp(x)), computed as maximum(x, 0) + log1p(exp(-|x|)). "
-    "Dugas et al., 2001.",
-).build(
-    infer_shape=same_shape_as("x"),
-    gradient=grad_op("softplus_grad", needs=["out"], body=activations_gradients.SOFTPLUS),
+def _softplus_body(b: BodyContext) -> bool | None:
+    beta, threshold = float(b.attr("beta")), b.attr("threshold")
+    if (beta, threshold) == (1.0, _INF):
+        return False
+    x = read(b, "x")
+    inner = x * beta
+    out = inner.then("softplus") / beta
+    if threshold < _INF:
+        out = inner.compare("greater", threshold).choose(x, out)
+    b.set_output("out", out.name)
+    return None
+
+
+SOFTPLUS = (
+    unary(
+        "softplus",
+        "Smooth rectifier, out = ln(1 + exp(beta * x)) / beta, computed without overflow, and x "
+        "where beta * x is above threshold. Dugas et al., 2001.",
+    )
+    .add_attr("beta", float, "steepness")
+    .default(1.0)
+    .greater_than(0.0)
+    .as_added()
+    .add_attr("threshold", float, "where beta * x is above it, out is x")
+    .default(_INF)
+    .as_added()
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=grad_op("softplus_grad", needs=["out"], body=activations_gradients.SOFTPLUS),
+        body=_softplus_body,
+    )
 )
 
 

@@ -8,8 +8,9 @@ from itertools import product
 import numpy as np
 
 from opwright.op import InferContext, OpDefinition, OpMaker, grad_op, linear_in
+from opwright_std.compositions.fractions import COMMENT, fraction_dtype, in_fractions
 from opwright_std.compositions.selections import pick_in_planes
-from opwright_std.numerics.dtypes import FLOATS, Array
+from opwright_std.numerics.dtypes import FLOATS, NUMBERS, ORDERED, Array
 from opwright_std.numerics.windows import (
     Ints,
     add_data_format,
@@ -94,7 +95,8 @@ def _adaptive_shape(ctx: InferContext) -> None:
     """The output has output_size in the place of the spatial axes."""
     n, channels, *sizes = image_dims(ctx)
     require_elements(ctx, sizes)
-    set_images(ctx, "out", n, channels, spatial_attr(ctx, "output_size"))
+    dtype = fraction_dtype(ctx.input("x").dtype)
+    set_images(ctx, "out", n, channels, spatial_attr(ctx, "output_size"), dtype)
 
 
 def _adaptive_max_shape(ctx: InferContext) -> None:
@@ -106,16 +108,20 @@ def _adaptive_max_shape(ctx: InferContext) -> None:
         set_images(ctx, slot, n, channels, spatial_attr(ctx, "output_size"))
 
 
-def _adaptive_maker(op_type: str, rank: int, comment: str) -> OpMaker:
+def _adaptive_maker(op_type: str, rank: int, comment: str, *, is_fraction: bool) -> OpMaker:
     names = axis_names(rank)
+    more = f" {COMMENT}" if is_fraction else ""
     maker = OpMaker(op_type).add_comment(
         f"{comment} along each axis from floor(i * size / output_size) to "
-        "ceil((i + 1) * size / output_size), the last excluded."
+        f"ceil((i + 1) * size / output_size), the last excluded.{more}"
     )
-    maker.add_input("x", f"float images, [n, channels, {names}] or as data_format says")
-    maker.dtypes(*FLOATS)
-    maker.add_output("out", "[n, channels, *output_size] or as data_format says, dtype of x")
-    maker.same_dtype_as("x")
+    maker.add_input("x", f"images, [n, channels, {names}] or as data_format says")
+    maker.dtypes(*(ORDERED if is_fraction else NUMBERS))
+    maker.add_output("out", "[n, channels, *output_size] or as data_format says")
+    if is_fraction:
+        maker.dtypes(*FLOATS)
+    else:
+        maker.same_dtype_as("x")
     maker.add_attr("output_size", list[int], f"sizes of out: {names}", rank).required()
     maker.between(1, 2**16)  # kernels keep a bin for each, also where there are no images
     return add_data_format(maker, rank)
@@ -129,9 +135,11 @@ def _average(rank: int) -> OpDefinition:
         rank,
         f"Average pooling to a given size, [1, ..., 1] for the mean of each plane: out[n, c, "
         f"{windows}] = the mean of x[n, c]",
+        is_fraction=True,
     ).build(
         infer_shape=_adaptive_shape,
         gradient=grad_op(f"{op_type}_grad", gradient=linear_in("x")),
+        body=in_fractions(),
     )
 
 
@@ -144,6 +152,7 @@ def _greatest(rank: int) -> OpDefinition:
         "Maximum pooling to a given size, [1, ..., 1] for the maximum of each plane: out[n, c, "
         f"{windows}] = the greatest element of x[n, c], the first of equal ones, NaN being above "
         "every number,",
+        is_fraction=False,
     )
     return add_place_output(maker, axis_names(rank)).build(
         infer_shape=_adaptive_max_shape,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import BodyContext, InferContext, OpMaker, grad_op, linear_in
-from opwright_std.numerics.dtypes import FLOATS, Array
+from opwright_std.compositions.fractions import COMMENT, fraction_dtype, in_fractions
+from opwright_std.numerics.dtypes import FLOATS, WHOLE, Array
 from opwright_std.numerics.windows import (
     Axis,
     Ints,
@@ -90,7 +91,7 @@ avg_pool3d, avg_pool3d_grad = avg_pool2d, avg_pool2d_grad
 def _avg_pool_shape(ctx: InferContext) -> None:
     """The output has the number of windows in the place of each spatial axis."""
     n, channels, pooled = infer_pooled(ctx)
-    set_images(ctx, "out", n, channels, pooled)
+    set_images(ctx, "out", n, channels, pooled, fraction_dtype(ctx.input("x").dtype))
 
 
 def _avg_pool_maker(rank: int) -> OpMaker:
@@ -98,12 +99,12 @@ def _avg_pool_maker(rank: int) -> OpMaker:
     maker = OpMaker(f"avg_pool{rank}d").add_comment(
         f"Average pooling, out[n, c, {windows}] = the mean of x[n, c] in window {windows}. Padding "
         "does not count; with count_include_pad it counts as elements that are 0, but what "
-        "ceil_mode lets stick out beyond it does not."
+        f"ceil_mode lets stick out beyond it does not. {COMMENT}"
     )
     names = axis_names(rank)
-    maker.add_input("x", f"float images, [n, channels, {names}] or as data_format says")
-    maker.dtypes(*FLOATS)
-    maker.add_output("out", "one element a window, dtype of x").same_dtype_as("x")
+    maker.add_input("x", f"images, [n, channels, {names}] or as data_format says")
+    maker.dtypes(*FLOATS, *WHOLE)
+    maker.add_output("out", "one element a window; a float as x is, else float32").dtypes(*FLOATS)
     add_pool_attrs(maker, rank)
     maker.add_attr("count_include_pad", bool, "whether a sum is divided by the padding in it too")
     maker.default(False)
@@ -119,12 +120,18 @@ def _avg_pool1d_body(b: BodyContext) -> None:
     b.emit("squeeze", {"x": pooled}, {"out": b.output("out")}, {"axis": axis})
 
 
-AVG_POOL1D = _avg_pool_maker(1).build(infer_shape=_avg_pool_shape, body=_avg_pool1d_body)
+AVG_POOL1D = _avg_pool_maker(1).build(
+    infer_shape=_avg_pool_shape, body=in_fractions(_avg_pool1d_body)
+)
 
 AVG_POOL2D = _avg_pool_maker(2).build(
-    infer_shape=_avg_pool_shape, gradient=grad_op("avg_pool2d_grad", gradient=linear_in("x"))
+    infer_shape=_avg_pool_shape,
+    gradient=grad_op("avg_pool2d_grad", gradient=linear_in("x")),
+    body=in_fractions(),
 )
 
 AVG_POOL3D = _avg_pool_maker(3).build(
-    infer_shape=_avg_pool_shape, gradient=grad_op("avg_pool3d_grad", gradient=linear_in("x"))
+    infer_shape=_avg_pool_shape,
+    gradient=grad_op("avg_pool3d_grad", gradient=linear_in("x")),
+    body=in_fractions(),
 )

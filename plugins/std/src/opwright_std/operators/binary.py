@@ -14,7 +14,8 @@ from opwright.op import (
 )
 from opwright_std.compositions import power as power_gradients
 from opwright_std.compositions.expression import read
-from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
+from opwright_std.compositions.fractions import function
+from opwright_std.numerics.dtypes import NUMBERS, ORDERED, Array
 from opwright_std.operators.sum_like import set_broadcast_grad, sum_to
 
 
@@ -44,7 +45,7 @@ def _add_gradient(g: GradientContext) -> None:
         set_broadcast_grad(g, "y", grad, ["x"])
 
 
-ADD = binary("add", "Sum, out = x + y.").build(
+ADD = binary("add", "Sum, out = x + y; of bool it is x or y.", ORDERED).build(
     infer_shape=elementwise_shape("x", "y"), gradient=_add_gradient
 )
 
@@ -78,7 +79,7 @@ def _multiply_gradient(g: GradientContext) -> None:
             set_broadcast_grad(g, slot, product, [other])
 
 
-MULTIPLY = binary("multiply", "Product, out = x * y.").build(
+MULTIPLY = binary("multiply", "Product, out = x * y; of bool it is x and y.", ORDERED).build(
     infer_shape=elementwise_shape("x", "y"), gradient=_multiply_gradient
 )
 
@@ -99,9 +100,9 @@ def _divide_gradient(g: GradientContext) -> None:
         set_broadcast_grad(g, "y", g.emit("negative", {"x": quotient}), ["x"])
 
 
-DIVIDE = binary(
-    "divide", "Quotient, out = x / y, for floats: infinite or NaN where y is 0.", FLOATS
-).build(infer_shape=elementwise_shape("x", "y"), gradient=_divide_gradient)
+DIVIDE = function(
+    "divide", "Quotient, out = x / y: infinite or NaN where y is 0.", _divide_gradient, "x", "y"
+)
 
 
 def squared_difference(x: Array, y: Array, out: Array) -> None:
@@ -202,12 +203,14 @@ MAXIMUM = binary(
     "maximum",
     "The larger of two, NaN where one is NaN. The one that is taken, a NaN too, takes the whole "
     "gradient; where x and y are equal, or both NaN, that is x.",
+    ORDERED,
 ).build(infer_shape=elementwise_shape("x", "y"), gradient=_pick_gradient)
 
 MINIMUM = binary(
     "minimum",
     "The smaller of two, NaN where one is NaN. The one that is taken, a NaN too, takes the whole "
     "gradient; where x and y are equal, or both NaN, that is x.",
+    ORDERED,
 ).build(infer_shape=elementwise_shape("x", "y"), gradient=_pick_gradient)
 
 

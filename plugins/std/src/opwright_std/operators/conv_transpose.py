@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from opwright.op import (
+    BodyContext,
     GradientContext,
     InferContext,
     OpMaker,
@@ -20,8 +21,10 @@ from opwright_std.numerics.windows import (
     add_data_format,
     axis_names,
     channels_first,
+    height_axis,
     image_dims,
     is_channels_last,
+    lift_attrs,
     paddings_attr,
     set_images,
     side_names,
@@ -84,10 +87,10 @@ def _spread_sizes(ctx: InferContext, sizes: list[int], kernel: list[int]) -> lis
     extra, paddings = spatial_attr(ctx, "output_padding"), paddings_attr(ctx)
     spread = []
     for i, name in enumerate(axis_names(len(sizes)).split(", ")):
-        if extra[i] >= strides[i]:
+        if extra[i] >= max(strides[i], dilations[i]):
             ctx.fail(
-                f"output_padding must be smaller than the stride, got {extra[i]} for a stride of "
-                f"{strides[i]} along the {name}"
+                f"output_padding must be smaller than the stride or the dilation, got {extra[i]} "
+                f"for a stride of {strides[i]} and a dilation of {dilations[i]} along the {name}"
             )
         if min(sizes[i], kernel[i]) < 0:
             spread.append(-1)
@@ -115,15 +118,39 @@ def _transpose_gradient(g: GradientContext) -> None:
     weight = g.input("weight")
     if g.wants("x"):
         x_grad = g.emit(f"conv{rank}d", {"x": grad, "weight": weight}, attrs=attrs)
-        g.set_input_grad("x", x_grad)
+        g.set_input_grad("x", _with_windows(g, x_grad, -1))
     if g.wants("weight"):
-        inputs = {"x": grad, "weight": weight, "out_grad": g.input("x")}
+        inputs = {"x": grad, "weight": weight, "out_grad": _with_windows(g, g.input("x") or "", 1)}
         weight_grad = g.emit(f"conv{rank}d_grad", inputs, {"weight_grad": 1}, attrs)
         g.set_input_grad("weight", weight_grad)
     if g.wants("bias"):
         channels = rank + 1 if is_channels_last(g.attr("data_format")) else 1
         others = [axis for axis in range(rank + 2) if axis != channels]
         g.set_input_grad("bias", g.emit("sum", {"x": grad}, attrs={"axis": others}))
+
+
+def _with_windows(g: GradientContext, name: str, sign: int) -> str:
+    """Write images like x with the windows that output_padding makes room for, or without them."""
+    pairs = zip(g.attr("output_padding"), g.attr("strides"), strict=True)
+    added = [extra // stride for extra, stride in pairs]
+    if not any(added):
+        return name
+    sides = [side for count in added for side in (0, sign * count)]
+    last = is_channels_last(g.attr("data_format"))
+    paddings = [0, 0, *sides, 0, 0] if last else [0, 0, 0, 0, *sides]
+    return g.emit("pad", {"x": name}, attrs={"paddings": paddings})
+
+
+def _conv1d_transpose_body(b: BodyContext) -> None:
+    """A line is an image of height 1."""
+    axis = [height_axis(b.attr("data_format"))]
+    inputs = {
+        "x": b.emit("unsqueeze", {"x": b.input("x")}, attrs={"axis": axis}),
+        "weight": b.emit("unsqueeze", {"x": b.input("weight")}, attrs={"axis": [2]}),
+        "bias": b.input("bias"),
+    }
+    out = b.emit("conv2d_transpose", inputs, attrs=lift_attrs(b))
+    b.emit("squeeze", {"x": out}, {"out": b.output("out")}, {"axis": axis})
 
 
 def _transpose_maker(rank: int) -> OpMaker:
@@ -151,13 +178,20 @@ def _transpose_maker(rank: int) -> OpMaker:
     maker.add_attr("dilations", list[int], f"distance of two elements of a kernel: {names}", rank)
     maker.default([1] * rank).at_least(1)
     maker.add_attr(
-        "output_padding", list[int], f"added at the end, below the stride: {names}", rank
+        "output_padding",
+        list[int],
+        f"added at the end, below the stride or the dilation: {names}",
+        rank,
     )
     maker.default([0] * rank).at_least(0)
     maker.add_attr("groups", int, "parts that the channels are split into")
     maker.default(1).at_least(1)
     return add_data_format(maker, rank)
 
+
+CONV1D_TRANSPOSE = _transpose_maker(1).build(
+    infer_shape=_transpose_shape, body=_conv1d_transpose_body
+)
 
 CONV2D_TRANSPOSE = _transpose_maker(2).build(
     infer_shape=_transpose_shape, gradient=_transpose_gradient

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import (
-    INT_DTYPES,
     GradientContext,
     InferContext,
     OpDefinition,
@@ -14,7 +13,7 @@ from opwright.op import (
     normalize_axis,
 )
 from opwright_std.compositions import layers as layers_gradients
-from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
+from opwright_std.numerics.dtypes import FLOATS, NUMBERS, WHOLE, Array
 
 
 def cumsum(x: Array, out: Array, *, axis: int, exclusive: bool, reverse: bool) -> None:
@@ -72,7 +71,7 @@ def _cumulative_meta(ctx: InferContext) -> None:
     x = ctx.input("x")
     normalize_axis(ctx, ctx.attr("axis"), len(x.shape), scalar=True)
     dtype = x.dtype
-    if dtype in INT_DTYPES:
+    if dtype in WHOLE:
         dtype = "uint64" if dtype.startswith("u") else "int64"
     ctx.set_output("out", x.shape, dtype)
 
@@ -87,11 +86,11 @@ def cumulative(op_type: str, comment: str) -> OpMaker:
     return (
         OpMaker(op_type)
         .add_comment(
-            f"{comment} Whole numbers are taken in 64 bits: the result is int64, or uint64 of "
-            "unsigned ones, as NumPy's is. 16-bit floats are taken in float32."
+            f"{comment} Whole numbers and bool are taken in 64 bits: the result is int64, or "
+            "uint64 of unsigned ones, as NumPy's is. 16-bit floats are taken in float32."
         )
         .add_input("x", "any shape; a number is one element along axis 0")
-        .dtypes(*NUMBERS)
+        .dtypes(*NUMBERS, "bool")
         .add_output("out", "shape of x; a float as x is")
         .dtypes(*FLOATS, "int64", "uint64")
         .add_attr("axis", int, "the axis to go along")

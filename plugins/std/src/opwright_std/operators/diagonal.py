@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from opwright.errors import ShapeError
 from opwright.op import (
-    INT_DTYPES,
     BodyContext,
     InferContext,
     OpMaker,
@@ -12,7 +11,7 @@ from opwright.op import (
     grad_op,
     linear_in,
 )
-from opwright_std.numerics.dtypes import FLOATS, NUMBERS
+from opwright_std.numerics.dtypes import FLOATS, NUMBERS, WHOLE
 from opwright_std.operators.triangle import FARTHEST
 
 
@@ -118,7 +117,7 @@ def _diagonal_maker(op_type: str, comment: str, x: str) -> OpMaker:
         OpMaker(op_type)
         .add_comment(comment)
         .add_input("x", x)
-        .dtypes(*NUMBERS)
+        .dtypes(*NUMBERS, "bool")
         .add_attr("k", int, "the diagonal: 0 the main one, above 0 right of it, below 0 left")
         .default(0)
         .between(-FARTHEST, FARTHEST)
@@ -147,7 +146,7 @@ def _trace_shape(ctx: InferContext) -> None:
     x = ctx.input("x")
     ctx.require(len(x.shape) >= 2, f"x must have at least 2 axes, got {len(x.shape)}")
     dtype = x.dtype
-    if dtype in INT_DTYPES:
+    if dtype in WHOLE:
         dtype = "uint64" if dtype.startswith("u") else "int64"
     ctx.set_output("out", x.shape[:-2], dtype)
 

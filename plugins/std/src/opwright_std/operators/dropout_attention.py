@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opwright.op import BodyContext, OpMaker
-from opwright_std.compositions.layers import attention
+from opwright_std.compositions.attention import attention
 from opwright_std.operators.random import add_seed
 from opwright_std.operators.scaled_dot_product_attention import add_operands, infer_attention
 
@@ -13,9 +13,8 @@ def _dropout_attention_body(b: BodyContext) -> None:
         b.set_output("out", attention(b, float(b.attr("probability"))))
         return
     inputs = {slot: b.input(slot) for slot in ("q", "k", "v", "mask")}
-    attrs = {"causal": b.attr("causal")}
-    if b.attr("scale") is not None:
-        attrs["scale"] = b.attr("scale")
+    names = ("causal", "scale", "softcap", "window", "from_end")
+    attrs = {name: b.attr(name) for name in names if b.attr(name) is not None}
     b.emit("scaled_dot_product_attention", inputs, {"out": b.output("out")}, attrs)
 
 

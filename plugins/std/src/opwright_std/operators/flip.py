@@ -19,14 +19,14 @@ Ints = tuple[int, ...]
 
 
 def flip(x: Array, out: Array, *, axis: Ints) -> None:
-    np.copyto(out, np.flip(x, axis or None))
+    np.copyto(out, np.flip(x, axis if axis and x.ndim else None))
 
 
 def roll(x: Array, out: Array, *, shift: Ints, axis: Ints) -> None:
-    if axis:
+    if axis and x.ndim:
         np.copyto(out, np.roll(x, _within(shift, [x.shape[i] for i in axis]), axis))
     else:
-        np.copyto(out, np.roll(x, _within(shift, [x.size])))
+        np.copyto(out, np.roll(x, _within(shift[:1], [x.size])))
 
 
 def _within(shift: Ints, lengths: list[int]) -> Ints:
@@ -38,7 +38,7 @@ def _flip_shape(ctx: InferContext) -> None:
     """The output has the shape of x."""
     shape, axis = ctx.input("x").shape, ctx.attr("axis")
     if axis:
-        normalize_axes(ctx, axis, len(shape))
+        normalize_axes(ctx, axis, len(shape), scalar=True)
     ctx.set_output("out", shape)
 
 
@@ -68,7 +68,7 @@ def _roll_shape(ctx: InferContext) -> None:
             f"shift={list(shift)}, axis={list(axis)}"
         )
     if axis:
-        normalize_axes(ctx, axis, len(shape))
+        normalize_axes(ctx, axis, len(shape), scalar=True)
     ctx.set_output("out", shape)
 
 

@@ -1,6 +1,7 @@
 """fft, ifft, rfft and irfft: discrete Fourier transforms of one axis, as numpy.fft.
 
-Complex numbers are pairs of a real and an imaginary part in the last axis.
+Complex numbers are pairs of a real and an imaginary part in the last axis. Kernels transform the
+last axis of numbers as a whole, with the norm "backward"; other attributes are written around them.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from opwright.op import (
     format_shape,
     grad_op,
     linear_in,
+    normalize_axis,
 )
 from opwright_std.numerics.dtypes import Array
 
 WIDE = ("float32", "float64")
+
+Writer = BodyContext | GradientContext
 
 
 def fft(x: Array, out: Array) -> None:
@@ -49,39 +53,125 @@ def _split(x: Array, out: Array) -> None:
     out[..., 1] = x.imag
 
 
-def _require_pairs(ctx: InferContext) -> tuple[int, ...]:
+def _axis_of(ctx: InferContext, rank: int) -> int:
     shape = ctx.input("x").shape
-    if len(shape) < 2 or not dims_match(shape[-1], 2) or shape[-2] == 0:
+    axis = normalize_axis(ctx, ctx.attr("axis"), rank)
+    if shape[axis] == 0:
+        ctx.fail(f"x must have at least 1 element along axis {axis}, got {format_shape(shape)}")
+    return axis
+
+
+def _pairs_axis(ctx: InferContext) -> int:
+    shape = ctx.input("x").shape
+    if len(shape) < 2 or not dims_match(shape[-1], 2):
         ctx.fail(
             "x must be [..., n, 2] with n at least 1, real and imaginary part in the last axis, "
             f"got {format_shape(shape)}; stack gives numbers a part"
         )
-    return tuple(shape)
+    return _axis_of(ctx, len(shape) - 1)
+
+
+def _with_length(shape: tuple[int, ...], axis: int, *lengths: int) -> tuple[int, ...]:
+    return (*shape[:axis], *lengths, *shape[axis + 1 :])
 
 
 def _pairs_shape(ctx: InferContext) -> None:
-    """The output has the shape of x."""
-    ctx.set_output("out", _require_pairs(ctx))
+    """The output has the shape of x, with n pairs along the axis where n is given."""
+    axis, shape, n = _pairs_axis(ctx), ctx.input("x").shape, ctx.attr("n")
+    ctx.set_output("out", shape if n is None else _with_length(shape, axis, n))
 
 
 def _rfft_shape(ctx: InferContext) -> None:
     """The output has n // 2 + 1 pairs for n numbers."""
-    shape = ctx.input("x").shape
-    if not shape or shape[-1] == 0:
-        ctx.fail(f"x must have at least 1 element in the last axis, got {format_shape(shape)}")
-    n = shape[-1]
-    ctx.set_output("out", (*shape[:-1], n // 2 + 1 if n > 0 else -1, 2))
+    shape, n = ctx.input("x").shape, ctx.attr("n")
+    if not shape:
+        ctx.fail("x must have at least 1 element in the last axis, got []")
+    axis = _axis_of(ctx, len(shape))
+    n = shape[axis] if n is None else n
+    ctx.set_output("out", (*_with_length(shape, axis, n // 2 + 1 if n >= 0 else -1), 2))
 
 
 def _irfft_shape(ctx: InferContext) -> None:
     """The output has n numbers for the n // 2 + 1 pairs of x."""
-    shape, n = _require_pairs(ctx), ctx.attr("n")
-    if not dims_match(shape[-2], n // 2 + 1):
+    axis, shape, n = _pairs_axis(ctx), ctx.input("x").shape, ctx.attr("n")
+    if not dims_match(shape[axis], n // 2 + 1):
         ctx.fail(
             f"x must have n // 2 + 1 = {n // 2 + 1} pairs for n = {n}, got {format_shape(shape)}; "
             "slice or pad it"
         )
-    ctx.set_output("out", (*shape[:-2], n))
+    ctx.set_output("out", _with_length(shape[:-1], axis, n))
+
+
+def _shape_of(w: Writer) -> tuple[int, ...]:
+    meta = w.meta(w.inputs("x")[0])
+    if meta is None:
+        raise GradientError(
+            f"{w.type}: its formula depends on the shape of x, got none; declare it, with -1 for "
+            "unknown dimensions"
+        )
+    return meta.shape
+
+
+def _place(w: Writer) -> int:
+    """Return the axis, counted from the front of x."""
+    is_real = w.type.startswith("rfft")
+    rank = len(_shape_of(w)) - (0 if is_real else 1)
+    axis: int = w.attr("axis")
+    return axis % rank
+
+
+def _fitted(w: Writer, name: str, axis: int, length: int, n: int | None) -> str:
+    """Write a variable with n elements along an axis that has another length: cut, or with 0."""
+    if n is None or n == length:
+        return name
+    if length < 0:
+        raise GradientError(
+            f"{w.type}: with n={n} its formula depends on the length of axis {axis} of x, got an "
+            "unknown one; declare it"
+        )
+    meta = w.meta(name)
+    paddings = [0] * (2 * len(meta.shape if meta else ()))
+    paddings[2 * axis + 1] = n - length
+    return w.emit("pad", {"x": name}, attrs={"paddings": paddings})
+
+
+def _moved(b: BodyContext, name: str, axis: int, to: int) -> str:
+    """Write a variable with an axis in another place, between those that stay."""
+    meta = b.meta(name)
+    order = list(range(len(meta.shape if meta else ())))
+    order.insert(to, order.pop(axis))
+    return name if axis == to else b.emit("transpose", {"x": name}, attrs={"axes": order})
+
+
+_FACTORS = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}
+"""The power of n that transforms are divided by, and inverse ones multiplied by."""
+
+
+def _scaled(w: Writer, name: str, n: int, power: float) -> str:
+    """Write the multiple of a variable by a power of n."""
+    return w.emit("scale", {"x": name}, attrs={"scale": float(n) ** power}) if power else name
+
+
+def _body(b: BodyContext) -> bool | None:
+    """Other axes, lengths and norms, around the transform of the last axis."""
+    axis, n, shape = _place(b), b.attr("n"), _shape_of(b)
+    is_inverse = b.type.startswith("i")
+    last = len(shape) - (1 if b.type == "rfft" else 2)
+    plain = b.type == "irfft" or n is None
+    if b.attr("axis") == -1 and plain and b.attr("norm") == "backward":
+        return False
+    length = shape[axis]
+    x = b.input("x") or ""
+    if b.type == "irfft":
+        attrs = {"n": n}
+    else:
+        attrs = {}
+        x, n = _fitted(b, x, axis, length, n), length if n is None else n
+    out = b.emit(b.type, {"x": _moved(b, x, axis, last)}, attrs=attrs)
+    power = _FACTORS[b.attr("norm")]
+    out = _moved(b, out, last, axis)
+    b.set_output("out", _scaled(b, out, n, power if is_inverse else -power))
+    return None
 
 
 def _conjugated(g: GradientContext, name: str | None) -> str:
@@ -93,11 +183,24 @@ def _conjugated(g: GradientContext, name: str | None) -> str:
 
 def _fft_gradient(g: GradientContext) -> None:
     """The transform is symmetric: its gradient is that of the conjugate, conjugated."""
-    made = g.emit(g.type, {"x": _conjugated(g, g.output_grad("out"))})
-    g.set_input_grad("x", _conjugated(g, made))
+    attrs = {"axis": g.attr("axis"), "norm": g.attr("norm")}
+    made = g.emit(g.type, {"x": _conjugated(g, g.output_grad("out"))}, attrs=attrs)
+    made, n = _conjugated(g, made), g.attr("n")
+    if n is not None:
+        axis = _place(g)
+        made = _fitted(g, made, axis, n, _length(g, axis))
+    g.set_input_grad("x", made)
 
 
-def _weights(g: GradientContext | BodyContext, n: int, inner: float) -> str:
+def _length(w: Writer, axis: int) -> int:
+    """Return the length of an axis of x, on which a gradient depends."""
+    length = _shape_of(w)[axis]
+    if length < 0:
+        raise GradientError(f"{w.type}: the length of x must be known, got {length}; declare it")
+    return length
+
+
+def _weights(g: Writer, n: int, inner: float, n_behind: int) -> str:
     """Write how often a pair counts: those between the ends stand for two of the n."""
     count = n // 2 + 1
     values = [inner] * count
@@ -107,7 +210,7 @@ def _weights(g: GradientContext | BodyContext, n: int, inner: float) -> str:
     meta = g.meta(g.input("x") or "")
     attrs = {
         "values": values,
-        "shape": [count, 1],
+        "shape": [count, *[1] * n_behind],
         "dtype": "float32" if meta is None else meta.dtype,
     }
     return g.emit("constant", {}, attrs=attrs)
@@ -115,20 +218,21 @@ def _weights(g: GradientContext | BodyContext, n: int, inner: float) -> str:
 
 def _rfft_grad_body(b: BodyContext) -> None:
     """Written where a plan is made, which knows the length."""
-    meta = b.meta(b.inputs("x")[0])
-    n = -1 if meta is None else meta.shape[-1]
-    if n < 0:
-        raise GradientError(f"{b.type}: the length of x must be known, got {n}; declare it")
-    inputs = {"x": b.input("out_grad"), "y": _weights(b, n, 0.5)}
-    made = b.emit("irfft", {"x": b.emit("multiply", inputs)}, attrs={"n": n})
-    b.emit("scale", {"x": made}, {"out": b.output("x_grad")}, {"scale": float(n)})
+    axis = _place(b)
+    length, rank = _length(b, axis), len(_shape_of(b))
+    n = length if b.attr("n") is None else b.attr("n")
+    inputs = {"x": b.input("out_grad"), "y": _weights(b, n, 0.5, rank - axis)}
+    made = b.emit("irfft", {"x": b.emit("multiply", inputs)}, attrs={"n": n, "axis": axis})
+    made = _scaled(b, made, n, 1 - _FACTORS[b.attr("norm")])
+    b.set_output("x_grad", _fitted(b, made, axis, n, length))
 
 
 def _irfft_gradient(g: GradientContext) -> None:
-    n = g.attr("n")
-    made = g.emit("rfft", {"x": g.output_grad("out")})
-    weighed = g.emit("multiply", {"x": made, "y": _weights(g, n, 2.0)})
-    g.set_input_grad("x", g.emit("scale", {"x": weighed}, attrs={"scale": 1.0 / n}))
+    n, axis, rank = g.attr("n"), _place(g), len(_shape_of(g))
+    made = g.emit("rfft", {"x": g.output_grad("out")}, attrs={"axis": axis})
+    weights = _weights(g, n, 2.0, rank - 1 - axis)
+    weighed = g.emit("multiply", {"x": made, "y": weights})
+    g.set_input_grad("x", _scaled(g, weighed, n, _FACTORS[g.attr("norm")] - 1))
 
 
 def _transform(op_type: str, comment: str, x: str, out: str) -> OpMaker:
@@ -142,35 +246,68 @@ def _transform(op_type: str, comment: str, x: str, out: str) -> OpMaker:
     )
 
 
+def _add_places(maker: OpMaker, parts: str) -> OpMaker:
+    maker.add_attr("axis", int, f"the axis that is transformed{parts}").default(-1).as_added()
+    maker.add_attr(
+        "norm",
+        str,
+        "which direction is divided by n: backward the inverse one, forward the other, ortho both "
+        "by its root",
+    )
+    return maker.default("backward").one_of(*_FACTORS).as_added()
+
+
+def _add_length(maker: OpMaker) -> OpMaker:
+    maker.add_attr("n", int, "how many elements along axis are transformed: x is cut, or gets 0")
+    return maker.between(1, 2**31 - 1).as_added()
+
+
 _PAIRS = "[..., n, 2], real and imaginary parts"
+_PARTS = "; the parts are no axis"
 
-FFT = _transform(
-    "fft",
-    "Discrete Fourier transform of the last axis but one, as numpy.fft.fft: the last axis holds "
-    "real and imaginary part.",
-    _PAIRS,
-    _PAIRS,
-).build(infer_shape=_pairs_shape, gradient=_fft_gradient)
+FFT = _add_length(
+    _add_places(
+        _transform(
+            "fft",
+            "Discrete Fourier transform of the last axis but one, as numpy.fft.fft: the last axis "
+            "holds real and imaginary part.",
+            _PAIRS,
+            _PAIRS,
+        ),
+        _PARTS,
+    )
+).build(infer_shape=_pairs_shape, gradient=_fft_gradient, body=_body)
 
-IFFT = _transform(
-    "ifft",
-    "Inverse of fft, with the factor 1 / n, as numpy.fft.ifft.",
-    _PAIRS,
-    _PAIRS,
-).build(infer_shape=_pairs_shape, gradient=_fft_gradient)
+IFFT = _add_length(
+    _add_places(
+        _transform(
+            "ifft",
+            "Inverse of fft, with the factor 1 / n, as numpy.fft.ifft.",
+            _PAIRS,
+            _PAIRS,
+        ),
+        _PARTS,
+    )
+).build(infer_shape=_pairs_shape, gradient=_fft_gradient, body=_body)
 
-RFFT = _transform(
-    "rfft",
-    "Discrete Fourier transform of the real numbers in the last axis, as numpy.fft.rfft: the first "
-    "n // 2 + 1 pairs, of which the others are the conjugates.",
-    "[..., n]",
-    "[..., n // 2 + 1, 2], real and imaginary parts",
+RFFT = _add_length(
+    _add_places(
+        _transform(
+            "rfft",
+            "Discrete Fourier transform of the real numbers in the last axis, as numpy.fft.rfft: "
+            "the first n // 2 + 1 pairs, of which the others are the conjugates.",
+            "[..., n]",
+            "[..., n // 2 + 1, 2], real and imaginary parts",
+        ),
+        "",
+    )
 ).build(
     infer_shape=_rfft_shape,
     gradient=grad_op("rfft_grad", gradient=linear_in("x"), body=_rfft_grad_body),
+    body=_body,
 )
 
-IRFFT = (
+IRFFT = _add_places(
     _transform(
         "irfft",
         "Inverse of rfft, as numpy.fft.irfft: the imaginary parts of the first pair and, for even "
@@ -178,8 +315,8 @@ IRFFT = (
         "[..., n // 2 + 1, 2], real and imaginary parts",
         "[..., n]",
     )
-    .add_attr("n", int, "how many numbers out has along the last axis")
+    .add_attr("n", int, "how many numbers out has along axis")
     .required()
-    .between(1, 2**31 - 1)
-    .build(infer_shape=_irfft_shape, gradient=_irfft_gradient)
-)
+    .between(1, 2**31 - 1),
+    _PARTS,
+).build(infer_shape=_irfft_shape, gradient=_irfft_gradient, body=_body)

@@ -20,12 +20,14 @@ from opwright_std.numerics.scatter import check_positions
 
 
 def gather(x: Array, index: Array, out: Array, *, axis: int) -> None:
+    x = np.atleast_1d(x)
     found = check_positions("gather: index", index, x.shape[axis])
     # mode="clip" writes into out without a copy of it; nothing is clipped after the check.
     np.take(x, found, axis=axis, out=out, mode="clip")
 
 
 def gather_grad(index: Array, out_grad: Array, x_grad: Array, *, axis: int) -> None:
+    x_grad = np.atleast_1d(x_grad)  # a view, as reshape
     axis %= x_grad.ndim
     found = check_positions("gather: index", index, x_grad.shape[axis])
     add_slices(out_grad, found, x_grad, axis)
@@ -34,7 +36,7 @@ def gather_grad(index: Array, out_grad: Array, x_grad: Array, *, axis: int) -> N
 def _gather_shape(ctx: InferContext) -> None:
     """The output has the shape of x, with that of index in the place of the axis."""
     shape = ctx.input("x").shape
-    axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
+    axis = normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
     ctx.set_output("out", (*shape[:axis], *ctx.input("index").shape, *shape[axis + 1 :]))
 
 
@@ -44,7 +46,7 @@ GATHER = (
         "Slices of x along one axis, out[..., i, ...] = x[..., index[i], ...] as numpy.take; a "
         "negative position counts from the end. The gradient adds up what was picked repeatedly."
     )
-    .add_input("x", "at least 1-d")
+    .add_input("x", "any shape; a number is one element along axis 0")
     .add_input("index", "int32 or int64 of any shape, positions in [-n, n)")
     .dtypes(*INDICES)
     .add_output("out", "shape of x with the shape of index in the place of axis; dtype of x")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import (
+    BodyContext,
     GradientContext,
     InferContext,
     OpMaker,
@@ -78,11 +79,11 @@ def _square_shape(ctx: InferContext) -> None:
 def _solution_shape(ctx: InferContext) -> None:
     """The output has the shape of b, its stacks broadcast with those of a."""
     a, b = _square(ctx, "a"), ctx.input("b").shape
-    if len(b) < 2 or not dims_match(a[-1], b[-2]):
-        ctx.fail(
-            f"b must be [..., {a[-1]}, columns] for a {format_shape(a)}, got {format_shape(b)}; "
-            "unsqueeze gives a vector its column"
-        )
+    is_left = ctx.op_type == "solve" or ctx.attr("left")
+    if len(b) < 2 or not dims_match(a[-1], b[-2] if is_left else b[-1]):
+        wanted = f"[..., {a[-1]}, columns]" if is_left else f"[..., rows, {a[-1]}]"
+        way = "unsqueeze gives a vector its column" if is_left else "left=True solves a @ out = b"
+        ctx.fail(f"b must be {wanted} for a {format_shape(a)}, got {format_shape(b)}; {way}")
     ctx.set_output("out", (*broadcast_shapes(a[:-2], b[:-2], ctx), *b[-2:]))
 
 
@@ -95,7 +96,7 @@ def _negative(g: GradientContext, name: str) -> str:
     return g.emit("negative", {"x": name})
 
 
-def _turned(g: GradientContext, name: str | None) -> str:
+def _turned(g: GradientContext | BodyContext, name: str | None) -> str:
     """Write the transposed matrices."""
     meta = g.meta(name or "")
     rank = 2 if meta is None else len(meta.shape)
@@ -139,18 +140,30 @@ def _solve_gradient(g: GradientContext) -> None:
 
 
 def _triangular_gradient(g: GradientContext) -> None:
-    upper, transpose = g.attr("upper"), g.attr("transpose")
+    upper, transpose, is_left = g.attr("upper"), g.attr("transpose"), g.attr("left")
     attrs = {**g.attrs, "transpose": not transpose}
     share = g.emit("triangular_solve", {"a": g.input("a"), "b": g.output_grad("out")}, attrs=attrs)
     if g.wants("b"):
         g.set_input_grad("b", _like(g, share, "b"))
     if g.wants("a"):
-        left, right = (g.output("out"), share) if transpose else (share, g.output("out"))
-        grad = _negative(g, _product(g, left, right, "y"))
+        left, right = g.output("out"), share
+        if transpose != is_left:
+            left, right = right, left
+        grad = _negative(g, _product(g, left, right, "y" if is_left else "x"))
         k = int(g.attr("unit_diagonal"))
         side = {"k": k} if upper else {"k": -k}
         kept = g.emit("triu" if upper else "tril", {"x": grad}, attrs=side)
         g.set_input_grad("a", _like(g, kept, "a"))
+
+
+def _triangular_body(b: BodyContext) -> bool | None:
+    """From the right: x a = b is a^T x^T = b^T."""
+    if b.attr("left"):
+        return False
+    attrs = {**b.attrs, "left": True, "transpose": not b.attr("transpose")}
+    inputs = {"a": b.input("a"), "b": _turned(b, b.input("b"))}
+    b.set_output("out", _turned(b, b.emit("triangular_solve", inputs, attrs=attrs)))
+    return None
 
 
 def _of_square(op_type: str, comment: str, out: str) -> OpMaker:
@@ -182,15 +195,15 @@ CHOLESKY = (
 )
 
 
-def _system(op_type: str, comment: str) -> OpMaker:
+def _system(op_type: str, comment: str, right: str = "") -> OpMaker:
     return (
         OpMaker(op_type)
         .add_comment(comment)
         .add_input("a", "square matrices [..., n, n]")
         .dtypes(*WIDE)
-        .add_input("b", "[..., n, columns], the axes ... broadcast; dtype of a")
+        .add_input("b", f"[..., n, columns]{right}, the axes ... broadcast; dtype of a")
         .same_dtype_as("a")
-        .add_output("out", "[..., n, columns], dtype of a")
+        .add_output("out", f"[..., n, columns]{right}, dtype of a")
         .same_dtype_as("a")
     )
 
@@ -202,8 +215,10 @@ SOLVE = _system("solve", "Solution of linear equations, a @ out = b.").build(
 TRIANGULAR_SOLVE = (
     _system(
         "triangular_solve",
-        "Solution of linear equations with a triangular matrix, a @ out = b, by substitution. The "
-        "other triangle of a is not read, and a 0 on the diagonal gives infinities.",
+        "Solution of linear equations with a triangular matrix, a @ out = b, by substitution; "
+        "without left, out @ a = b. The other triangle of a is not read, and a 0 on the diagonal "
+        "gives infinities.",
+        ", without left [..., rows, n]",
     )
     .add_attr("upper", bool, "whether the upper triangle of a is the matrix")
     .default(True)
@@ -211,5 +226,8 @@ TRIANGULAR_SOLVE = (
     .default(False)
     .add_attr("unit_diagonal", bool, "whether the diagonal counts as 1 and is not read")
     .default(False)
-    .build(infer_shape=_solution_shape, gradient=_triangular_gradient)
+    .add_attr("left", bool, "whether a stands left of out")
+    .default(True)
+    .as_added()
+    .build(infer_shape=_solution_shape, gradient=_triangular_gradient, body=_triangular_body)
 )

@@ -10,7 +10,7 @@ import numpy as np
 from opwright.op import BodyContext, InferContext, OpMaker, grad_op
 from opwright_std.compositions.selections import pick_in_planes
 from opwright_std.numerics.class_ids import check_ids
-from opwright_std.numerics.dtypes import FLOATS, Array
+from opwright_std.numerics.dtypes import NUMBERS, Array
 from opwright_std.numerics.windows import (
     Ints,
     add_pool_attrs,
@@ -46,7 +46,7 @@ def max_pool2d(
     positions = positions.reshape(1, 1, *images.shape[2:])
     axes = axes_of(images, best, kernel, strides or kernel, paddings, dilations)
     taps = list(over_taps([axis.covering_taps() for axis in axes]))
-    best[...] = -np.inf
+    best[...] = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     for windows, elements in taps:
         np.maximum(best[windows], images[elements], out=best[windows])  # passes NaN on
     # Backwards, so that the first of equals is written last.
@@ -136,8 +136,8 @@ def _max_pool_maker(rank: int) -> OpMaker:
         "order is taken, and gets the gradient. NaN counts as greater than every number, as in "
         "numpy.argmax."
     )
-    maker.add_input("x", f"float images, [n, channels, {names}] or as data_format says")
-    maker.dtypes(*FLOATS)
+    maker.add_input("x", f"images, [n, channels, {names}] or as data_format says")
+    maker.dtypes(*NUMBERS)
     maker.add_output("out", "one element a window, dtype of x").same_dtype_as("x")
     return add_pool_attrs(add_place_output(maker, names), rank)
 

@@ -19,6 +19,7 @@ class _Rule(NamedTuple):
     nms_eta: float
     background_label: int
     normalized: bool
+    class_top_k: int
 
 
 def _best(scores: Array, count: int) -> Array:
@@ -38,7 +39,7 @@ def _detect(boxes: Array, scores: Array, rule: _Rule) -> tuple[Array, Array]:
         found = np.flatnonzero(row > rule.score_threshold)
         found = found[_best(row[found], rule.nms_top_k)]
         left = suppress(boxes[found], rule.iou_threshold, rule.nms_eta, border)
-        kept.append(found[left])
+        kept.append(found[left][: rule.class_top_k if rule.class_top_k >= 0 else None])
         classes.append(np.full(len(kept[-1]), label))
     labels, index = np.concatenate(classes), np.concatenate(kept)
     best = np.sort(_best(scores[labels, index], rule.keep_top_k))
@@ -51,9 +52,11 @@ def multiclass_nms(
     out: Resizable,
     index: Resizable,
     batch_index: Resizable,
+    *,
+    class_top_k: int = -1,
     **attrs: float,
 ) -> None:
-    rule = _Rule(**attrs)  # type: ignore[arg-type]
+    rule = _Rule(**attrs, class_top_k=class_top_k)  # type: ignore[arg-type]
     found = [_detect(boxes[i], scores[i], rule) for i in range(len(boxes))]
     images = np.repeat(np.arange(len(found)), [len(kept) for _, kept in found])
     labels, kept = (
@@ -107,7 +110,9 @@ def _multiclass_nms_maker() -> OpMaker:
     maker.add_attr("background_label", int, "class that is no detection; -1: none").default(0)
     maker.at_least(-1)
     maker.add_attr("normalized", bool, "without it, right and bottom are pixels of the box")
-    return maker.default(True).dynamic_output()
+    maker.default(True)
+    maker.add_attr("class_top_k", int, "boxes of a class of an image that are kept; -1: all")
+    return maker.default(-1).at_least(-1).as_added().dynamic_output()
 
 
 MULTICLASS_NMS = _multiclass_nms_maker().build(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import numpy as np
@@ -59,10 +60,20 @@ def suppress(boxes: Array, threshold: float, eta: float = 1.0, border: float = 0
     return kept
 
 
-def nms(boxes: Array, scores: Array, out: Resizable, *, iou_threshold: float) -> None:
+def nms(
+    boxes: Array,
+    scores: Array,
+    out: Resizable,
+    *,
+    iou_threshold: float,
+    score_threshold: float,
+    limit: int,
+) -> None:
     # Best scores first, NaN before all; of equal ones the first box.
     order = np.lexsort((-scores, ~np.isnan(scores)))
-    kept = order[suppress(boxes[order], iou_threshold)]
+    if score_threshold > -math.inf:
+        order = order[~(scores[order].astype(np.float64) <= score_threshold)]
+    kept = order[suppress(boxes[order], iou_threshold)][: limit if limit >= 0 else None]
     out.resize((len(kept),))[...] = kept
 
 
@@ -87,7 +98,11 @@ def _nms_maker() -> OpMaker:
     maker.add_output("out", "int64 [kept]: numbers of boxes, by falling score; known after the run")
     maker.dtypes("int64")
     maker.add_attr("iou_threshold", float, "overlap above which a box is dropped").required()
-    return maker.between(0.0, 1.0).dynamic_output()
+    maker.between(0.0, 1.0)
+    maker.add_attr("score_threshold", float, "a box whose score is up to it is dropped")
+    maker.default(-math.inf).as_added()
+    maker.add_attr("limit", int, "the most boxes that are kept; -1: all").default(-1).at_least(-1)
+    return maker.as_added().dynamic_output()
 
 
 NMS = _nms_maker().build(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, grad_op, linear_in
+from opwright.op import BodyContext, InferContext, OpMaker, grad_op, linear_in
 from opwright_std.numerics.dtypes import Array
 
 Ints = tuple[int, ...]
@@ -15,7 +15,9 @@ def pad(x: Array, out: Array, *, paddings: Ints, mode: str, value: float) -> Non
         out.fill(value)
         out[_kept(paddings, out.shape)] = x[_kept(_negated(paddings), x.shape)]
     else:
-        np.copyto(out, np.pad(x, _pairs(paddings), mode=mode))  # type: ignore[call-overload]
+        borders = [(max(b, 0), max(e, 0)) for b, e in _pairs(paddings)]
+        whole = np.pad(x, borders, mode=mode)  # type: ignore[call-overload]
+        np.copyto(out, whole[_kept(_negated(paddings), whole.shape)])
 
 
 def _pairs(paddings: Ints) -> list[tuple[int, int]]:
@@ -33,9 +35,11 @@ def _kept(paddings: Ints, shape: Ints) -> tuple[slice, ...]:
 
 
 def pad_grad(out_grad: Array, x_grad: Array, *, paddings: Ints, mode: str, value: float) -> None:
-    folded = out_grad
     if mode != "constant":
-        for axis, (begin, end) in enumerate(_pairs(paddings)):
+        crops = [(max(-b, 0), max(-e, 0)) for b, e in _pairs(paddings)]
+        folded = np.pad(out_grad, crops) if paddings else out_grad
+        for axis, pair in enumerate(_pairs(paddings)):
+            begin, end = (max(width, 0) for width in pair)
             folded = np.moveaxis(_fold(np.moveaxis(folded, axis, 0), begin, end, mode), 0, axis)
         np.copyto(x_grad, folded)
     else:
@@ -50,10 +54,40 @@ def _fold(grad: Array, begin: int, end: int, mode: str) -> Array:
     if mode == "edge":
         center[:1] += before.sum(axis=0, keepdims=True)
         center[-1:] += after.sum(axis=0, keepdims=True)
+    elif mode == "wrap":
+        for place in (*range(begin), *range(stop, len(grad))):
+            center[(place - begin) % len(center)] += grad[place]
     else:
         center[1 : begin + 1] += before[::-1]
         center[len(center) - 1 - end : len(center) - 1] += after[::-1]
     return center
+
+
+def _split(b: BodyContext) -> tuple[Ints, Ints] | None:
+    """Return the widths of the border, and what is cropped of it, for a border that is copied."""
+    paddings = b.attr("paddings")
+    if b.attr("mode") == "constant" or min(paddings, default=0) >= 0:
+        return None
+    return tuple(max(width, 0) for width in paddings), tuple(min(w, 0) for w in paddings)
+
+
+def _body(b: BodyContext) -> bool:
+    """Copied borders are cropped behind, for kernels that do not crop them."""
+    if (parts := _split(b)) is None:
+        return False
+    grown = b.emit("pad", {"x": b.input("x")}, attrs={**b.attrs, "paddings": parts[0]})
+    b.emit("pad", {"x": grown}, {"out": b.output("out")}, {"paddings": parts[1]})
+    return True
+
+
+def _grad_body(b: BodyContext) -> bool:
+    if (parts := _split(b)) is None:
+        return False
+    attrs = {"paddings": _negated(parts[1])}
+    inputs = {"x": b.input("x"), "out_grad": b.emit("pad", {"x": b.input("out_grad")}, attrs=attrs)}
+    attrs = {**b.attrs, "paddings": parts[0]}
+    b.emit("pad_grad", inputs, {"x_grad": b.output("x_grad")}, attrs)
+    return True
 
 
 def _pad_shape(ctx: InferContext) -> None:
@@ -66,25 +100,21 @@ def _pad_shape(ctx: InferContext) -> None:
         ctx.fail(f"paddings must hold a begin and an end for each axis, got {list(paddings)}")
     if mode == "constant":
         ctx.require_held("value", ctx.input("x").dtype)
-    elif any(width is not None and width < 0 for width in paddings):
-        ctx.fail(
-            f"paddings must be at least 0 where mode is {mode!r}, got {list(paddings)}; crop with "
-            "slice first"
-        )
     out = list(shape)
     for axis, pair in enumerate(_pairs(paddings)):
         if shape[axis] == -1 or None in pair:
             out[axis] = -1
             continue
         cropped = -sum(min(width, 0) for width in pair)
-        if cropped > shape[axis]:
+        whole = shape[axis] + (0 if mode == "constant" else sum(pair) + cropped)
+        if cropped > whole:
             ctx.fail(
                 f"paddings must leave at least 0 elements on axis {axis}, got {list(pair)}, which "
-                f"crop {cropped} of {shape[axis]}"
+                f"crop {cropped} of {whole}"
             )
         # A border needs something to copy; a mirror one element more than its width.
-        least = {"constant": 0, "edge": min(1, max(pair)), "reflect": max(pair) + 1}[mode]
-        if max(pair) != 0 and shape[axis] < least:
+        least = {"constant": 0, "reflect": max(pair) + 1}.get(mode, 1)
+        if max(pair) > 0 and shape[axis] < least:
             ctx.fail(f"mode {mode!r} needs {least} elements on axis {axis}, got {shape[axis]}")
         out[axis] = shape[axis] + sum(pair)
     ctx.set_output("out", out)
@@ -94,7 +124,8 @@ PAD = (
     OpMaker("pad")
     .add_comment(
         "Put a border around a tensor: of one value, of the mirror image without the edge itself "
-        "(reflect), or of the outermost element (edge). A constant border of negative width crops."
+        "(reflect), of the outermost element (edge), or of what stands at the other end (wrap), as "
+        "numpy.pad. A border of negative width crops, what the other end has as border too."
     )
     .add_input("x", "any shape, any dtype")
     .add_output("out", "shape of x with the border, dtype of x")
@@ -102,15 +133,19 @@ PAD = (
     .add_attr(
         "paddings",
         list[int],
-        "width of the border: begin, end of axis 0, of axis 1, ...; where mode is constant, a "
-        "negative one crops so many elements",
+        "width of the border: begin, end of axis 0, of axis 1, ...; a negative one crops so many "
+        "elements",
     )
     .as_shape_operand()
     .required()
     .add_attr("mode", str, "what the border is made of")
     .default("constant")
-    .one_of("constant", "reflect", "edge")
+    .one_of("constant", "reflect", "edge", "wrap")
     .add_attr("value", float, "the border's value where mode is constant; the dtype must hold it")
     .default(0.0)
-    .build(infer_shape=_pad_shape, gradient=grad_op("pad_grad", gradient=linear_in("x", value=0.0)))
+    .build(
+        infer_shape=_pad_shape,
+        gradient=grad_op("pad_grad", gradient=linear_in("x", value=0.0), body=_grad_body),
+        body=_body,
+    )
 )

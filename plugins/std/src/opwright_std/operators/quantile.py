@@ -19,18 +19,19 @@ from opwright.op import (
     reduced_shape,
 )
 from opwright_std.compositions.expression import Expression
+from opwright_std.compositions.fractions import fraction_dtype, in_fractions
 from opwright_std.numerics.dtypes import FLOATS
-from opwright_std.operators.reduction import known_meta, reduction
+from opwright_std.operators.reduction import fraction, known_meta, reduction
 
 
 def _quantile_shape(ctx: InferContext) -> None:
     """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
-    shape = ctx.input("x").shape
-    axes = normalize_axes(ctx, ctx.attr("axis"), len(shape))
+    shape, dtype = ctx.input("x")
+    axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
     kept = reduced_shape(shape, axes, keepdims=False)
     if any(shape[axis] == 0 for axis in axes) and 0 not in kept and -1 not in kept:
         ctx.fail(f"an axis to reduce must have elements, got shape {list(shape)}")
-    ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")))
+    ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")), fraction_dtype(dtype))
 
 
 def _shares_shape(ctx: InferContext) -> None:
@@ -42,7 +43,7 @@ def _shares_shape(ctx: InferContext) -> None:
         ctx.fail(f"q or qs must be given, got {got}; give one number as q, or several as qs")
     if shares:
         (out,) = ctx.outputs[0] or ()
-        ctx.set_output("out", (len(shares), *out.shape))
+        ctx.set_output("out", (len(shares), *out.shape), out.dtype)
 
 
 def _length(b: BodyContext, shape: tuple[int, ...], axes: list[int]) -> int:
@@ -92,7 +93,8 @@ def _body(b: BodyContext) -> None:
 
 def _write(b: BodyContext, out: dict[str, str | None] | None = None) -> str:
     shape = known_meta(b).shape
-    axes = sorted(axis % len(shape) for axis in b.attr("axis")) or list(range(len(shape)))
+    given = b.attr("axis") if shape else ()
+    axes = sorted(axis % len(shape) for axis in given) or list(range(len(shape)))
     n = _length(b, shape, axes)
     shares = () if _is_median(b) else b.attr("qs")
     if not axes or n == 0:
@@ -155,14 +157,14 @@ def _gradient(op_type: str) -> GradOp:
 
 
 def _ordered(op_type: str, comment: str) -> OpMaker:
-    return reduction(op_type, f"{comment} NaN where an element is NaN.", FLOATS)
+    return fraction(op_type, f"{comment} NaN where an element is NaN.")
 
 
 MEDIAN = _ordered(
     "median",
     "The middle element of the sorted x over axes, or the mean of the two in the middle, as "
     "numpy.median.",
-).build(infer_shape=_quantile_shape, gradient=_gradient("median"), body=_body)
+).build(infer_shape=_quantile_shape, gradient=_gradient("median"), body=in_fractions(_body))
 
 QUANTILE = (
     _ordered(
@@ -182,7 +184,7 @@ QUANTILE = (
     .default("linear")
     .one_of("linear", "lower", "higher", "nearest", "midpoint")
     .as_added()
-    .build(infer_shape=_shares_shape, gradient=_gradient("quantile"), body=_body)
+    .build(infer_shape=_shares_shape, gradient=_gradient("quantile"), body=in_fractions(_body))
 )
 
 
@@ -193,7 +195,8 @@ def _nan_body(b: BodyContext) -> None:
 def _write_of_numbers(b: BodyContext, out: dict[str, str | None] | None = None) -> str:
     """Write a quantile of the elements that are not NaN, which are the last ones in order."""
     shape = known_meta(b).shape
-    axes = sorted(axis % len(shape) for axis in b.attr("axis")) or list(range(len(shape)))
+    given = b.attr("axis") if shape else ()
+    axes = sorted(axis % len(shape) for axis in given) or list(range(len(shape)))
     if not axes or _length(b, shape, axes) == 0:
         return _write(b, out)
     line, axis = _line(b, shape, axes)

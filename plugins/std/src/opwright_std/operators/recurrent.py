@@ -13,6 +13,7 @@ from opwright.op import (
     merge_dims,
     shapes_match,
 )
+from opwright_std.compositions import recurrent as recurrent_gradients
 from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 from opwright_std.numerics.recurrent import GRU_KIND, LSTM_KIND, RNN_KINDS, Trace
 from opwright_std.numerics.recurrent_layers import run_layers, run_layers_back
@@ -333,16 +334,26 @@ LSTM = _maker(
     gradient=grad_op("lstm_grad", needs=[*_READ, "c0", "gates", "states", "cells"]),
 )
 
-GRU = _maker(
-    "gru",
-    "Gated recurrent unit, at each step with a = x @ weight_ih^T + bias_ih and b = h @ weight_hh^T "
-    "+ bias_hh, whose three parts are r, z and n: r = sigmoid(a_r + b_r), z = sigmoid(a_z + b_z), "
-    "n = tanh(a_n + r * b_n), h = (1 - z) * n + z * h. Cho et al., 2014.",
-    3,
-    False,
-).build(
-    infer_shape=_gru_shape,
-    gradient=grad_op("gru_grad", needs=[*_READ, "gates", "states"]),
+GRU = (
+    _maker(
+        "gru",
+        "Gated recurrent unit, at each step with a = x @ weight_ih^T + bias_ih and "
+        "b = h @ weight_hh^T + bias_hh, whose three parts are r, z and n: r = sigmoid(a_r + b_r), "
+        "z = sigmoid(a_z + b_z), n = tanh(a_n + r * b_n), h = (1 - z) * n + z * h; without "
+        "reset_after b_n is made of r * h. Cho et al., 2014.",
+        3,
+        False,
+    )
+    .add_attr("reset_after", bool, "whether r resets b_n, or h before it is multiplied")
+    .default(True)
+    .as_added()
+    .build(
+        infer_shape=_gru_shape,
+        gradient=grad_op(
+            "gru_grad", needs=[*_READ, "gates", "states"], body=recurrent_gradients.GRU
+        ),
+        body=recurrent_gradients.gru_body,
+    )
 )
 
 RNN = (

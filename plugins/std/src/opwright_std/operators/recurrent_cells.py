@@ -184,14 +184,22 @@ LSTM_CELL = _maker(
     ),
 )
 
-GRU_CELL = _maker(
-    "gru_cell",
-    "One step of gru: with a = x @ weight_ih^T + bias_ih and b = h @ weight_hh^T + bias_hh, whose "
-    "three parts are r, z and n, r = sigmoid(a_r + b_r), z = sigmoid(a_z + b_z), "
-    "n = tanh(a_n + r * b_n) and h_out = (1 - z) * n + z * h.",
-    3,
-    ("h",),
-).build(
-    infer_shape=_gru_cell_shape,
-    gradient=grad_op("gru_cell_grad", needs=_READ, body=layers_gradients.GRU_CELL),
+GRU_CELL = (
+    _maker(
+        "gru_cell",
+        "One step of gru: with a = x @ weight_ih^T + bias_ih and b = h @ weight_hh^T + bias_hh, "
+        "whose three parts are r, z and n, r = sigmoid(a_r + b_r), z = sigmoid(a_z + b_z), "
+        "n = tanh(a_n + r * b_n) and h_out = (1 - z) * n + z * h; without reset_after b_n is made "
+        "of r * h.",
+        3,
+        ("h",),
+    )
+    .add_attr("reset_after", bool, "whether r resets b_n, or h before it is multiplied")
+    .default(True)
+    .as_added()
+    .build(
+        infer_shape=_gru_cell_shape,
+        gradient=grad_op("gru_cell_grad", needs=_READ, body=layers_gradients.GRU_CELL),
+        body=layers_gradients.gru_cell_body,
+    )
 )

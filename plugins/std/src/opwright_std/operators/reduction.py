@@ -9,7 +9,6 @@ import numpy as np
 
 from opwright.errors import GradientError
 from opwright.op import (
-    INT_DTYPES,
     BodyContext,
     GradientContext,
     InferContext,
@@ -23,26 +22,36 @@ from opwright.op import (
     normalize_axis,
     reduced_shape,
 )
+from opwright_std.compositions.fractions import COMMENT, fraction_dtype, in_fractions
 from opwright_std.compositions.selections import pick_in_shares
-from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
+from opwright_std.numerics.dtypes import FLOATS, ORDERED, WHOLE, Array
 
 Axes = tuple[int, ...]
 
 
+def add_axes(maker: OpMaker) -> OpMaker:
+    """Add the attributes axis and keepdims."""
+    maker.add_attr("axis", list[int], "axes to reduce; none given: all").default([])
+    maker.add_attr("keepdims", bool, "whether reduced axes stay, with length 1")
+    return maker.default(False)
+
+
 def reduction(op_type: str, comment: str, dtypes: tuple[str, ...]) -> OpMaker:
     """Begin the definition of a reduction with the attributes axis and keepdims."""
-    return (
-        OpMaker(op_type)
-        .add_comment(comment)
-        .add_input("x", "any shape")
-        .dtypes(*dtypes)
-        .add_output("out", "shape of x without the reduced axes, or with 1 there; dtype of x")
-        .same_dtype_as("x")
-        .add_attr("axis", list[int], "axes to reduce; none given: all")
-        .default([])
-        .add_attr("keepdims", bool, "whether reduced axes stay, with length 1")
-        .default(False)
-    )
+    maker = OpMaker(op_type).add_comment(comment)
+    maker.add_input("x", "any shape").dtypes(*dtypes)
+    maker.add_output("out", "shape of x without the reduced axes, or with 1 there; dtype of x")
+    return add_axes(maker.same_dtype_as("x"))
+
+
+def fraction(op_type: str, comment: str) -> OpMaker:
+    """Begin the definition of a reduction whose results are fractions, of any number."""
+    maker = OpMaker(op_type).add_comment(f"{comment} {COMMENT}")
+    maker.add_input("x", "any shape").dtypes(*FLOATS, *WHOLE)
+    maker.add_output(
+        "out", "shape of x without the reduced axes, or with 1 there; a float as x is, else float32"
+    ).dtypes(*FLOATS)
+    return add_axes(maker)
 
 
 def known_meta(w: BodyContext | GradientContext, slot: str = "x") -> Meta:
@@ -56,17 +65,24 @@ def known_meta(w: BodyContext | GradientContext, slot: str = "x") -> Meta:
     return meta
 
 
-def _reduced_shape(ctx: InferContext) -> None:
+def fraction_of_axes(ctx: InferContext) -> None:
+    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
+    shape, dtype = ctx.input("x")
+    axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
+    ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")), fraction_dtype(dtype))
+
+
+def reduced_axes(ctx: InferContext) -> None:
     """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
     shape = ctx.input("x").shape
-    axes = normalize_axes(ctx, ctx.attr("axis"), len(shape))
+    axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
     ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")))
 
 
 def _extremum_shape(ctx: InferContext) -> None:
     """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
     shape = ctx.input("x").shape
-    axes = normalize_axes(ctx, ctx.attr("axis"), len(shape))
+    axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
     _set_nonempty(ctx, shape, axes)
 
 
@@ -86,9 +102,14 @@ def _set_nonempty(ctx: InferContext, shape: Axes, axes: Axes, slot: str = "out")
     ctx.set_output(slot, out)
 
 
+def given_axes(x: Array, axis: Axes) -> Axes | None:
+    """Return the axes for NumPy: None for all, and for those that may be given for a number."""
+    return axis if axis and x.ndim else None
+
+
 def spread(reduced: Array, shape: Axes, axis: Axes) -> Array:
     """Return a view of a reduced array that broadcasts against `shape`."""
-    axes = {a % len(shape) for a in axis} if axis else set(range(len(shape)))
+    axes = {a % len(shape) for a in axis} if axis and shape else set(range(len(shape)))
     return reduced.reshape([1 if a in axes else dim for a, dim in enumerate(shape)])
 
 
@@ -98,7 +119,9 @@ def _accumulator(x: Array, out: Array) -> type[np.floating] | np.dtype[Any]:
 
 
 def sum_(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
-    np.add.reduce(x, axis=axis or None, dtype=_accumulator(x, out), out=out, keepdims=keepdims)
+    np.add.reduce(
+        x, axis=given_axes(x, axis), dtype=_accumulator(x, out), out=out, keepdims=keepdims
+    )
 
 
 def sum_grad(out_grad: Array, x_grad: Array, *, axis: Axes, keepdims: bool) -> None:
@@ -108,29 +131,25 @@ def sum_grad(out_grad: Array, x_grad: Array, *, axis: Axes, keepdims: bool) -> N
 def _sum_meta(ctx: InferContext) -> None:
     """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
     x = ctx.input("x")
-    axes = normalize_axes(ctx, ctx.attr("axis"), len(x.shape))
+    axes = normalize_axes(ctx, ctx.attr("axis"), len(x.shape), scalar=True)
     dtype = x.dtype
-    if dtype in INT_DTYPES or dtype == "bool":
+    if dtype in WHOLE:
         dtype = "uint64" if dtype.startswith("u") else "int64"
     ctx.set_output("out", reduced_shape(x.shape, axes, ctx.attr("keepdims")), dtype)
 
 
 def accumulation(op_type: str, comment: str) -> OpMaker:
     """Begin the definition of a reduction whose result is of 64 bits for whole numbers."""
-    return (
+    return add_axes(
         OpMaker(op_type)
         .add_comment(
             f"{comment} Whole numbers and bool are taken in 64 bits: the result is int64, or "
             "uint64 of unsigned ones, as NumPy's is. 16-bit floats are taken in float32."
         )
         .add_input("x", "any shape")
-        .dtypes(*NUMBERS, "bool")
+        .dtypes(*ORDERED)
         .add_output("out", "shape of x without the reduced axes, or with 1 there; a float as x is")
         .dtypes(*FLOATS, "int64", "uint64")
-        .add_attr("axis", list[int], "axes to reduce; none given: all")
-        .default([])
-        .add_attr("keepdims", bool, "whether reduced axes stay, with length 1")
-        .default(False)
     )
 
 
@@ -141,7 +160,7 @@ SUM = accumulation("sum", "Sum over axes, 0 where there is nothing to add.").bui
 
 def prod(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
     accumulator = _accumulator(x, out)
-    np.multiply.reduce(x, axis=axis or None, dtype=accumulator, out=out, keepdims=keepdims)
+    np.multiply.reduce(x, axis=given_axes(x, axis), dtype=accumulator, out=out, keepdims=keepdims)
 
 
 def _prod_gradient(g: GradientContext) -> None:
@@ -154,7 +173,8 @@ def _prod_gradient(g: GradientContext) -> None:
             "shape; declare it, with -1 for unknown dimensions"
         )
     rank = len(meta.shape)
-    axes = sorted({axis % rank for axis in g.attr("axis")} if g.attr("axis") else range(rank))
+    given = g.attr("axis") if rank else ()
+    axes = sorted({axis % rank for axis in given} or range(rank))
     spread = {"axis": g.attr("axis"), "keepdims": g.attr("keepdims")}
     name = g.emit("sum_grad", {"x": x, "out_grad": grad}, {"x_grad": 1}, spread)
     for factor in _other_factors(g, x, axes):
@@ -182,27 +202,24 @@ PROD = accumulation("prod", "Product over axes, 1 where there is nothing to mult
 
 
 def any_(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
-    np.logical_or.reduce(x, axis=axis or None, out=out, keepdims=keepdims)
+    np.logical_or.reduce(x, axis=given_axes(x, axis), out=out, keepdims=keepdims)
 
 
 def all_(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
-    np.logical_and.reduce(x, axis=axis or None, out=out, keepdims=keepdims)
+    np.logical_and.reduce(x, axis=given_axes(x, axis), out=out, keepdims=keepdims)
 
 
 def _truth(op_type: str, comment: str) -> OpDefinition:
-    return (
+    maker = (
         OpMaker(op_type)
         .add_comment(f"{comment} NaN is other than 0.")
         .add_input("x", "any shape")
-        .dtypes(*NUMBERS, "bool")
+        .dtypes(*ORDERED)
         .add_output("out", "bool, shape of x without the reduced axes, or with 1 there")
         .dtypes("bool")
-        .add_attr("axis", list[int], "axes to reduce; none given: all")
-        .default([])
-        .add_attr("keepdims", bool, "whether reduced axes stay, with length 1")
-        .default(False)
-        .build(infer_shape=_reduced_shape, gradient=no_gradient("its result is true or false"))
     )
+    gradient = no_gradient("its result is true or false")
+    return add_axes(maker).build(infer_shape=reduced_axes, gradient=gradient)
 
 
 ANY = _truth("any", "Whether any element is other than 0; false where there is none.")
@@ -212,10 +229,10 @@ ALL = _truth("all", "Whether all elements are other than 0; true where there is 
 def mean(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
     if x.itemsize == 2:
         # The sum of many halves may be infinite in half precision where their mean is not.
-        total = np.asarray(x.sum(axis=axis or None, dtype=np.float32))
+        total = np.asarray(x.sum(axis=given_axes(x, axis), dtype=np.float32))
         np.divide(total.reshape(out.shape), x.size / max(out.size, 1), out=out)
         return
-    np.add.reduce(x, axis=axis or None, out=out, keepdims=keepdims)
+    np.add.reduce(x, axis=given_axes(x, axis), out=out, keepdims=keepdims)
     np.divide(out, x.size / max(out.size, 1), out=out)
 
 
@@ -225,20 +242,23 @@ def mean_grad(out_grad: Array, x_grad: Array, *, axis: Axes, keepdims: bool) -> 
         np.divide(share, x_grad.size // out_grad.size, out=x_grad)
 
 
-MEAN = reduction(
+MEAN = fraction(
     "mean",
     "Arithmetic mean over axes, NaN where there is nothing to take it of. 16-bit floats are added "
     "up in float32.",
-    FLOATS,
-).build(infer_shape=_reduced_shape, gradient=grad_op("mean_grad", gradient=linear_in("x")))
+).build(
+    infer_shape=fraction_of_axes,
+    gradient=grad_op("mean_grad", gradient=linear_in("x")),
+    body=in_fractions(),
+)
 
 
 def max_(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
-    np.maximum.reduce(x, axis=axis or None, out=out, keepdims=keepdims)
+    np.maximum.reduce(x, axis=given_axes(x, axis), out=out, keepdims=keepdims)
 
 
 def min_(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
-    np.minimum.reduce(x, axis=axis or None, out=out, keepdims=keepdims)
+    np.minimum.reduce(x, axis=given_axes(x, axis), out=out, keepdims=keepdims)
 
 
 def max_grad(
@@ -247,7 +267,7 @@ def max_grad(
     best = spread(out, x.shape, axis)
     picked = np.equal(x, best)
     picked |= np.isnan(x) & np.isnan(best)
-    counts = np.asarray(picked.sum(axis=axis or None, dtype=np.int64)).reshape(out.shape)
+    counts = np.asarray(picked.sum(axis=given_axes(x, axis), dtype=np.int64)).reshape(out.shape)
     # Not by 0: whoever calls the operator by itself may give others than the extrema.
     share = np.divide(out_grad, np.maximum(counts, 1)).astype(x_grad.dtype)
     np.copyto(x_grad, spread(share, x.shape, axis))
@@ -256,12 +276,11 @@ def max_grad(
 
 min_grad = max_grad
 
-ORDERED = (*NUMBERS, "bool")
-
 _TIES = (
     "Elements that are equal to it, or NaN as it is, share the gradient in equal parts. An empty "
     "axis is an error."
 )
+
 
 MAX = reduction("max", f"Largest element over axes, NaN where one is NaN. {_TIES}", ORDERED).build(
     infer_shape=_extremum_shape,
@@ -288,7 +307,7 @@ def position(op_type: str, comment: str) -> OpMaker:
         OpMaker(op_type)
         .add_comment(comment)
         .add_input("x", "any shape; a number is at position 0")
-        .dtypes(*NUMBERS, "bool")
+        .dtypes(*ORDERED)
         .add_output("out", "int64, shape of x without the axis, or with 1 there")
         .dtypes("int64")
         .add_attr("axis", int, "the axis to search")

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import math
 
-from opwright.op import InferContext, OpMaker, format_shape, grad_op, linear_in
+from opwright.op import BodyContext, InferContext, OpMaker, format_shape, grad_op, linear_in
+from opwright_std.compositions.expression import Expression
 from opwright_std.numerics.dtypes import FLOATS, Array
-from opwright_std.numerics.taps import COORDINATES, ROUNDINGS, Rule, make_taps, mix, spread
+from opwright_std.numerics.taps import (
+    COORDINATES,
+    ROUNDINGS,
+    Rule,
+    crop_coordinates,
+    make_taps,
+    mix,
+    spread,
+)
 from opwright_std.numerics.windows import Ints
 
 
@@ -21,11 +30,13 @@ def resize(
     antialias: bool,
     cubic_coefficient: float,
     scales: tuple[float, ...],
+    exclude_outside: bool,
+    crop: tuple[float, ...],
 ) -> None:
-    rule = Rule(mode, coordinates, rounding, antialias, cubic_coefficient)
+    rule = Rule(mode, coordinates, rounding, antialias, cubic_coefficient, exclude_outside)
     result = x
-    for axis, count, scale in _axes(x.ndim, output_size, scales):
-        result = mix(result, axis, make_taps(x.shape[axis], count, scale, rule))
+    for axis, count, scale, part in _axes(x.ndim, output_size, scales, crop):
+        result = mix(result, axis, make_taps(x.shape[axis], count, scale, rule, part))
     out[...] = result
 
 
@@ -40,19 +51,57 @@ def resize_grad(
     antialias: bool,
     cubic_coefficient: float,
     scales: tuple[float, ...],
+    exclude_outside: bool,
+    crop: tuple[float, ...],
 ) -> None:
-    rule = Rule(mode, coordinates, rounding, antialias, cubic_coefficient)
+    rule = Rule(mode, coordinates, rounding, antialias, cubic_coefficient, exclude_outside)
     result = out_grad
-    for axis, count, scale in reversed(_axes(x_grad.ndim, output_size, scales)):
+    for axis, count, scale, part in reversed(_axes(x_grad.ndim, output_size, scales, crop)):
         size = x_grad.shape[axis]
-        result = spread(result, axis, size, make_taps(size, count, scale, rule))
+        result = spread(result, axis, size, make_taps(size, count, scale, rule, part))
     x_grad[...] = result
 
 
-def _axes(rank: int, counts: Ints, scales: tuple[float, ...]) -> list[tuple[int, int, float]]:
-    """Return each axis that is resized, with its new length and its factor, 0 for none."""
+Axis = tuple[int, int, float, tuple[float, float]]
+
+
+def _axes(
+    rank: int, counts: Ints, scales: tuple[float, ...], crop: tuple[float, ...]
+) -> list[Axis]:
+    """Return each axis that is resized, its new length, its factor, 0 for none, and its part."""
     factors = scales or (0.0,) * len(counts)
-    return list(zip(range(rank - len(counts), rank), counts, factors, strict=True))
+    parts = list(zip(crop[::2], crop[1::2], strict=True)) or [(0.0, 1.0)] * len(counts)
+    return list(zip(range(rank - len(counts), rank), counts, factors, parts, strict=True))
+
+
+def _body(b: BodyContext) -> bool:
+    """Another number than 0 for what lies outside, put there by a mask of places."""
+    value, x = b.attr("extrapolation_value"), b.meta(b.input("x") or "")
+    if value == 0 or x is None:
+        return False
+    attrs = {**b.attrs, "extrapolation_value": 0.0}
+    resized = Expression(b, b.emit("resize", {"x": b.input("x")}, attrs=attrs))
+    axes = _axes(len(x.shape), b.attr("output_size"), b.attr("scales"), b.attr("crop"))
+    for axis, count, _, part in axes:
+        at = crop_coordinates(x.shape[axis], count, part)
+        inside = [float(place) for place in (at >= 0) & (at <= x.shape[axis] - 1)]
+        if not all(inside):
+            dims = [count if i == axis else 1 for i in range(axis, len(x.shape))]
+            attrs = {"values": inside, "shape": dims, "dtype": "bool"}
+            mask = Expression(b, b.emit("constant", {}, attrs=attrs))
+            resized = mask.choose(resized, resized.filled(value))
+    b.set_output("out", resized.name)
+    return True
+
+
+def _grad_body(b: BodyContext) -> bool:
+    """What lies outside has no gradient, whatever number stands there."""
+    if b.attr("extrapolation_value") == 0:
+        return False
+    inputs = {"x": b.input("x"), "out_grad": b.input("out_grad")}
+    attrs = {**b.attrs, "extrapolation_value": 0.0}
+    b.emit("resize_grad", inputs, {"x_grad": b.output("x_grad")}, attrs)
+    return True
 
 
 def _resize_shape(ctx: InferContext) -> None:
@@ -73,6 +122,14 @@ def _resize_shape(ctx: InferContext) -> None:
     mode, coordinates = ctx.attr("mode"), ctx.attr("coordinates")
     if coordinates == "align_corners" and mode in ("nearest", "area"):
         ctx.fail(f"coordinates must be others than align_corners for mode={mode!r}, got these")
+    crop = ctx.attr("crop")
+    if (coordinates == "crop_and_resize") != bool(crop) or (crop and len(crop) != 2 * len(counts)):
+        ctx.fail(
+            "crop must hold a begin and an end for each of output_size with "
+            f"coordinates='crop_and_resize', and nothing else, got {list(crop)}"
+        )
+    if not all(map(math.isfinite, crop)):
+        ctx.fail(f"crop must be finite, got {list(crop)}")
     if ctx.attr("antialias") and (mode not in ("linear", "cubic") or coordinates != "half_pixel"):
         ctx.fail(
             "antialias must be false but for mode='linear' or 'cubic' with "
@@ -88,7 +145,9 @@ RESIZE = (
         "of an axis lies among the n elements at (i + 0.5) / s - 0.5 (half_pixel), i / s "
         "(asymmetric), i * (n - 1) / (output_size - 1) (align_corners), with s = output_size / n "
         "or what scales has; pytorch_half_pixel is 0 for an output of 1, and half_pixel_symmetric "
-        "keeps the middle where scales do not give output_size exactly. nearest takes the element "
+        "keeps the middle where scales do not give output_size exactly. crop_and_resize goes from "
+        "the begin to the end of a part, in shares of n - 1; what lies outside of x is "
+        "extrapolation_value. nearest takes the element "
         "there, rounded; linear and cubic the two and four around, those at the ends for what lies "
         "beyond, with Keys' cubic function; area the mean of the bins of adaptive pooling. With "
         "antialias the filters are as much wider as an axis shrinks, and leave out what lies "
@@ -119,5 +178,22 @@ RESIZE = (
     .add_attr("scales", list[float], "factors of lengths, for places; none: those of the lengths")
     .default([])
     .greater_than(0.0)
-    .build(infer_shape=_resize_shape, gradient=grad_op("resize_grad", gradient=linear_in("x")))
+    .add_attr("exclude_outside", bool, "whether filters leave out what lies beyond the ends")
+    .default(False)
+    .as_added()
+    .add_attr("crop", list[float], "begin and end of the part of each axis, 0 and 1 for the whole")
+    .default([])
+    .as_added()
+    .add_attr("extrapolation_value", float, "what crop_and_resize has outside of x")
+    .default(0.0)
+    .as_added()
+    .build(
+        infer_shape=_resize_shape,
+        gradient=grad_op(
+            "resize_grad",
+            gradient=linear_in("x", extrapolation_value=0.0),
+            body=_grad_body,
+        ),
+        body=_body,
+    )
 )

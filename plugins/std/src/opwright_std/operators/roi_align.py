@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, grad_op, linear_in
+from opwright.errors import GradientError
+from opwright.op import BodyContext, InferContext, OpMaker, grad_op, linear_in
 from opwright_std.numerics.boxes import add_roi_slots, check_images, infer_roi, scale_rois
 from opwright_std.numerics.dtypes import Array
 from opwright_std.numerics.windows import Ints
@@ -34,9 +36,44 @@ def _shares(begin: float, extent: float, size: int, bins: int, ratio: int) -> Ar
     return shares
 
 
+def _corners(
+    begin: float, extent: float, size: int, bins: int, ratio: int
+) -> list[list[tuple[int, float]]]:
+    """Return for each bin of an axis the pixels around its samples, and their shares."""
+    samples = ratio if ratio > 0 else max(int(np.ceil(extent / bins)), 0)
+    found: list[list[tuple[int, float]]] = []
+    for bin in range(bins):
+        found.append([])
+        for k in range(samples):
+            place = begin + (bin + (k + 0.5) / samples) * (extent / bins)
+            held = min(max(place, 0), size - 1)
+            share = held - int(held) if -1 <= place <= size else 0.0
+            found[-1].append((int(held), 1 - share if -1 <= place <= size else 0.0))
+            found[-1].append((min(int(held) + 1, size - 1), share))
+    return found
+
+
+def _greatest(image: Array, rows: list[Any], columns: list[Any]) -> Array | float:
+    """Return the greatest share of a pixel around a sample, of each channel; 0 without one."""
+    shares = np.array([[row * column for _, column in columns] for _, row in rows])
+    if shares.size == 0:
+        return 0.0
+    places = np.ix_([place for place, _ in rows], [place for place, _ in columns])
+    pixels = image[:, places[0], places[1]]
+    # What has no share is not read, as above, and counts as 0.
+    products = np.where(shares == 0, 0, pixels * shares.astype(image.dtype))
+    return np.asarray(products.max(axis=(1, 2)))
+
+
 def _boxes(
-    rois: Array, x_shape: Ints, bins: Ints, spatial_scale: float, sampling_ratio: int, aligned: bool
-) -> Iterator[tuple[Array, Array]]:
+    rois: Array,
+    x_shape: Ints,
+    bins: Ints,
+    spatial_scale: float,
+    sampling_ratio: int,
+    aligned: bool,
+    shares: Callable[..., Any] = _shares,
+) -> Iterator[tuple[Any, Any]]:
     """Give for each box the shares of rows and those of columns."""
     shift = 0.5 if aligned else 0.0
     for left, top, right, bottom in scale_rois("roi_align", rois, spatial_scale):
@@ -44,7 +81,7 @@ def _boxes(
         if not aligned:
             extents = [max(extent, 1.0) for extent in extents]
         rows, columns = (
-            _shares(begin - shift, extent, size, count, sampling_ratio)
+            shares(begin - shift, extent, size, count, sampling_ratio)
             for begin, extent, size, count in zip(
                 (top, left), extents, x_shape[2:], bins, strict=True
             )
@@ -62,8 +99,15 @@ def roi_align(
     spatial_scale: float,
     sampling_ratio: int,
     aligned: bool,
+    mode: str,
 ) -> None:
     check_images("roi_align", batch_index, len(x))
+    if mode == "max":
+        boxes = _boxes(rois, x.shape, output_size, spatial_scale, sampling_ratio, aligned, _corners)
+        for box, (rows, columns) in enumerate(boxes):
+            for i, j in np.ndindex(*output_size):
+                out[box, :, i, j] = _greatest(x[batch_index[box]], rows[i], columns[j])
+        return
     boxes = _boxes(rois, x.shape, output_size, spatial_scale, sampling_ratio, aligned)
     for box, (rows, columns) in enumerate(boxes):
         image = x[batch_index[box]]
@@ -112,7 +156,8 @@ def _align_maker() -> OpMaker:
         "Bilinear pooling of boxes, as torchvision's roi_align: each box is cut into output_size "
         "bins, and out[box, c, i, j] is the mean over the samples of a bin, which lie on a regular "
         "grid between the pixels of the image batch_index[box]. Samples more than 1 pixel outside "
-        "count as 0. Boxes have no gradient."
+        "count as 0. With mode max it is the greatest product of a pixel around a sample and its "
+        "share, as ONNX's RoiAlign, without a gradient. Boxes have no gradient."
     )
     add_roi_slots(maker)
     maker.add_attr("sampling_ratio", int, "samples along each axis of a bin; 0 or -1: one a pixel")
@@ -120,12 +165,24 @@ def _align_maker() -> OpMaker:
     maker.add_attr(
         "aligned", bool, "pixels have their centres at a half; without it boxes are at least 1 wide"
     ).default(False)
+    maker.add_attr("mode", str, "what a bin has of its samples").default("avg").one_of("avg", "max")
+    maker.as_added()
     return maker.add_output("out", "[boxes, channels, *output_size], dtype of x").same_dtype_as("x")
+
+
+def _grad_body(b: BodyContext) -> bool:
+    if b.attr("mode") == "max":
+        raise GradientError("roi_align: mode must be 'avg' for a gradient, got 'max'; take 'avg'")
+    return False
 
 
 ROI_ALIGN = _align_maker().build(
     infer_shape=_align_shape,
     gradient=grad_op(
-        "roi_align_grad", needs=["rois", "batch_index"], no_grad=["rois"], gradient=linear_in("x")
+        "roi_align_grad",
+        needs=["rois", "batch_index"],
+        no_grad=["rois"],
+        gradient=linear_in("x"),
+        body=_grad_body,
     ),
 )

@@ -17,7 +17,7 @@ from opwright.op import (
     merge_dims,
     shapes_match,
 )
-from opwright_std.compositions import layers as layers_gradients
+from opwright_std.compositions.attention import ATTENTION, attention_body
 from opwright_std.numerics.dtypes import FLOATS, Array
 
 
@@ -151,6 +151,8 @@ def infer_attention(ctx: InferContext) -> None:
         shapes = f"{format_shape(k)} and {format_shape(v)}"
         ctx.fail(f"k and v must have one shape but for the last axis, got {shapes}")
     _check_heads(ctx, q, k)
+    if len(ctx.attr("window")) not in (0, 2):
+        ctx.fail(f"window must be empty or [before, behind], got {list(ctx.attr('window'))}")
     if ctx.has_input("mask"):
         mask = ctx.input("mask")
         if mask.dtype not in ("bool", ctx.input("q").dtype):
@@ -188,6 +190,28 @@ def add_operands(maker: OpMaker) -> OpMaker:
         .add_attr("causal", bool, "whether a query sees only the keys up to its own place")
         .default(False)
         .add_attr("scale", float, "factor of the products; 1 / sqrt(size) where it is absent")
+        .add_attr(
+            "softcap", float, "bound of the scores, softcap * tanh(scores / softcap); 0: none"
+        )
+        .default(0.0)
+        .at_least(0.0)
+        .as_added()
+        .add_attr(
+            "window",
+            list[int],
+            "how many keys before and behind its place a query sees; -1: all; none given: [-1, -1]",
+        )
+        .default([])
+        .at_least(-1)
+        .as_added()
+        .add_attr(
+            "from_end",
+            bool,
+            "whether the last query stands at the last key, behind those "
+            "of the past, and not the first one at the first",
+        )
+        .default(False)
+        .as_added()
         .dispatch_on("q")
     )
 
@@ -200,6 +224,8 @@ SCALED_DOT_PRODUCT_ATTENTION = (
             "through it. With causal, query i sees the keys 0 to i. A query that sees no key gives "
             "0. A key that a query does not see has no effect on it, not even NaN. "
             "Where q has more heads (axis -3) than k and v, neighbouring ones share one of theirs. "
+            "The place of query i is key i, or with from_end key i + keys - queries: so queries "
+            "stand behind the keys of the past, which concat puts in front. "
             "Vaswani et al., 2017."
         )
     )
@@ -212,7 +238,8 @@ SCALED_DOT_PRODUCT_ATTENTION = (
             "scaled_dot_product_attention_grad",
             needs=["q", "k", "v", "mask", "out", "log_sum_exp"],
             no_grad=["mask"],
-            body=layers_gradients.ATTENTION,
+            body=ATTENTION,
         ),
+        body=attention_body,
     )
 )

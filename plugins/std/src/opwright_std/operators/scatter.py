@@ -25,11 +25,13 @@ from opwright_std.operators.gather_nd import add_reduction
 
 
 def take_along_axis(x: Array, index: Array, out: Array, *, axis: int) -> None:
+    x, index, out = np.atleast_1d(x, index, out)
     found = check_positions("take_along_axis: index", index, x.shape[axis])
     np.copyto(out, np.take_along_axis(x, found, axis))
 
 
 def take_along_axis_grad(index: Array, out_grad: Array, x_grad: Array, *, axis: int) -> None:
+    index, out_grad, x_grad = np.atleast_1d(index, out_grad, x_grad)
     axis %= x_grad.ndim
     found = check_positions("take_along_axis: index", index, x_grad.shape[axis])
     places = line_places(np.broadcast_to(found, out_grad.shape), x_grad.shape, axis)
@@ -38,6 +40,7 @@ def take_along_axis_grad(index: Array, out_grad: Array, x_grad: Array, *, axis: 
 
 
 def _places(index: Array, shape: tuple[int, ...], axis: int) -> Array:
+    index, shape = np.atleast_1d(index), shape or (1,)
     found = check_positions("scatter: index", index, shape[axis])
     return line_places(found, shape, axis % len(shape))
 
@@ -78,14 +81,15 @@ def _axis_of_both(ctx: InferContext) -> int:
     x, index = ctx.input("x").shape, ctx.input("index").shape
     if len(x) != len(index):
         ctx.fail(f"index must have the {len(x)} axes of x, got {format_shape(index)}")
-    return normalize_axis(ctx, ctx.attr("axis"), len(x))
+    return normalize_axis(ctx, ctx.attr("axis"), len(x), scalar=True)
 
 
 def _take_shape(ctx: InferContext) -> None:
     """The output has the length of index along the axis; the others broadcast."""
     axis = _axis_of_both(ctx)
     x, index = ctx.input("x").shape, ctx.input("index").shape
-    ctx.set_output("out", broadcast_shapes((*x[:axis], index[axis], *x[axis + 1 :]), index, ctx))
+    taken = (*x[:axis], index[axis], *x[axis + 1 :]) if x else x
+    ctx.set_output("out", broadcast_shapes(taken, index, ctx))
 
 
 TAKE_ALONG_AXIS = (
@@ -95,7 +99,7 @@ TAKE_ALONG_AXIS = (
         "...] as numpy.take_along_axis; a negative position counts from the end. The other axes "
         "broadcast. The gradient adds up what was picked repeatedly."
     )
-    .add_input("x", "at least 1-d, any dtype")
+    .add_input("x", "any shape and dtype; a number is one element along axis 0")
     .add_input("index", "int32 or int64, as many axes as x, positions in [-n, n)")
     .dtypes(*INDICES)
     .add_output("out", "length of index along axis, else what both broadcast to; dtype of x")

@@ -120,7 +120,7 @@ def _sorting(op_type: str, comment: str) -> OpMaker:
         OpMaker(op_type)
         .add_comment(f"{comment} {_ORDER}")
         .add_input("x", "any shape; a number is one element along axis 0")
-        .dtypes(*NUMBERS)
+        .dtypes(*NUMBERS, "bool")
         .add_attr("axis", int, "the axis that is sorted")
         .default(-1)
         .add_attr("descending", bool, "whether the greatest comes first")

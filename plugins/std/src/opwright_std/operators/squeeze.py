@@ -24,7 +24,7 @@ def _squeeze_shape(ctx: InferContext) -> None:
         if -1 in shape:
             ctx.fail(f"axis must be given where a dim is unknown, got shape {list(shape)}")
         axis = [i for i, dim in enumerate(shape) if dim == 1]
-    gone = set(normalize_axes(ctx, axis, len(shape))) if axis else set()
+    gone = set(normalize_axes(ctx, axis, len(shape), scalar=True)) if axis else set()
     for i in gone:
         if not dims_match(shape[i], 1):
             ctx.fail(f"axis must name axes of length 1, got axis {i} of shape {list(shape)}")

@@ -12,11 +12,16 @@ from opwright.op import (
     InferContext,
     OpMaker,
     no_gradient,
-    normalize_axes,
-    reduced_shape,
 )
-from opwright_std.numerics.dtypes import FLOATS, HALVES, NUMBERS
-from opwright_std.operators.reduction import known_meta, reduction
+from opwright_std.compositions.fractions import in_fractions
+from opwright_std.numerics.dtypes import HALVES, ORDERED
+from opwright_std.operators.reduction import (
+    add_axes,
+    fraction,
+    fraction_of_axes,
+    known_meta,
+    reduced_axes,
+)
 
 Writer = BodyContext | GradientContext
 
@@ -38,13 +43,6 @@ _SHARED = {"min": 1e-30, "max": LARGEST["float32"]}
 """Sums of shares: about 1, far from 1 where rounding is coarse, and 0 where all of x is -inf."""
 
 
-def _reduced_shape(ctx: InferContext) -> None:
-    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
-    shape = ctx.input("x").shape
-    axes = normalize_axes(ctx, ctx.attr("axis"), len(shape))
-    ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")))
-
-
 def _axes(w: Writer, **changes: Any) -> dict[str, Any]:
     return {"axis": w.attr("axis"), "keepdims": w.attr("keepdims"), **changes}
 
@@ -52,8 +50,8 @@ def _axes(w: Writer, **changes: Any) -> dict[str, Any]:
 def _lengths(w: Writer) -> list[int]:
     """Return the lengths of the axes that are reduced, -1 where unknown."""
     shape = known_meta(w).shape
-    axes = w.attr("axis") or range(len(shape))
-    return [shape[axis] for axis in axes]
+    axes = w.attr("axis") if shape else ()
+    return [shape[axis] for axis in axes or range(len(shape))]
 
 
 def _spread(g: GradientContext, name: str | None, like: str | None = None) -> str:
@@ -136,12 +134,13 @@ def _logsumexp_gradient(g: GradientContext) -> None:
     g.set_input_grad("x", g.emit("multiply", {"x": share, "y": grad}))
 
 
-LOGSUMEXP = reduction(
+LOGSUMEXP = fraction(
     "logsumexp",
     "out = log(sum(exp(x))) over axes, computed from differences to the largest element, so that "
     "nothing overflows; -inf where there is nothing to add.",
-    FLOATS,
-).build(infer_shape=_reduced_shape, gradient=_logsumexp_gradient, body=_logsumexp_body)
+).build(
+    infer_shape=fraction_of_axes, gradient=_logsumexp_gradient, body=in_fractions(_logsumexp_body)
+)
 
 
 def _number(w: Writer, value: float) -> str:
@@ -222,24 +221,24 @@ def _where_zero(g: GradientContext, x: str | None, slope: str) -> str:
 def _norm_shape(ctx: InferContext) -> None:
     """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
     ctx.require(not math.isnan(ctx.attr("p")), "p must be a number or an infinity, got NaN")
-    _reduced_shape(ctx)
+    fraction_of_axes(ctx)
     shape = ctx.input("x").shape
-    axes = ctx.attr("axis") or range(len(shape))
+    axes = ctx.attr("axis") if shape else ()
+    axes = axes or range(len(shape))
     if math.isinf(ctx.attr("p")) and any(shape[axis] == 0 for axis in axes):
         ctx.fail(f"an axis to reduce must have elements where p is infinite, got {list(shape)}")
 
 
 NORM = (
-    reduction(
+    fraction(
         "norm",
         "out = sum(abs(x) ** p) ** (1 / p) over axes, as numpy.linalg.norm of a vector: for p inf "
         "and -inf the greatest and the least of abs(x), for p 0 how many elements are other than "
         "0. The gradient at a corner is 0.",
-        FLOATS,
     )
     .add_attr("p", float, "the exponent")
     .default(2.0)
-    .build(infer_shape=_norm_shape, gradient=_norm_gradient, body=_norm_body)
+    .build(infer_shape=_norm_shape, gradient=_norm_gradient, body=in_fractions(_norm_body))
 )
 
 
@@ -288,15 +287,18 @@ def _variance_gradient(g: GradientContext) -> None:
 
 
 VARIANCE = (
-    reduction(
+    fraction(
         "variance",
         "out = sum((x - mean(x)) ** 2) / max(n - correction, 0) over axes, n being how many "
         "elements are reduced to one.",
-        FLOATS,
     )
     .add_attr("correction", float, "1 estimates the variance of what x is a sample of")
     .default(0.0)
-    .build(infer_shape=_reduced_shape, gradient=_variance_gradient, body=_variance_body)
+    .build(
+        infer_shape=fraction_of_axes,
+        gradient=_variance_gradient,
+        body=in_fractions(_variance_body),
+    )
 )
 
 
@@ -329,15 +331,14 @@ def _out(b: BodyContext) -> dict[str, str | None]:
 
 
 STD = (
-    reduction(
+    fraction(
         "std",
         "Standard deviation, the square root of variance, over axes. Its gradient where all "
         "elements are equal is 0.",
-        FLOATS,
     )
     .add_attr("correction", float, "1 estimates the deviation of what x is a sample of")
     .default(0.0)
-    .build(infer_shape=_reduced_shape, gradient=_std_gradient, body=_std_body)
+    .build(infer_shape=fraction_of_axes, gradient=_std_gradient, body=in_fractions(_std_body))
 )
 
 
@@ -348,18 +349,11 @@ def _count_body(b: BodyContext) -> None:
     b.emit("sum", {"x": x}, _out(b), _axes(b))
 
 
-COUNT_NONZERO = (
+COUNT_NONZERO = add_axes(
     OpMaker("count_nonzero")
     .add_comment("How many elements over axes are other than 0, as numpy.count_nonzero.")
     .add_input("x", "any shape")
-    .dtypes(*NUMBERS, "bool")
+    .dtypes(*ORDERED)
     .add_output("out", "int64, shape of x without the reduced axes, or with 1 there")
     .dtypes("int64")
-    .add_attr("axis", list[int], "axes to reduce; none given: all")
-    .default([])
-    .add_attr("keepdims", bool, "whether reduced axes stay, with length 1")
-    .default(False)
-    .build(
-        infer_shape=_reduced_shape, gradient=no_gradient("its result is a number"), body=_count_body
-    )
-)
+).build(infer_shape=reduced_axes, gradient=no_gradient("its result is a number"), body=_count_body)

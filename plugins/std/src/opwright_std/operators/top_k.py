@@ -61,7 +61,7 @@ TOP_K = (
         "number, as in numpy.sort."
     )
     .add_input("x", "any shape; a number is the best of one")
-    .dtypes(*NUMBERS)
+    .dtypes(*NUMBERS, "bool")
     .add_output("out", "shape of x with k along axis; dtype of x")
     .same_dtype_as("x")
     .add_output("indices", "positions along axis, int64, shape of out")

@@ -17,6 +17,7 @@ from opwright.op import (
 )
 from opwright_std.compositions import activations as activations_gradients
 from opwright_std.compositions.expression import Expression, in_float32, read
+from opwright_std.compositions.fractions import function
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.binary import binary
 from opwright_std.operators.sum_like import set_broadcast_grad
@@ -93,38 +94,32 @@ def _by_function(name: str, negated: bool = False) -> Callable[[GradientContext]
     return gradient
 
 
-def _define(
-    op_type: str, comment: str, gradient: Callable[[GradientContext], None]
-) -> OpDefinition:
-    return unary(op_type, comment).build(infer_shape=same_shape_as("x"), gradient=gradient)
-
-
-SIN = _define("sin", "Sine of radians, out = sin(x), NaN at infinities.", _by_function("cos"))
-COS = _define(
+SIN = function("sin", "Sine of radians, out = sin(x), NaN at infinities.", _by_function("cos"))
+COS = function(
     "cos", "Cosine of radians, out = cos(x), NaN at infinities.", _by_function("sin", negated=True)
 )
-TAN = _define(
+TAN = function(
     "tan",
     "Tangent of radians, out = tan(x), NaN at infinities.",
     grad_op("tan_grad", needs=["out"], body=activations_gradients.TAN),
 )
-ASIN = _define(
+ASIN = function(
     "asin",
     "Inverse of the sine in radians, out = asin(x), NaN beyond 1. The gradient at 1 is infinite.",
     grad_op("asin_grad", needs=["x"], body=activations_gradients.ASIN),
 )
-ACOS = _define(
+ACOS = function(
     "acos",
     "Inverse of the cosine in radians, out = acos(x), NaN beyond 1. The gradient at 1 is infinite.",
     grad_op("acos_grad", needs=["x"], body=activations_gradients.ACOS),
 )
-ATAN = _define(
+ATAN = function(
     "atan",
     "Inverse of the tangent in radians, out = atan(x).",
     grad_op("atan_grad", needs=["x"], body=activations_gradients.ATAN),
 )
-SINH = _define("sinh", "Hyperbolic sine, out = sinh(x).", _by_function("cosh"))
-COSH = _define("cosh", "Hyperbolic cosine, out = cosh(x).", _by_function("sinh"))
+SINH = function("sinh", "Hyperbolic sine, out = sinh(x).", _by_function("cosh"))
+COSH = function("cosh", "Hyperbolic cosine, out = cosh(x).", _by_function("sinh"))
 
 
 def atan2_slope(x: Array, y: Array, out: Array) -> None:
@@ -167,12 +162,14 @@ def _atan2_gradient(g: GradientContext) -> None:
         set_broadcast_grad(g, "y", g.emit("negative", {"x": product}), ["x"])
 
 
-ATAN2 = binary(
+ATAN2 = function(
     "atan2",
     "Angle in radians of the point (y, x): x is the height, y the width, as in numpy.arctan2. "
     "The gradient of x is y / (x**2 + y**2), that of y is -x / (x**2 + y**2).",
-    FLOATS,
-).build(infer_shape=elementwise_shape("x", "y"), gradient=_atan2_gradient)
+    _atan2_gradient,
+    "x",
+    "y",
+)
 
 
 def _in_units(op_type: str, comment: str, factor: float) -> OpDefinition:

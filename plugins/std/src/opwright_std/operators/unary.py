@@ -14,6 +14,7 @@ import numpy as np
 
 from opwright.op import GradientContext, InferContext, OpMaker, grad_op, same_again, same_shape_as
 from opwright_std.compositions import activations as activations_gradients
+from opwright_std.compositions.fractions import function
 from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
 
 _INF = math.inf
@@ -84,9 +85,7 @@ def _exp_gradient(g: GradientContext) -> None:
     g.set_input_grad("x", grad)
 
 
-EXP = unary("exp", "Exponential, out = e**x.").build(
-    infer_shape=same_shape_as("x"), gradient=_exp_gradient
-)
+EXP = function("exp", "Exponential, out = e**x.", _exp_gradient)
 
 
 def log(x: Array, out: Array) -> None:
@@ -98,9 +97,7 @@ def _log_gradient(g: GradientContext) -> None:
     g.set_input_grad("x", grad)
 
 
-LOG = unary("log", "Natural logarithm, out = ln(x): -inf at 0, NaN below.").build(
-    infer_shape=same_shape_as("x"), gradient=_log_gradient
-)
+LOG = function("log", "Natural logarithm, out = ln(x): -inf at 0, NaN below.", _log_gradient)
 
 
 def expm1(x: Array, out: Array) -> None:
@@ -113,8 +110,8 @@ def _expm1_gradient(g: GradientContext) -> None:
     g.set_input_grad("x", g.emit("multiply", {"x": g.output_grad("out"), "y": power}))
 
 
-EXPM1 = unary("expm1", "Exponential less 1, out = e**x - 1, exact for small x, too.").build(
-    infer_shape=same_shape_as("x"), gradient=_expm1_gradient
+EXPM1 = function(
+    "expm1", "Exponential less 1, out = e**x - 1, exact for small x, too.", _expm1_gradient
 )
 
 
@@ -127,9 +124,11 @@ def _log1p_gradient(g: GradientContext) -> None:
     g.set_input_grad("x", g.emit("divide", {"x": g.output_grad("out"), "y": above}))
 
 
-LOG1P = unary(
-    "log1p", "Logarithm of 1 more, out = ln(1 + x), exact for small x: -inf at -1, NaN below."
-).build(infer_shape=same_shape_as("x"), gradient=_log1p_gradient)
+LOG1P = function(
+    "log1p",
+    "Logarithm of 1 more, out = ln(1 + x), exact for small x: -inf at -1, NaN below.",
+    _log1p_gradient,
+)
 
 
 def log2(x: Array, out: Array) -> None:
@@ -143,9 +142,7 @@ def _log2_gradient(g: GradientContext) -> None:
     g.set_input_grad("x", g.emit("scale", {"x": slope}, attrs=factor))
 
 
-LOG2 = unary("log2", "Binary logarithm, out = log2(x): -inf at 0, NaN below.").build(
-    infer_shape=same_shape_as("x"), gradient=_log2_gradient
-)
+LOG2 = function("log2", "Binary logarithm, out = log2(x): -inf at 0, NaN below.", _log2_gradient)
 
 
 def rsqrt(x: Array, out: Array) -> None:
@@ -160,17 +157,16 @@ def rsqrt_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
     np.multiply(x_grad, -0.5, out=x_grad)
 
 
-RSQRT = unary(
-    "rsqrt", "Reciprocal of the square root, out = 1 / sqrt(x): infinite at 0, NaN below."
-).build(
-    infer_shape=same_shape_as("x"),
-    gradient=grad_op("rsqrt_grad", needs=["out"], body=activations_gradients.RSQRT),
+RSQRT = function(
+    "rsqrt",
+    "Reciprocal of the square root, out = 1 / sqrt(x): infinite at 0, NaN below.",
+    grad_op("rsqrt_grad", needs=["out"], body=activations_gradients.RSQRT),
 )
 
 
 def pow_scalar(x: Array, out: Array, *, exponent: float) -> None:
     # Of one exponent for all NumPy takes a root, which -inf has none of.
-    np.power(x, np.full_like(x, exponent), out=out)
+    np.power(x, np.full_like(x, exponent if x.dtype.kind == "f" else int(exponent)), out=out)
 
 
 def _pow_scalar_gradient(g: GradientContext) -> None:
@@ -189,11 +185,27 @@ def _pow_scalar_gradient(g: GradientContext) -> None:
     g.set_input_grad("x", g.emit("multiply", {"x": grad, "y": slope}))
 
 
+def _pow_scalar_shape(ctx: InferContext) -> None:
+    """The output has the shape of x."""
+    x, exponent = ctx.input("x"), ctx.attr("exponent")
+    if x.dtype not in FLOATS and (exponent < 0 or exponent != exponent // 1):
+        ctx.fail(
+            f"exponent must be a whole number of at least 0 for {x.dtype}, got {exponent}; cast x "
+            "to a float"
+        )
+    ctx.set_output("out", x.shape)
+
+
 POW_SCALAR = (
-    unary("pow_scalar", "Power, out = x**exponent: NaN below 0 unless the exponent is whole.")
+    unary(
+        "pow_scalar",
+        "Power, out = x**exponent: NaN below 0 unless the exponent is whole. Whole numbers take a "
+        "whole one that is at least 0.",
+        NUMBERS,
+    )
     .add_attr("exponent", float, "the exponent, the same for all elements")
     .required()
-    .build(infer_shape=same_shape_as("x"), gradient=_pow_scalar_gradient)
+    .build(infer_shape=_pow_scalar_shape, gradient=_pow_scalar_gradient)
 )
 
 
@@ -205,11 +217,10 @@ def sqrt_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
     np.divide(out_grad, out + out, out=x_grad)
 
 
-SQRT = unary(
-    "sqrt", "Square root, out = x**0.5, NaN below 0. The gradient at 0 is infinite."
-).build(
-    infer_shape=same_shape_as("x"),
-    gradient=grad_op("sqrt_grad", needs=["out"], body=activations_gradients.SQRT),
+SQRT = function(
+    "sqrt",
+    "Square root, out = x**0.5, NaN below 0. The gradient at 0 is infinite.",
+    grad_op("sqrt_grad", needs=["out"], body=activations_gradients.SQRT),
 )
 
 
@@ -238,9 +249,10 @@ def reciprocal_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
     np.negative(x_grad, out=x_grad)
 
 
-RECIPROCAL = unary("reciprocal", "Reciprocal, out = 1 / x.").build(
-    infer_shape=same_shape_as("x"),
-    gradient=grad_op("reciprocal_grad", needs=["out"], body=activations_gradients.RECIPROCAL),
+RECIPROCAL = function(
+    "reciprocal",
+    "Reciprocal, out = 1 / x.",
+    grad_op("reciprocal_grad", needs=["out"], body=activations_gradients.RECIPROCAL),
 )
 
 
@@ -259,15 +271,16 @@ def erf_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
     np.multiply(x_grad, out_grad, out=x_grad)
 
 
-ERF = unary(
-    "erf", "Error function, out = 2 / sqrt(pi) * integral of exp(-t**2) from 0 to x."
-).build(
-    infer_shape=same_shape_as("x"),
-    gradient=grad_op("erf_grad", needs=["x"], body=activations_gradients.ERF),
+ERF = function(
+    "erf",
+    "Error function, out = 2 / sqrt(pi) * integral of exp(-t**2) from 0 to x.",
+    grad_op("erf_grad", needs=["x"], body=activations_gradients.ERF),
 )
 
 
 def scale(x: Array, out: Array, *, scale: float, bias: float) -> None:
+    if x.dtype.kind in "iu":  # whole numbers, as the shape rule has checked
+        scale, bias = int(scale), int(bias)
     np.multiply(x, scale, out=out)
     if bias:
         np.add(out, bias, out=out)
@@ -278,13 +291,26 @@ def _scale_gradient(g: GradientContext) -> None:
     g.set_input_grad("x", g.emit("scale", {"x": g.output_grad("out")}, attrs=factor))
 
 
+def _scale_shape(ctx: InferContext) -> None:
+    """The output has the shape of x, whose dtype must hold scale and bias."""
+    x = ctx.input("x")
+    for name in ("scale", "bias"):
+        ctx.require_held(name, x.dtype)
+    ctx.set_output("out", x.shape)
+
+
 SCALE = (
-    unary("scale", "Line, out = scale * x + bias.")
+    unary(
+        "scale",
+        "Line, out = scale * x + bias. For whole numbers scale and bias are whole, and what does "
+        "not fit wraps around.",
+        NUMBERS,
+    )
     .add_attr("scale", float, "slope")
     .default(1.0)
     .add_attr("bias", float, "what 0 becomes")
     .default(0.0)
-    .build(infer_shape=same_shape_as("x"), gradient=_scale_gradient)
+    .build(infer_shape=_scale_shape, gradient=_scale_gradient)
 )
 
 
