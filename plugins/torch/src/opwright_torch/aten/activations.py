@@ -100,9 +100,7 @@ def softplus(t: Translator, input: Value, beta: float, threshold: float) -> Valu
     """ln(1 + exp(`beta` · x)) / `beta`, and x where `beta` · x is above a threshold."""
     if beta == 1 and threshold >= 20 and input.dtype != "float64":
         return t.op("softplus", input)  # beyond 20 they are equal but for float64
-    inner = t.op("multiply", input, float(beta))
-    soft = t.op("divide", t.op("softplus", inner), float(beta))
-    return t.op("where", t.op("less_equal", inner, float(threshold)), soft, input)
+    return t.op("softplus", input, beta=float(beta), threshold=float(threshold))
 
 
 @ROWS.row("aten::glu")

@@ -76,18 +76,10 @@ def conv_transpose(
     groups: int,
     dilation: Value,
 ) -> Value:
-    """The gradient of a convolution to its input; a line is an image of height 1."""
+    """The gradient of a convolution to its input."""
     rank = len(weight.shape) - 2
     strides, dilations = each_axis(stride, rank), each_axis(dilation, rank)
     paddings, more = each_axis(padding, rank), each_axis(output_padding, rank)
-    if rank == 1:
-        strides, dilations, paddings, more = (
-            [1, *strides],
-            [1, *dilations],
-            [0, *paddings],
-            [0, *more],
-        )
-        weight = t.op("unsqueeze", weight, axis=[2])
     attrs: dict[str, Any] = {
         "strides": strides,
         "paddings": both_sides(paddings),
@@ -95,14 +87,8 @@ def conv_transpose(
         "output_padding": more,
         "groups": groups,
     }
-
-    def write(x: Value) -> Value:
-        if rank > 1:
-            return t.op(f"conv{rank}d_transpose", x, weight, bias, **attrs)
-        image = t.op("unsqueeze", x, axis=[2])
-        return t.op("squeeze", t.op("conv2d_transpose", image, weight, bias, **attrs), axis=[2])
-
-    return in_batch(t, input, rank, write)
+    op_type = f"conv{rank}d_transpose"
+    return in_batch(t, input, rank, lambda x: t.op(op_type, x, weight, bias, **attrs))
 
 
 @ROWS.row("aten::convolution", "aten::_convolution")

@@ -176,9 +176,22 @@ def solve_triangular(
     unitriangular: bool = False,
 ) -> Value:
     """The X of `input` X = `B`, where the input is triangular."""
-    if not left:
-        raise Decline("left=False")
-    return t.op("triangular_solve", input, B, upper=upper, unit_diagonal=unitriangular)
+    attrs = {"upper": upper, "unit_diagonal": unitriangular, "left": left}
+    return t.op("triangular_solve", input, B, **attrs)
+
+
+@ROWS.row("aten::triangular_solve")
+def triangular_solve(
+    t: Translator,
+    input: Value,
+    A: Value,  # noqa: N803
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+) -> Value:
+    """The X of `A` X = `input`, where A is triangular, and A."""
+    attrs = {"upper": upper, "transpose": transpose, "unit_diagonal": unitriangular}
+    return t.op("triangular_solve", A, input, **attrs), t.op("assign", A)
 
 
 def _matrices(x: ow.Variable) -> ow.Variable:

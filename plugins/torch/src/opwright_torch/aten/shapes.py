@@ -193,30 +193,15 @@ def pad(
     """A border; widths are pairs, the last axis first."""
     name = t.node.target.name()
     kind = {"aten::refl": "reflect", "aten::repl": "edge"}.get(name[:10], mode)
-    kind = {"replicate": "edge"}.get(kind, kind)
+    kind = {"replicate": "edge", "circular": "wrap"}.get(kind, kind)
     widths = list(pad if pad is not None else padding)
     pairs = [widths[i : i + 2] for i in range(0, len(widths), 2)]
     flat = [width for pair in reversed(pairs) for width in pair]
     flat = [0] * (2 * rank(input) - len(flat)) + flat
-    if kind == "circular":
-        return _wrap(t, input, flat)
-    if kind != "constant" and min(flat) < 0:
-        raise Decline(f"negative widths in mode {kind!r}: {flat}")
+    if kind == "wrap" and min(flat, default=0) < 0:  # of what is left
+        input = t.op("pad", input, paddings=[min(width, 0) for width in flat])
+        flat = [max(width, 0) for width in flat]
     return t.op("pad", input, paddings=flat, mode=kind, value=float(value or 0))
-
-
-def _wrap(t: Translator, x: Value, widths: list[int]) -> Value:
-    """A border that continues at the other end."""
-    for axis in range(rank(x)):
-        begin, end = widths[2 * axis], widths[2 * axis + 1]
-        if min(begin, end) < 0:
-            raise Decline(f"negative widths in mode 'circular': {widths}")
-        length = x.shape[axis]
-        before = t.op("slice", x, axes=[axis], starts=[length - begin], ends=[length])
-        after = t.op("slice", x, axes=[axis], starts=[0], ends=[end])
-        if begin or end:
-            x = t.op("concat", [before, x, after], axis=axis)
-    return x
 
 
 @ROWS.row("aten::pixel_unshuffle")
