@@ -3,6 +3,7 @@
 #define OPWRIGHT_CPU_ELEMENTWISE_ATTRIBUTES_H_
 
 #include <algorithm>
+#include <cstdint>
 #include <opwright/sdk.hpp>
 #include <string>
 
@@ -58,6 +59,11 @@ struct StanhAttrs {
 struct ExponentAttrs {
   double exponent;
   OPWRIGHT_ATTRIBUTES(exponent);
+};
+
+struct OrderAttrs {
+  int64_t n;
+  OPWRIGHT_ATTRIBUTES(n);
 };
 
 struct StepAttrs {

@@ -126,5 +126,6 @@ class FillKernel {
 }  // namespace opwright_cpu
 
 OPWRIGHT_CPU_REGISTER(assign, AssignKernel, opwright::AnyDtype, opwright::NarrowDtypes);
+OPWRIGHT_CPU_REGISTER(bit_cast, AssignKernel, opwright::AnyDtype);
 OPWRIGHT_CPU_REGISTER(fill, FillKernel, opwright::AnyDtype);
 OPWRIGHT_CPU_REGISTER(fill_like, FillKernel, opwright::AnyDtype);

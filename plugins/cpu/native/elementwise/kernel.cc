@@ -23,6 +23,8 @@ Functions MakeFunctions() {
   AddKinkedFunctions(functions);
   AddSmoothFunctions(functions);
   AddPowerFunctions(functions);
+  AddBitFunctions(functions);
+  AddSpecialFunctions(functions);
   return functions;
 }
 

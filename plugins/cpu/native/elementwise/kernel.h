@@ -103,6 +103,7 @@ inline Parameters ParametersOf(const HardSigmoidAttrs& attrs) { return {attrs.al
 inline Parameters ParametersOf(const ThresholdAttrs& attrs) { return {attrs.threshold}; }
 inline Parameters ParametersOf(const StanhAttrs& attrs) { return {attrs.scale_a, attrs.scale_b}; }
 inline Parameters ParametersOf(const ExponentAttrs& attrs) { return {attrs.exponent}; }
+inline Parameters ParametersOf(const OrderAttrs& attrs) { return {static_cast<double>(attrs.n)}; }
 inline Parameters ParametersOf(const StepAttrs& attrs) { return {attrs.step}; }
 inline Parameters ParametersOf(const NanToNumAttrs& attrs) {
   return {attrs.nan, attrs.posinf, attrs.neginf};

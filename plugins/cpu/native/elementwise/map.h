@@ -132,6 +132,8 @@ void AddDivisionFunctions(Functions& functions);
 void AddKinkedFunctions(Functions& functions);
 void AddSmoothFunctions(Functions& functions);
 void AddPowerFunctions(Functions& functions);
+void AddBitFunctions(Functions& functions);
+void AddSpecialFunctions(Functions& functions);
 
 // The function of this name, or NULL.
 const NamedFunction* FindFunction(const std::string& op_type);
