@@ -90,7 +90,7 @@ _ELEMENTWISE = "elementwise:ELEMENTWISE"
 
 ROWS: Final[tuple[Row, ...]] = (
     Row(_ELEMENTWISE, "abs negative sign square clip relu", NUMBER, "out=x"),
-    Row(_ELEMENTWISE, "exp log sqrt reciprocal erf scale", FLOAT, "out=x"),
+    Row(_ELEMENTWISE, "exp log sqrt reciprocal erf erfc scale", FLOAT, "out=x"),
     Row(_ELEMENTWISE, "sigmoid tanh softplus elu leaky_relu silu gelu", FLOAT, "out=x"),
     Row(
         _ELEMENTWISE,
@@ -100,11 +100,11 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     Row(
         _ELEMENTWISE,
-        "sqrt_grad reciprocal_grad relu_grad leaky_relu_grad tanh_grad",
+        "sqrt_grad reciprocal_grad relu_grad leaky_relu_grad tanh_grad softplus_grad sigmoid_grad "
+        "rsqrt_grad tan_grad relu6_grad hard_sigmoid_grad log_sigmoid_grad",
         FLOAT,
         "x_grad=out x_grad=out_grad",
     ),
-    Row(_ELEMENTWISE, "softplus_grad sigmoid_grad", FLOAT, "x_grad=out x_grad=out_grad"),
     Row(_ELEMENTWISE, "expm1 log1p log2 rsqrt pow_scalar", FLOAT, "out=x"),
     Row(_ELEMENTWISE, "increment ceil floor round nan_to_num", NUMBER, "out=x"),
     Row(_ELEMENTWISE, "isnan isinf isfinite", NUMBER_OR_BOOL),
@@ -120,14 +120,10 @@ ROWS: Final[tuple[Row, ...]] = (
         FLOAT,
         "x_grad=x x_grad=out_grad",
     ),
-    Row(
-        _ELEMENTWISE,
-        "rsqrt_grad tan_grad relu6_grad hard_sigmoid_grad log_sigmoid_grad",
-        FLOAT,
-        "x_grad=out x_grad=out_grad",
-    ),
     Row(_ELEMENTWISE, "squared_difference mod floor_divide", NUMBER, "out=x out=y"),
-    Row(_ELEMENTWISE, "atan2 atan2_slope", FLOAT, "out=x out=y"),
+    Row(_ELEMENTWISE, "atan2 atan2_slope copysign", FLOAT, "out=x out=y"),
+    Row(_ELEMENTWISE, "bitwise_and bitwise_or bitwise_xor bitwise_not", (*INT, "bool"), "out=x"),
+    Row(_ELEMENTWISE, "left_shift right_shift", INT, "out=x"),
     Row(_ELEMENTWISE, "lerp"),
     Row(_ELEMENTWISE, "add subtract multiply maximum minimum", NUMBER, "out=x out=y"),
     Row(_ELEMENTWISE, "divide", FLOAT, "out=x out=y"),
@@ -217,7 +213,9 @@ ROWS: Final[tuple[Row, ...]] = (
     # Creation, copies, movement
     Row("creation:FILL", "fill fill_like", ANY),
     Row("cast:CAST", "cast cast_like", ANY),
-    Row("copy:COPY", "assign reshape reshape_like flatten squeeze unsqueeze", ANY, "out=x"),
+    Row(
+        "copy:COPY", "assign reshape reshape_like flatten squeeze unsqueeze bit_cast", ANY, "out=x"
+    ),
     Row("copy:EXPAND", "expand", ANY),
     Row("copy:EXPAND", "expand_like", NUMBER),
     Row("transpose:TRANSPOSE", "transpose", ANY),

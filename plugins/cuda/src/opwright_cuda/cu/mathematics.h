@@ -145,6 +145,32 @@ OW_INLINE T FloorDivideOf(T x, T y) {
 OW_FUNCTION_2(Mod, ModOf(x, y));
 OW_FUNCTION_2(FloorDivide, FloorDivideOf(x, y));
 
+OW_FUNCTION_1(Erfc, functors::Erfc(x));
+OW_FUNCTION_2(Copysign, copysign(x, y));
+OW_FUNCTION_2(BitwiseAnd, static_cast<T>(x& y));
+OW_FUNCTION_2(BitwiseOr, static_cast<T>(x | y));
+OW_FUNCTION_2(BitwiseXor, static_cast<T>(x ^ y));
+OW_FUNCTION_1(BitwiseNot, static_cast<T>(~x));
+template <>
+struct BitwiseNot<bool> {
+  OW_INLINE bool operator()(bool x) const { return !x; }
+};
+
+// A number of places below 0, or not below that of bits, moves all bits out, as NumPy's.
+template <typename T>
+OW_INLINE T LeftShiftOf(T x, T y) {
+  const bool is_inside = y >= T(0) && y < T(8 * sizeof(T));
+  return is_inside ? static_cast<T>(static_cast<Wrapping<T>>(x) << y) : T(0);
+}
+template <typename T>
+OW_INLINE T RightShiftOf(T x, T y) {
+  const bool is_inside = y >= T(0) && y < T(8 * sizeof(T));
+  const T emptied = IsSigned<T>::value && x < T(0) ? static_cast<T>(-1) : T(0);
+  return is_inside ? static_cast<T>(x >> y) : emptied;
+}
+OW_FUNCTION_2(LeftShift, LeftShiftOf(x, y));
+OW_FUNCTION_2(RightShift, RightShiftOf(x, y));
+
 // From the nearer end, so that a weight of 1 gives exactly y.
 template <typename T>
 struct Lerp {

@@ -264,7 +264,9 @@ FUNCTIONS: Final = {
             *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "atan2"),
             "atan2_slope",
             *("relu6", "hard_swish", "prelu", "log_sigmoid", "softsign", "mish", "tanh_shrink"),
-            *("selu", "squared_difference", "mod", "floor_divide", "lerp"),
+            *("selu", "squared_difference", "mod", "floor_divide", "lerp", "erfc", "copysign"),
+            *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"),
+            *("left_shift", "right_shift"),
         )
     },
     "isnan": Function("IsNan"),

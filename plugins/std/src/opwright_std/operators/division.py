@@ -61,7 +61,8 @@ def _fmod_gradient(g: GradientContext) -> None:
         set_broadcast_grad(g, "x", grad.name, ["y"])
     if g.wants("y"):
         quotient = ((x - Expression(g, g.output("out"))) / y).then("round")
-        set_broadcast_grad(g, "y", (-(grad * quotient)).name, ["x"])
+        part = quotient.compare("equal", 0.0).choose(quotient, -(grad * quotient))
+        set_broadcast_grad(g, "y", part.name, ["x"])
 
 
 def _operands(g: GradientContext) -> tuple[str | None, str | None]:

@@ -103,12 +103,13 @@ LOGADDEXP2 = binary(
 
 
 def _times_logarithm(b: BodyContext) -> Expression:
-    """Write x times a logarithm of y, 0 where x is 0 and y is a number."""
+    """Write x times a logarithm of y, of 1 where x is 0 and y outside of its range."""
     x, y = read(b, "x"), read(b, "y")
-    is_zero = x.compare("equal", 0.0).with_("logical_and", y.with_("equal", y))
     function, one = ("log", 1.0) if b.type == "xlogy" else ("log1p", 0.0)
-    logarithm = is_zero.choose(x.filled(one), y).then(function)
-    return is_zero.choose(x.filled(0.0), x * logarithm)
+    is_infinite = y.compare("equal", math.inf)
+    is_outside = y.compare("less_equal", one - 1.0).with_("logical_or", is_infinite)
+    is_zero = x.compare("equal", 0.0).with_("logical_and", is_outside)
+    return x * is_zero.choose(x.filled(one), y).then(function)
 
 
 XLOGY = binary(

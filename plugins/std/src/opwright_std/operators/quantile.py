@@ -96,7 +96,7 @@ def _write(b: BodyContext, out: dict[str, str | None] | None = None) -> str:
     given = b.attr("axis") if shape else ()
     axes = sorted(axis % len(shape) for axis in given) or list(range(len(shape)))
     n = _length(b, shape, axes)
-    shares = () if _is_median(b) else b.attr("qs")
+    shares = b.attr("qs") if b.type.startswith("quantile") else ()
     if not axes or n == 0:
         found = b.input("x") or ""
         if axes:

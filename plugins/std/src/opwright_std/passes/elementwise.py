@@ -56,11 +56,11 @@ def _kinds() -> dict[str, Kind]:
     unary = (
         "abs negative sign square exp log sqrt reciprocal erf relu sigmoid tanh softplus silu "
         "expm1 log1p log2 rsqrt sin cos tan asin acos atan sinh cosh ceil floor round "
-        "relu6 hard_swish log_sigmoid softsign mish tanh_shrink selu"
+        "relu6 hard_swish log_sigmoid softsign mish tanh_shrink selu erfc"
     )
     binary = (
         "add subtract multiply divide maximum minimum squared_difference atan2 atan2_slope mod "
-        "floor_divide"
+        "floor_divide copysign"
     )
     of_x = (
         "abs_grad square_grad erf_grad silu_grad asin_grad acos_grad atan_grad "

@@ -37,6 +37,29 @@ def polygamma(draw: Draw) -> Drawn:
     return inputs, {"n": int(draw.choice([0, 1, 2, 3]))}
 
 
+def stepped(draw: Draw) -> Drawn:
+    """Inputs as they are proposed, of functions that are lines between steps."""
+    draw.loses_tails = "far out there is a step between any two numbers"
+    inputs = draw.propose()
+    return None if inputs is None else (inputs, draw.attrs)
+
+
+def bit_cast(draw: Draw) -> Drawn:
+    """Whole numbers: floats have other bytes in other dtypes, in which references compute."""
+    draw.drops_nan = "the bytes of NaN and of infinities are other numbers"
+    inputs = draw.propose()
+    if inputs is None or inputs["x"][0].dtype.kind not in "iu":
+        return None
+    return inputs, {"dtype": inputs["x"][0].dtype.name}
+
+
+def without_nan(draw: Draw) -> Drawn:
+    """Inputs as they are proposed, of reductions that ignore NaN."""
+    draw.drops_nan = draw.flat_at_nan = "NaN is not counted"
+    inputs = draw.propose()
+    return None if inputs is None else (inputs, draw.attrs)
+
+
 def sinc(draw: Draw) -> Drawn:
     """Inputs as they are proposed."""
     draw.loses_tails = "far out every number is whole, and between two of them there is none"
@@ -44,4 +67,15 @@ def sinc(draw: Draw) -> Drawn:
     return None if inputs is None else (inputs, draw.attrs)
 
 
-SAMPLES = {"nan_to_num": nan_to_num, "polygamma": polygamma, "sinc": sinc}
+SAMPLES = {
+    "bit_cast": bit_cast,
+    "fmod": stepped,
+    "frac": stepped,
+    "nan_to_num": nan_to_num,
+    "nanmean": without_nan,
+    "nanmedian": without_nan,
+    "nanquantile": without_nan,
+    "nansum": without_nan,
+    "polygamma": polygamma,
+    "sinc": sinc,
+}

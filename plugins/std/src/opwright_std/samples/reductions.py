@@ -31,6 +31,18 @@ def searched(draw: Draw) -> Drawn:
     return {"x": x, "values": values}, {"side": side}
 
 
+def running_extremum(draw: Draw) -> Drawn:
+    """Inputs as they are proposed, of floats without equal ones, of which one has the gradient."""
+    inputs = draw.propose()
+    if inputs is None:
+        return None
+    x = inputs["x"][0]
+    if x.dtype.kind == "f":
+        apart = draw.rng.permutation(x.size) / max(x.size, 1) - 0.5
+        inputs["x"] = (np.asarray(apart.reshape(x.shape).astype(x.dtype)),)
+    return inputs, draw.attrs
+
+
 def counted(draw: Draw) -> Drawn:
     """Ids, and sometimes weights."""
     length = draw.other_length() + 1
@@ -51,6 +63,8 @@ def binned(draw: Draw) -> Drawn:
 SAMPLES = {
     "argsort": ordered,
     "bincount": counted,
+    "cummax": running_extremum,
+    "cummin": running_extremum,
     "histogram": binned,
     "searchsorted": searched,
     "sort": ordered,
