@@ -191,6 +191,15 @@ def _losses() -> list[Case]:
             [SCORES, SCORES.detach() - 1],
         ),
         Case("soft_margin_loss", fn.soft_margin_loss, [A, B.detach().sign()]),
+        Case("multi_margin_loss", lambda x: fn.multi_margin_loss(x, torch.tensor([0, 3, 1])), [A]),
+        Case(
+            "poisson_nll_loss", lambda x, y: fn.poisson_nll_loss(x, y, full=True), [A, B.detach()]
+        ),
+        Case(
+            "triplet_margin_loss",
+            lambda x, y: fn.triplet_margin_loss(x, y, x.flip(0), 3.0, swap=True),
+            [A, B],
+        ),
         Case("cosine_similarity", fn.cosine_similarity, [A, B]),
         Case("one_hot", lambda i: fn.one_hot(i, 5), [IDS]),
         Case("cosine_embedding_loss", fn.cosine_embedding_loss, [A, B, whole(3, high=2) * 2 - 1]),

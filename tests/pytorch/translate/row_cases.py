@@ -44,7 +44,8 @@ PICTURE = drawn(2, 4, 4, 4)
 
 UNARY: Final = (
     "neg exp expm1 sin cos tan sinh cosh tanh erf sigmoid square abs relu exp2 "
-    "sqrt rsqrt log log2 log10 log1p reciprocal asin acos atan frac"
+    "sqrt rsqrt log log2 log10 log1p reciprocal asin acos atan frac asinh atanh deg2rad rad2deg "
+    "sinc lgamma digamma erfc erfinv"
 )
 ACTIVATIONS: Final = (
     "relu relu6 hardtanh hardsigmoid leaky_relu silu mish selu elu celu softsign "
@@ -87,6 +88,9 @@ def _pointwise() -> list[Case]:
         Case("remainder", torch.remainder, [A, POSITIVE]),
         Case("remainder-whole", lambda x: x % 3, [WHOLE]),
         Case("fmod", torch.fmod, [A, POSITIVE]),
+        Case("polygamma", lambda x: (torch.polygamma(2, x), torch.polygamma(3, x)), [POSITIVE]),
+        Case("bits", lambda x, y: (x & y, x | y, x ^ y, ~x, x << y, x >> y), [WHOLE, SMALL]),
+        Case("bytes", lambda x: (x.view(torch.int32), x.signbit()), [A.detach()]),
         Case("fmod-whole", torch.fmod, [WHOLE, SMALL]),
         Case("pow", torch.pow, [POSITIVE, B]),
         *(Case(f"pow-{n}", lambda x, n=n: x**n, [POSITIVE]) for n in (2, 3, 0.5, -1, -0.5, 0, 1)),
@@ -107,14 +111,13 @@ def _pointwise() -> list[Case]:
         Case("clamp-whole-to-float", lambda x: x.clamp(min=0.5), [WHOLE]),
         Case("abs-at-0", torch.abs, [KINKS]),
         Case("round-decimals", lambda x: x.round(decimals=2), [A]),
-        Case("logaddexp", torch.logaddexp, [A, B]),
         Case("nan_to_num", torch.nan_to_num, [line(NAN, INF, -INF, 1)]),
-        Case("logaddexp2", torch.logaddexp2, [A, B]),
+        Case("logaddexps", lambda x, y: (torch.logaddexp(x, y), torch.logaddexp2(x, y)), [A, B]),
         Case("xlogy", torch.xlogy, [line(0, 0, 2), line(-1, 2, 3)]),
         Case("xlog1py", torch.special.xlog1py, [line(0, 0, 2), line(-2, 2, 3)]),
         Case("entr", torch.special.entr, [line(0.5, 2, 0.25)]),
         Case("ldexp", torch.ldexp, [A, SMALL]),
-        Case("hypot", torch.hypot, [A, B]),
+        Case("hypot", lambda x, y: (torch.hypot(x, y), torch.copysign(x, y)), [A, B]),
         Case("atanh", torch.atanh, [INNER]),
         Case("heaviside", torch.heaviside, [line(-1, 0, 2).detach(), line(5, 6, 7).detach()]),
         Case("degrees", lambda x: (x.deg2rad(), x.rad2deg()), [A]),
@@ -253,6 +256,8 @@ def _reductions() -> list[Case]:
         Case("topk", lambda x: x.topk(2, 1), [A]),
         Case("sort", lambda x: (*x.sort(1), *x.sort(0, descending=True)), [A]),
         Case("median", lambda x: (*x.median(1), *x.median(0, keepdim=True)), [A]),
+        Case("nanmedian", lambda x: x.nanmedian(0), [line(1, NAN, 3, 2)]),
+        Case("running", lambda x: (*x.cummax(1), *x.cummin(0), x.logcumsumexp(1)), [TIED]),
         Case("median-all", torch.median, [A.detach()]),
         Case("nansum", torch.nansum, [line(1, NAN, 3)]),
         Case("trace", lambda x: x[:, :3].trace(), [A]),

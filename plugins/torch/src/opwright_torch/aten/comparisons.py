@@ -39,17 +39,19 @@ def _logic(type: str) -> Row:
 
 def _bits(type: str) -> Row:
     def row(t: Translator, input: Value, other: Value) -> Value:
-        if t.dtype() != "bool":
-            raise Decline(f"bits of {t.dtype()}: opwright has no such operator")
-        return t.op(type, *t.promote(input, other, dtype="bool"))
+        if t.dtype() in FLOATS:
+            raise Decline(f"bits of {t.dtype()}")
+        return t.op(type, *t.promote(input, other))
 
-    row.__doc__ = f"The operator {type}, of bool alone."
+    row.__doc__ = f"The operator {type} in the dtype of PyTorch's result."
     return row
 
 
 for _kind in ("and", "or", "xor"):
     ROWS.row(f"aten::logical_{_kind}")(_logic(f"logical_{_kind}"))
-    ROWS.row(f"aten::bitwise_{_kind}", f"aten::__{_kind}__")(_bits(f"logical_{_kind}"))
+    ROWS.row(f"aten::bitwise_{_kind}", f"aten::__{_kind}__")(_bits(f"bitwise_{_kind}"))
+for _kind in ("left", "right"):
+    ROWS.row(f"aten::bitwise_{_kind}_shift", f"aten::__{_kind[0]}shift__")(_bits(f"{_kind}_shift"))
 
 
 @ROWS.row("aten::logical_not")
@@ -60,12 +62,8 @@ def logical_not(t: Translator, input: Value) -> Value:
 
 @ROWS.row("aten::bitwise_not")
 def bitwise_not(t: Translator, input: Value) -> Value:
-    """All bits the other way; of a signed number that is -1 less it."""
-    if input.dtype == "bool":
-        return t.op("logical_not", input)
-    if input.dtype.startswith("uint"):
-        raise Decline(f"bits of {input.dtype}: opwright has no such operator")
-    return t.op("subtract", t.full(-1, (), input.dtype), input)
+    """The bits of the input inverted."""
+    return t.op("bitwise_not", input)
 
 
 def _asked(type: str) -> Row:
@@ -115,6 +113,14 @@ def masked_fill(t: Translator, input: Value, mask: Value, value: Value) -> Value
 def convert(t: Translator, input: Value, **_: Value) -> Value:
     """The input in the dtype of the result; devices and memory formats are not the plan's."""
     return t.cast(input, t.dtype())
+
+
+@ROWS.row("aten::view.dtype")
+def view_dtype(t: Translator, input: Value, dtype: Value) -> Value:
+    """The bytes of the input as elements of another dtype."""
+    if "bool" in (input.dtype, t.dtype()):
+        raise Decline(f"bytes of {input.dtype} as {t.dtype()}")
+    return t.op("bit_cast", input, dtype=t.dtype())
 
 
 @ROWS.row("aten::clone", "aten::contiguous", "aten::alias", "aten::lift_fresh_copy")

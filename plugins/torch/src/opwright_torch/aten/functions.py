@@ -7,72 +7,47 @@ from typing import Final
 
 import opwright as ow
 from opwright_torch.aten.shapes import broadcast, rank, with_shape
-from opwright_torch.translate import Decline, Rows, Translator
+from opwright_torch.translate import Decline, Row, Rows, Translator
 from opwright_torch.translate.translator import FLOATS, Value
 
 ROWS: Final = Rows()
 
 
-@ROWS.row("aten::logaddexp")
-def logaddexp(t: Translator, input: Value, other: Value) -> Value:
-    """ln(exp(`input`) + exp(`other`))."""
-    pair = t.op("stack", list(broadcast(t, *t.promote(input, other))), axis=0)
-    return t.op("logsumexp", pair, axis=[0])
+def _pair(type: str) -> Row:
+    def row(t: Translator, input: Value, other: Value) -> Value:
+        return t.op(type, *t.promote(input, other))
+
+    row.__doc__ = f"The operator {type} in the dtype of PyTorch's result."
+    return row
 
 
-@ROWS.row("aten::logaddexp2")
-def logaddexp2(t: Translator, input: Value, other: Value) -> Value:
-    """log2(2^`input` + 2^`other`)."""
-    pair = t.op("stack", list(broadcast(t, *t.promote(input, other))), axis=0)
-    natural = t.op("logsumexp", t.op("scale", pair, scale=math.log(2)), axis=[0])
-    return t.op("scale", natural, scale=1 / math.log(2))
+for _type, _names in {
+    "copysign": "copysign",
+    "fmax": "fmax",
+    "fmin": "fmin",
+    "fmod": "fmod",
+    "hypot": "hypot",  # its gradient at (0, 0), in PyTorch NaN, is 0
+    "logaddexp": "logaddexp",
+    "logaddexp2": "logaddexp2",
+    "xlog1py": "special_xlog1py",
+    "xlogy": "xlogy special_xlogy",
+}.items():
+    ROWS.row(*(f"aten::{name}" for name in _names.split()))(_pair(_type))
 
 
-@ROWS.row("aten::log10")
-def log10(t: Translator, input: Value) -> Value:
-    """The decimal logarithm."""
-    return t.op("scale", t.op("log", t.cast(input, t.dtype())), scale=1 / math.log(10))
-
-
-@ROWS.row("aten::exp2", "aten::special_exp2")
-def exp2(t: Translator, input: Value) -> Value:
-    """2 to the input."""
-    return t.op("power", *t.promote(2.0, input))
-
-
-@ROWS.row("aten::atanh", "aten::arctanh")
-def atanh(t: Translator, input: Value) -> Value:
-    """(ln(1 + x) - ln(1 - x)) / 2."""
+@ROWS.row("aten::polygamma", "aten::special_polygamma")
+def polygamma(t: Translator, n: int, input: Value) -> Value:
+    """A derivative of digamma."""
     x = t.cast(input, t.dtype())
-    double = t.op("subtract", t.op("log1p", x), t.op("log1p", t.op("negative", x)))
-    return t.op("scale", double, scale=0.5)
+    written = t.block.append_op("polygamma", {"x": x}, {}, {"n": n})  # n of t.op is another one
+    t.mark([x], written.output_names())
+    return t.block.var(written.output("out")[0])
 
 
-@ROWS.row("aten::hypot")
-def hypot(t: Translator, input: Value, other: Value) -> Value:
-    """The length of a vector of two; its gradient at (0, 0), in PyTorch NaN, is 0."""
-    pair = t.op("stack", list(broadcast(t, *t.promote(input, other))), axis=0)
-    return t.op("norm", pair, p=2.0, axis=[0])
-
-
-@ROWS.row("aten::xlogy", "aten::special_xlogy")
-def xlogy(t: Translator, input: Value, other: Value) -> Value:
-    """`input` · ln(`other`), and 0 where `input` is 0."""
-    return _times_logarithm(t, input, other, "log", 0)
-
-
-@ROWS.row("aten::special_xlog1py")
-def xlog1py(t: Translator, input: Value, other: Value) -> Value:
-    """`input` · ln(1 + `other`), and 0 where `input` is 0."""
-    return _times_logarithm(t, input, other, "log1p", -1)
-
-
-def _times_logarithm(t: Translator, input: Value, other: Value, type: str, pole: int) -> Value:
-    x, y = t.promote(input, other)
-    outside = t.op("logical_or", t.op("less_equal", y, pole), t.op("equal", y, math.inf))
-    is_zero = t.op("logical_and", t.op("equal", x, 0), outside)
-    safe = t.op("where", is_zero, t.full(pole + 1, (), y.dtype), y)  # of which it is 0
-    return t.op("multiply", x, t.op(type, safe))
+@ROWS.row("aten::signbit")
+def signbit(t: Translator, input: Value) -> Value:
+    """Whether the sign bit is set."""
+    return t.op("signbit", t.cast(input, "uint8") if input.dtype == "bool" else input)
 
 
 @ROWS.row("aten::special_entr")
@@ -80,7 +55,7 @@ def entropy(t: Translator, input: Value) -> Value:
     """The input times its negative logarithm: 0 at 0, -inf below."""
     x = t.cast(input, t.dtype())
     (below,) = t.promote(-math.inf)
-    inner = t.op("negative", _times_logarithm(t, x, x, "log", 0))
+    inner = t.op("negative", t.op("xlogy", x, x))
     return t.op("where", t.op("less", x, 0), below, inner)
 
 
@@ -97,18 +72,6 @@ def heaviside(t: Translator, input: Value, values: Value) -> Value:
     x, at_zero = t.promote(input, values)
     step = t.cast(t.op("greater", x, 0), x.dtype)
     return t.op("where", t.op("equal", x, 0), at_zero, step)
-
-
-@ROWS.row("aten::deg2rad")
-def deg2rad(t: Translator, input: Value) -> Value:
-    """Degrees in radians."""
-    return t.op("scale", t.cast(input, t.dtype()), scale=math.pi / 180)
-
-
-@ROWS.row("aten::rad2deg")
-def rad2deg(t: Translator, input: Value) -> Value:
-    """Radians in degrees."""
-    return t.op("scale", t.cast(input, t.dtype()), scale=180 / math.pi)
 
 
 @ROWS.row("aten::nan_to_num")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from opwright_torch.translate import Rows, Translator
+from opwright_torch.translate import Decline, Rows, Translator
 from opwright_torch.translate.translator import Value
 
 ROWS: Final = Rows()
@@ -125,8 +125,62 @@ def binary_cross_entropy_with_logits(
 @ROWS.row("aten::soft_margin_loss")
 def soft_margin_loss(t: Translator, input: Value, target: Value, reduction: int) -> Value:
     """ln(1 + exp(-`target` · `input`))."""
-    product = t.op("multiply", t.op("negative", input), target)
-    return _reduced(t, t.op("softplus", product), reduction)
+    return _pointwise(t, "soft_margin_loss", input, target, reduction)
+
+
+@ROWS.row("aten::multi_margin_loss")
+def multi_margin_loss(
+    t: Translator,
+    input: Value,
+    target: Value,
+    p: Value,
+    margin: Value,
+    weight: Value,
+    reduction: int,
+) -> Value:
+    """How far scores of other classes come within a margin."""
+    if tuple(target.shape) != tuple(input.shape[:-1]):
+        raise Decline(f"class ids of the shape {list(target.shape)} for {list(input.shape)}")
+    losses = t.op("multi_margin_loss", input, target, weight, p=int(p), margin=float(margin))
+    return _reduced(t, losses, reduction)
+
+
+@ROWS.row("aten::poisson_nll_loss")
+def poisson_nll_loss(
+    t: Translator,
+    input: Value,
+    target: Value,
+    log_input: bool,
+    full: bool,
+    eps: float,
+    reduction: int,
+) -> Value:
+    """Negative log-likelihood of numbers of events."""
+    attrs: dict[str, Any] = {"log_input": log_input, "full": full, "eps": float(eps)}
+    return _pointwise(t, "poisson_nll", input, target, reduction, **attrs)
+
+
+@ROWS.row("aten::triplet_margin_loss")
+def triplet_margin_loss(
+    t: Translator,
+    anchor: Value,
+    positive: Value,
+    negative: Value,
+    margin: float,
+    p: float,
+    eps: float,
+    swap: bool,
+    reduction: int,
+) -> Value:
+    """How much nearer two vectors should be to each other than a third."""
+    attrs: dict[str, Any] = {
+        "margin": float(margin),
+        "p": float(p),
+        "eps": float(eps),
+        "swap": swap,
+    }
+    vectors = t.promote(anchor, positive, negative)
+    return _reduced(t, t.op("triplet_margin_loss", *vectors, **attrs), reduction)
 
 
 @ROWS.row("aten::cosine_similarity")

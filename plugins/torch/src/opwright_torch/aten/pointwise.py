@@ -125,18 +125,6 @@ def remainder(t: Translator, input: Value, other: Value) -> Value:
     return t.op("subtract", x, t.op("multiply", t.op("floor_divide", x, y), y))
 
 
-@ROWS.row("aten::fmod")
-def fmod(t: Translator, input: Value, other: Value) -> Value:
-    """What a division that is rounded towards 0 leaves."""
-    x, y = t.promote(input, other)
-    if t.trains(x, y):
-        return t.op("subtract", x, t.op("multiply", _truncated(t, x, y), y))
-    if x.dtype.startswith("uint"):
-        return t.op("mod", x, y)
-    size = t.op("mod", t.op("abs", x), t.op("abs", y))
-    return t.op("where", t.op("less", x, 0), t.op("negative", size), size)
-
-
 @ROWS.row("aten::pow")
 def power(t: Translator, input: Value, exponent: Value) -> Value:
     """`input` to the `exponent`."""
@@ -191,24 +179,6 @@ def _extremum(t: Translator, kind: str, input: Value, other: Value) -> Value:
     return t.op(f"{kind}imum", x, y)
 
 
-@ROWS.row("aten::fmax")
-def fmax(t: Translator, input: Value, other: Value) -> Value:
-    """The larger one, of a number and NaN the number; the gradient of equal ones goes to input."""
-    return _picked(t, "greater_equal", input, other)
-
-
-@ROWS.row("aten::fmin")
-def fmin(t: Translator, input: Value, other: Value) -> Value:
-    """The smaller one, of a number and NaN the number; the gradient of equal ones goes to input."""
-    return _picked(t, "less_equal", input, other)
-
-
-def _picked(t: Translator, comparison: str, input: Value, other: Value) -> Value:
-    x, y = t.promote(input, other)
-    condition = t.op("logical_or", t.op(comparison, x, y), t.op("isnan", y))
-    return t.op("where", condition, x, y)
-
-
 @ROWS.row("aten::clamp", "aten::clip")
 def clamp(t: Translator, input: Value, min: Value = None, max: Value = None) -> Value:
     """The input, at least `min`, then at most `max`."""
@@ -248,7 +218,7 @@ def trunc(t: Translator, input: Value) -> Value:
 def _trunc(t: Translator, x: Value) -> Value:
     if x.dtype not in FLOATS:
         return x
-    whole = t.op("where", t.op("less", x, 0), t.op("ceil", x), t.op("floor", x))
+    whole = t.op("trunc", x)
     return without_gradient(t, whole, x)
 
 
@@ -295,6 +265,18 @@ FUNCTIONS: Final[Mapping[str, str]] = {
     "log": "log",
     "log1p": "log1p special_log1p",
     "log2": "log2",
+    "log10": "log10",
+    "exp2": "exp2 special_exp2",
+    "asinh": "asinh arcsinh",
+    "acosh": "acosh arccosh",
+    "atanh": "atanh arctanh",
+    "deg2rad": "deg2rad",
+    "rad2deg": "rad2deg",
+    "sinc": "sinc special_sinc",
+    "lgamma": "lgamma special_gammaln",
+    "digamma": "digamma special_digamma special_psi",
+    "erfc": "erfc special_erfc",
+    "erfinv": "erfinv special_erfinv",
     "sqrt": "sqrt",
     "rsqrt": "rsqrt",
     "reciprocal": "reciprocal",

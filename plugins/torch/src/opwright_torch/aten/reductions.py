@@ -134,6 +134,16 @@ def _running(type: str) -> Row:
 
 
 ROWS["aten::cumsum"], ROWS["aten::cumprod"] = _running("cumsum"), _running("cumprod")
+ROWS["aten::logcumsumexp"] = _running("logcumsumexp")
+
+
+@ROWS.row("aten::cummax", "aten::cummin")
+def running_extremum(t: Translator, input: Value, dim: int) -> Value:
+    """The extremum so far along an axis, and its last position."""
+    x = t.cast(input, "uint8") if input.dtype == "bool" else input
+    type = t.node.target.name()[6:12]
+    best, places = t.op(type, x, axis=axis_of(input, dim), n=2)
+    return t.cast(best, input.dtype), places
 
 
 @ROWS.row("aten::topk")
@@ -197,9 +207,7 @@ def nansum(
 ) -> Value:
     """The sum of the elements that are not NaN."""
     x = t.cast(input, t.dtype())
-    if x.dtype in FLOATS:
-        x = t.op("where", t.op("isnan", x), t.full(0, (), x.dtype), x)
-    return t.op("sum", x, axis=axes_of(input, dim), keepdims=keepdim)
+    return t.cast(t.op("nansum", x, axis=axes_of(input, dim), keepdims=keepdim), t.dtype())
 
 
 @ROWS.row("aten::trace")
@@ -208,9 +216,9 @@ def trace(t: Translator, input: Value) -> Value:
     return t.op("trace", t.cast(input, t.dtype()))
 
 
-@ROWS.row("aten::median")
+@ROWS.row("aten::median", "aten::nanmedian")
 def median(t: Translator, input: Value, dim: Value = None, keepdim: bool = False) -> Value:
-    """The lower one of the elements in the middle, and its position; NaN where one is NaN."""
+    """The lower one of the elements in the middle, and its position."""
     if dim is None:
         if t.trains(input):
             raise Decline("equal elements would have to share the gradient of their median")
@@ -222,10 +230,16 @@ def median(t: Translator, input: Value, dim: Value = None, keepdim: bool = False
 def _median(t: Translator, x: Value, axis: int, keepdim: bool) -> Value:
     if rank(x) == 0:
         return x, t.full(0, (), "int64")
-    middle = (x.shape[axis] - 1) // 2
     order = t.op("argsort", x, axis=axis)
-    place = t.op("slice", order, axes=[axis], starts=[middle], ends=[middle + 1])
-    if x.dtype in FLOATS:
+    ignores_nan = t.node.target.name().startswith("aten::nanmedian")
+    if ignores_nan:  # NaN are the last ones in order
+        numbers = t.op("sum", t.op("equal", x, x), axis=[axis], keepdims=True)
+        middle = t.op("floor_divide", t.op("maximum", t.op("subtract", numbers, 1), 0), 2)
+        place = t.op("take_along_axis", order, middle, axis=axis)
+    else:
+        middle = (x.shape[axis] - 1) // 2
+        place = t.op("slice", order, axes=[axis], starts=[middle], ends=[middle + 1])
+    if x.dtype in FLOATS and not ignores_nan:
         lost = t.op("isnan", x)
         first = t.op("argmax", t.cast(lost, "uint8"), axis=axis, keepdims=True)
         place = t.op("where", t.op("any", lost, axis=[axis], keepdims=True), first, place)
