@@ -19,7 +19,7 @@ from opwright_onnx.translate.codes import KINDS, Codes, as_codes
 from opwright_onnx.translate.model import Model, make_model
 from opwright_onnx.translate.translator import Translator
 from opwright_onnx.translate.values import Value
-from opwright_onnx.translate.walking import Walk
+from opwright_onnx.translate.walking import FAULTS, Walk
 
 MAX_FILE_BYTES: Final = 2**31 - 1
 """Of a message; larger models have their tensors in other files."""
@@ -92,10 +92,15 @@ def load(
             if name not in known:
                 raise AttributeValueError(
                     f"load: {argument} must name inputs of the model, got {name!r}; they are "
-                    f"{sorted(known)}"
+                    f"{sorted(map(str, known))}"
                 )
     lent = {name: tuple(shape) for name, shape in shapes.items()}
-    return _translate(make_model(proto, folder, trainable, inputs, lent), device, options)
+    try:
+        return _translate(make_model(proto, folder, trainable, inputs, lent), device, options)
+    except FAULTS as reason:
+        if isinstance(reason, OpwrightError):
+            raise
+        raise ModelError(f"model: it must be well formed, got {reason!r}") from reason
 
 
 def _read(model: str | os.PathLike[str] | ModelProto | bytes) -> tuple[ModelProto, Path | None]:
@@ -128,14 +133,9 @@ def _parse(data: bytes, who: str) -> ModelProto:
 def _translate(model: Model, device: str, options: Mapping[str, Any] | None) -> ow.LoadedProgram:
     t = Translator(model)
     graph = model.proto.graph
-    try:
-        given, feeds = _enter_inputs(t)
-        results = Walk(t).graph(graph, given)
-        fetches = _name_results(t, [output.name for output in graph.output], results)
-    except OpwrightError:
-        raise
-    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as reason:
-        raise ModelError(f"model: it must be well formed, got {reason}") from reason
+    given, feeds = _enter_inputs(t)
+    results = Walk(t).graph(graph, given)
+    fetches = _name_results(t, [output.name for output in graph.output], results)
     scope = ow.Scope()
     for name, array in t.arrays.items():
         scope.var(name).borrow(_as_borrowed(array))

@@ -18,7 +18,7 @@ ROWS = Rows()
 
 @ROWS.row("GridSample")
 def grid_sample(t: Translator, n: Node, x: Value, grid: Value) -> Any:
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(n.attr("mode"), n.attr("mode"))
+    mode = {"linear": "bilinear", "cubic": "bicubic"}.get(n.attr("mode"), n.attr("mode"))
     flags = {"align_corners": bool(n.attr("align_corners"))}
     return t.op("grid_sample", x, grid, mode=mode, padding_mode=n.attr("padding_mode"), **flags)
 
@@ -159,8 +159,8 @@ def deform_conv(
     return t.op(
         "deform_conv2d",
         x,
-        offset,
         weight,
+        offset=offset,
         bias=bias,
         mask=mask,
         strides=n.attr("strides") or [1] * count,
