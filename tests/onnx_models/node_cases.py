@@ -27,12 +27,11 @@ REFUSED: Final = {
     r"^test_attention_4d_causal_fp16_expanded": (
         "its results in float16 round otherwise, by one unit"
     ),
-    r"^test_roialign_mode_max": "roi_align takes means alone",
     r"^test_loop16_seq_none": "it adds to an optional sequence that is fed",
 }
 """Cases that do not pass, by a pattern of their names, and why."""
 
-PENDING: Final = r"^test_(det_|gridsample|basic_deform|deform|gru_|lstm_with_peepholes)"
+PENDING: Final = r"^test_(det_|gridsample|basic_deform|deform)"
 """Cases of operators that opwright-std does not have yet."""
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from node_cases import load_cases
+from onnx import ModelProto, TensorProto, helper
 from small_models import make_model, make_perceptron, node, tensor
 
 import opwright_onnx
@@ -124,3 +125,39 @@ def test_an_opset_that_no_onnx_has_is_refused() -> None:
         model.opset_import[0].version = version
         with pytest.raises(ModelError, match="the opset of 'ai.onnx' must be in"):
             opwright_onnx.load(model)
+
+
+def damage(model: ModelProto, rng: np.random.Generator) -> None:
+    """Change one part of a model to what no part should be."""
+    nodes = list(model.graph.node)
+    chosen = nodes[rng.integers(len(nodes))]
+    other = nodes[rng.integers(len(nodes))]
+    entry = model.graph.input[rng.integers(len(model.graph.input))] if model.graph.input else None
+    kind = rng.integers(6)
+    if kind == 0 and chosen.input:
+        chosen.input[rng.integers(len(chosen.input))] = "nowhere"
+    elif kind == 1 and chosen.input:
+        del chosen.input[rng.integers(len(chosen.input))]
+    elif kind == 2 and chosen.attribute:
+        chosen.attribute[rng.integers(len(chosen.attribute))].ints.extend([2**40, -5])
+    elif kind == 3 and chosen.attribute:
+        chosen.attribute[rng.integers(len(chosen.attribute))].type = int(rng.integers(15))
+    elif kind == 4 and entry is not None and entry.type.tensor_type.shape.dim:
+        entry.type.tensor_type.shape.dim[0].dim_value = int(rng.choice([0, -1, 2**40, 2**62]))
+    else:
+        chosen.op_type = other.op_type
+
+
+def test_damaged_models_of_every_operator_give_only_errors_of_ours() -> None:
+    cases = [case for case in load_cases().values() if case.model.graph.node]
+    rng = np.random.default_rng(7)
+    refused = 0
+    for _ in range(ROUNDS):
+        model = ModelProto()
+        model.CopyFrom(cases[rng.integers(len(cases))].model)
+        damage(model, rng)
+        try:
+            opwright_onnx.load(model)
+        except OpwrightError:
+            refused += 1
+    assert refused > ROUNDS // 10

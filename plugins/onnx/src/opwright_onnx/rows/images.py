@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from opwright_onnx.errors import DeclinedError
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator
@@ -25,8 +24,6 @@ def grid_sample(t: Translator, n: Node, x: Value, grid: Value) -> Any:
 
 @ROWS.row("RoiAlign")
 def roi_align(t: Translator, n: Node, x: Value, rois: Value, batch_index: Value) -> Any:
-    if n.attr("mode") != "avg":
-        raise DeclinedError(f"mode must be 'avg', got {n.attr('mode')!r}")
     coordinates = n.attr("coordinate_transformation_mode", "output_half_pixel")
     size = [n.attr("output_height"), n.attr("output_width")]
     ratio = n.attr("sampling_ratio")
@@ -39,6 +36,7 @@ def roi_align(t: Translator, n: Node, x: Value, rois: Value, batch_index: Value)
         spatial_scale=n.attr("spatial_scale"),
         sampling_ratio=ratio or -1,
         aligned=coordinates == "half_pixel",
+        mode=n.attr("mode"),
     )
 
 
@@ -57,37 +55,22 @@ def non_max_suppression(
     if most <= 0:
         return np.zeros((0, 3), np.int64)
     overlap = 0.0 if iou is None else float(t.number(iou, "iou_threshold"))
-    least = None if threshold is None else float(t.number(threshold, "score_threshold"))
+    bounds: dict[str, Any] = {"iou_threshold": overlap, "limit": most}
+    if threshold is not None:
+        bounds["score_threshold"] = float(t.number(threshold, "score_threshold"))
     corners = _corners(t, n, boxes)
     rows = []
     for image in range(batch):
         own = t.reshape(t.slice(corners, [0], [image], [image + 1]), [count, 4])
         for label in range(classes):
             row = t.slice(scores, [0, 1], [image, label], [image + 1, label + 1])
-            rows.append(
-                _kept(t, own, t.reshape(row, [count]), overlap, least, most, (image, label))
-            )
+            index = t.op("nms", own, t.reshape(row, [count]), **bounds)
+            rows.append(_kept(t, index, (image, label)))
     return t.op("concat", rows, axis=0) if len(rows) > 1 else rows[0]
 
 
-def _kept(
-    t: Translator,
-    boxes: Value,
-    scores: Value,
-    overlap: float,
-    least: float | None,
-    most: int,
-    place: tuple[int, int],
-) -> Value:
+def _kept(t: Translator, index: Value, place: tuple[int, int]) -> Value:
     """Return [kept, 3]: image, class and box of those that one class of an image keeps."""
-    chosen = None
-    if least is not None:
-        chosen = t.reshape(t.op("nonzero", t.op("greater", scores, least)), [-1])
-        boxes, scores = t.op("gather", boxes, chosen), t.op("gather", scores, chosen)
-    index = t.op("nms", boxes, scores, iou_threshold=overlap)
-    index = t.slice(index, [0], [0], [most])
-    if chosen is not None:
-        index = t.op("gather", chosen, index)
     column = t.op("unsqueeze", index, axis=[1])
     fixed = [t.op("fill_like", column, value=float(number)) for number in place]
     return t.op("concat", [*fixed, column], axis=1)

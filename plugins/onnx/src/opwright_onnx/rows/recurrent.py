@@ -44,6 +44,17 @@ class _Layer:
             found.append(t.op("concat", gates, axis=0) if len(gates) > 1 else gates[0])
         return found
 
+    def read_peepholes(self) -> list[Value]:
+        """Return the peepholes of each direction: of i, f and o, which ONNX has as i, o and f."""
+        t, size, found = self.t, self.size, []
+        for direction in range(self.count):
+            part = t.op(
+                "squeeze", t.slice(self.peepholes, [0], [direction], [direction + 1]), axis=[0]
+            )
+            gates = [t.slice(part, [0], [g * size], [(g + 1) * size]) for g in (0, 2, 1)]
+            found.append(t.op("concat", gates, axis=0))
+        return found
+
     def state(self, value: Value) -> Value:
         """Return initial states [directions, n, size]."""
         if value is None or not self.layout:
@@ -66,12 +77,20 @@ def recurrent(t: Translator, n: Node, *inputs: Value) -> Any:
     named: dict[str, Any] = {**biases, "h0": layer.state(layer.h0), "lengths": lengths}
     if n.op_type == "LSTM":
         named["c0"] = layer.state(layer.c0)
+        if layer.peepholes is not None:
+            named["peephole"] = layer.read_peepholes()
+        if n.attr("clip"):
+            named["clip"] = n.attr("clip")
+    if n.op_type == "GRU":
+        named["reset_after"] = bool(n.attr("linear_before_reset"))
     if n.op_type == "RNN":
         named["activation"] = activations[0].lower()
+    is_general = named.keys() & {"peephole", "clip"}
+    op_type = "general_lstm" if is_general else n.op_type.lower()
     outputs = 3 if n.op_type == "LSTM" else 2
     flags = {"bidirectional": layer.count == 2}
     weights = layer.weights(layer.w), layer.weights(layer.r)
-    out, *states = t.op(n.op_type.lower(), x, *weights, **named, **flags, outputs=outputs)
+    out, *states = t.op(op_type, x, *weights, **named, **flags, outputs=outputs)
     if layer.direction == "reverse":
         out = _reversed(t, out, lengths)
     return _shaped(t, layer, out, states)
@@ -104,12 +123,8 @@ def _check(n: Node, layer: _Layer) -> list[str]:
             continue
         if found != usual:
             raise DeclinedError(f"activations must be {usual}, got {activations}")
-    if n.attr("clip"):
+    if n.attr("clip") and n.op_type != "LSTM":
         raise DeclinedError(f"clip must be absent, got {n.attr('clip')}")
-    if n.op_type == "GRU" and not n.attr("linear_before_reset"):
-        raise DeclinedError("linear_before_reset must be 1, got 0")
-    if layer.peepholes is not None:
-        raise DeclinedError("P must be absent, got peepholes")
     if n.attr("input_forget"):
         raise DeclinedError("input_forget must be 0, got 1")
     return list(activations)

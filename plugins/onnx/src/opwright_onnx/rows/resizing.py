@@ -31,7 +31,7 @@ def resize(
     axes = [t.axis(axis, t.rank(x)) for axis in n.attr("axes") or range(t.rank(x))]
     counts, factors = _targets(t, n, x, axes, scales, sizes)
     dtype, rule = t.dtype(x), _read_rule(n)
-    wide = x if dtype in FLOATS else t.cast(x, "float32")
+    wide = x if dtype in FLOATS else t.cast(x, "float64")
     changed = [
         (axis, count, factor)
         for axis, count, factor in zip(axes, counts, factors)
@@ -64,7 +64,9 @@ def _read_rule(n: Node) -> Rule:
 
 def _is_ours(t: Translator, x: Value, changed: list[Any], rule: Rule) -> bool:
     """Return whether `resize` computes the same."""
-    if rule.coordinates == "tf_crop_and_resize" or rule.exclude_outside or rule.antialias:
+    if rule.coordinates == "tf_crop_and_resize":
+        return False
+    if rule.antialias and not (rule.exclude_outside and rule.coordinates == "half_pixel"):
         return False
     if rule.coordinates != "align_corners":
         return True
@@ -85,6 +87,8 @@ def _resize(t: Translator, x: Value, changed: list[Any], rule: Rule) -> Value:
         mode=rule.mode,
         coordinates=rule.coordinates,
         rounding=rule.rounding,
+        antialias=rule.antialias,
+        exclude_outside=rule.exclude_outside and not rule.antialias,
         cubic_coefficient=rule.cubic,
     )
     return t.transpose(found, [order.index(i) for i in range(len(order))])

@@ -62,7 +62,8 @@ class Translator:
         self.opsets: Mapping[str, int] = model.opsets
         self.arrays: dict[str, Array] = {}
         self._placed: dict[int, tuple[Array, ow.Variable]] = {}
-        self._names: dict[int, str] = {}
+        # With the arrays: an id is that of another array once its own is gone.
+        self._names: dict[int, tuple[Array, str]] = {}
         self._dims: dict[tuple[str, int], ow.Variable] = {}
         self._scratch = ow.Program().global_block()
         self._bytes_left = MAX_FOLDED_BYTES_OF_ALL
@@ -186,10 +187,8 @@ class Translator:
                 constant = self._append("constant", {}, {**named, "values": numbers})
             return constant
         if id(value) not in self._placed:
-            self._placed[id(value)] = (
-                value,
-                self.place(value, self._names.get(id(value), "constant")),
-            )
+            _, name = self._names.get(id(value), (value, "constant"))
+            self._placed[id(value)] = value, self.place(value, name)
         return self._placed[id(value)][1]
 
     def place(self, array: Array, name: str) -> ow.Variable:
@@ -203,7 +202,7 @@ class Translator:
 
     def name(self, array: Array, name: str) -> None:
         """Name an array of the model: the Variable that it may become has that name."""
-        self._names[id(array)] = name
+        self._names[id(array)] = array, name
 
     def array(self, value: Value) -> Array | None:
         """Return the elements of a value, None where a run computes them."""

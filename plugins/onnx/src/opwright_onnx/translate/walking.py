@@ -73,7 +73,7 @@ class Walk:
             (tensor.values.name, read_sparse(tensor, folder)) for tensor in graph.sparse_initializer
         ]
         for name, array in pairs:
-            if name in t.model.inputs and t.env.parents == ChainMap():
+            if name in t.model.inputs and self._depth == 1:
                 continue
             if isinstance(array, Codes):
                 t.env[name] = array
@@ -175,6 +175,9 @@ class Walk:
             since, op_type, names = row
             if node.opset < since:
                 raise DeclinedError(f"its opset must be at least {since}, got {node.opset}")
+            for attribute in node.proto.attribute:
+                if attribute.name not in names:
+                    raise DeclinedError(f"attribute {attribute.name!r} has no counterpart")
             attrs = {names[k]: v for k, v in node.attrs.items() if k in names}
             inputs = node.inputs
             if ow.op_proto(op_type).inputs[0].duplicable:
