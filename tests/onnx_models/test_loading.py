@@ -255,3 +255,26 @@ def test_a_sequence_that_leaves_a_model_has_a_result_for_each_element() -> None:
     results = loaded(x)
     assert results.names == ("parts.0", "parts.1")
     np.testing.assert_array_equal(results["parts.1"], x[1])
+
+
+def test_a_loop_of_a_known_number_of_turns_is_a_scan_with_a_gradient() -> None:
+    body = helper.make_graph(
+        [node("Identity", ["before"], ["again"]), node("Mul", ["state", "w"], ["next"])],
+        "body",
+        [
+            tensor("turn", [], TensorProto.INT64),
+            tensor("before", [], TensorProto.BOOL),
+            tensor("state", ["n"]),
+        ],
+        [tensor("again", [], TensorProto.BOOL), tensor("next", ["n"])],
+    )
+    weights = {"most": np.array(3, np.int64), "w": np.array([2], np.float32)}
+    loop = node("Loop", ["most", "", "x"], ["y"], body=body)
+    model = make_model([loop], [tensor("x", ["n"])], [tensor("y", ["n"])], weights)
+    loaded = opwright_onnx.load(model, trainable=True)
+    block = loaded.program.global_block()
+    assert "scan" in [op.type for op in block.ops]
+    total = block.append_op("sum", {"x": "y"}, {"out": "total"}).output("out")[0]
+    [(_, gradient)] = ow.append_backward(block.var(total))
+    step = ow.Network(block).compile(["x"], [gradient], scope=loaded.scope)
+    np.testing.assert_allclose(step(np.ones(2, np.float32))[0], [2 * 3 * 2.0**2])

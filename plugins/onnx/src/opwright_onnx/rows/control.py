@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,15 @@ from opwright_onnx.dtypes import dtype_name, numpy_dtype
 from opwright_onnx.errors import ModelError, UnsupportedError
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
+from opwright_onnx.translate.tensors import read_tensor
 from opwright_onnx.translate.translator import Translator
 from opwright_onnx.translate.values import Value
 from opwright_onnx.translate.walking import Walk, walks
 
 ROWS = Rows()
+
+Turn = Callable[[list[Value]], list[Value]]
+"""Writes one turn: of what it carries and reads, what it hands on and adds."""
 
 
 @ROWS.row("If")
@@ -87,6 +91,8 @@ def loop(walk: Walk, n: Node, most: Value = None, condition: Value = None, *carr
         if any(isinstance(value, (list, tuple)) or value is None for value in carried):
             raise UnsupportedError("what a loop carries must be tensors, got a sequence")
         with ow.transaction():
+            if turns is not None and first is not None and first.all() and _goes_on(body):
+                return _count(walk, body, int(turns.reshape(-1)[0]), carried)
             return _while(walk, body, most, condition, carried)
     except OpwrightError as reason:
         if turns is None and first is None:
@@ -183,7 +189,7 @@ def scan(walk: Walk, n: Node, *inputs: Value) -> Any:
         _to_front(t, x, axis, bool(flip))
         for x, axis, flip in zip(inputs[n_carried:], axes, turned, strict=True)
     ]
-    final, stacked = _scan(walk, body, inputs[:n_carried], xs)
+    final, stacked = _scan(t, inputs[:n_carried], xs, None, _make_turn(walk, body))
     out_axes = n.attr("scan_output_axes") or [0] * len(stacked)
     out_turned = n.attr("scan_output_directions") or [0] * len(stacked)
     return (
@@ -209,17 +215,46 @@ def _from_front(t: Translator, x: Value, axis: int, flip: bool) -> Value:
     return t.transpose(x, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
 
 
-def _scan(
-    walk: Walk, body: GraphProto, init: Sequence[Value], xs: Sequence[Value]
-) -> tuple[list[Value], list[Value]]:
-    t = walk.translator
+def _make_turn(walk: Walk, body: GraphProto) -> Turn:
     names = [entry.name for entry in body.input]
+    return lambda given: walk.graph(body, dict(zip(names, given, strict=True)))
+
+
+def _goes_on(body: GraphProto) -> bool:
+    """Return whether the condition that leaves a body is always the one that enters it, or true."""
+    sources = {name: node for node in body.node for name in node.output}
+    name = body.output[0].name
+    while name in sources and sources[name].op_type == "Identity":
+        name = sources[name].input[0]
+    if name == body.input[1].name:
+        return True
+    constants = {tensor.name: tensor for tensor in body.initializer}
+    if name in sources and sources[name].op_type == "Constant" and sources[name].attribute:
+        constants[name] = sources[name].attribute[0].t
+    return name in constants and bool(read_tensor(constants[name], None).all())
+
+
+def _count(walk: Walk, body: GraphProto, turns: int, carried: Sequence[Value]) -> Any:
+    """Write a loop of a known number of turns as a scan, which has a gradient."""
+    t, turn = walk.translator, _make_turn(walk, body)
+
+    def call(given: list[Value]) -> list[Value]:
+        number, *state = given
+        _, *results = turn([number, np.array(True), *state])
+        return [t.op("add", number, 1), *results]
+
+    final, stacked = _scan(t, [np.array(0, np.int64), *carried], [], max(turns, 0), call)
+    return (*final[1:], *stacked)
+
+
+def _scan(
+    t: Translator, init: Sequence[Value], xs: Sequence[Value], length: int | None, call: Turn
+) -> tuple[list[Value], list[Value]]:
     start, sequences = [*map(t.variable, init)], [*map(t.variable, xs)]
     with _block(t) as block:
         entering = [_enter(t, block, v.shape, v.dtype) for v in start]
         elements = [_enter(t, block, t.shape(v)[1:], v.dtype) for v in sequences]
-        results = walk.graph(body, dict(zip(names, [*entering, *elements], strict=True)))
-        leaving = [_leave(t, v) for v in results]
+        leaving = [_leave(t, v) for v in call([*entering, *elements])]
     _check_sizes(t, block)
     final = [t.program.unique_name("final") for _ in start]
     stacks = [t.program.unique_name("scanned") for _ in leaving[len(start) :]]
@@ -233,6 +268,7 @@ def _scan(
             "body_xs": [v.name for v in elements],
             "body_final": [v.name for v in leaving[: len(start)]],
             "body_out": [v.name for v in leaving[len(start) :]],
+            **({} if length is None else {"length": length}),
         },
     )
     return [t.block.var(name) for name in final], [t.block.var(name) for name in stacks]
@@ -266,6 +302,6 @@ def _scan_batches(walk: Walk, n: Node, inputs: tuple[Value, ...]) -> Any:
             t.op("flip", x, axis=[0]) if flip else x
             for x, flip in zip(own[n_carried:], turned, strict=True)
         ]
-        final, stacked = _scan(walk, body, own[:n_carried], xs)
+        final, stacked = _scan(t, own[:n_carried], xs, None, _make_turn(walk, body))
         rows.append([*final, *stacked])
     return tuple(t.op("stack", list(column)) for column in zip(*rows))
