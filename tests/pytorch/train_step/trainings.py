@@ -60,6 +60,11 @@ def values(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[torch.Ten
     return [*(p.detach() for p in model.parameters()), *(v for v in kept if v is not None)]
 
 
+def kept_names(optimizer: torch.optim.Optimizer) -> dict[int, list[str]]:
+    """Return the names of what the optimizer keeps, by parameter."""
+    return {i: sorted(state) for i, state in optimizer.state_dict()["state"].items()}
+
+
 def assert_as_exact(
     found: Sequence[torch.Tensor], single: Sequence[torch.Tensor], double: Sequence[torch.Tensor]
 ) -> None:
@@ -92,15 +97,17 @@ def check(
     """Train a model three times; return the step of ours."""
     ours = network() if model is None else model
     twins = copy.deepcopy(ours), copy.deepcopy(ours).double()
-    results = []
+    results, keys = [], []
     for twin in twins:
         optimizer = make(twin.parameters())
         eager(twin, optimizer, data, follow(optimizer), clip)
         results.append(values(twin, optimizer))
+        keys.append(kept_names(optimizer))
     optimizer = make(ours.parameters())
     step, after = step_of(ours, optimizer, **how), follow(optimizer)
     for i, (x, y) in enumerate(data):
         step(x, y)
         after(i)
     assert_as_exact(values(ours, optimizer), *results)
+    assert kept_names(optimizer) == keys[0]
     return step

@@ -96,7 +96,8 @@ class StepPlan(Forward):
     def _renew(self) -> None:
         state = self._trainer.state
         state.adopt(list(self._inputs))
-        self._picks = [(state.parameters[i], state.picker(i)) for i in self._inputs]
+        pairs = ((state.parameters[i], state.picker(i)) for i in self._inputs)
+        self._picks = [(parameter, pick) for parameter, pick in pairs if pick is not None]
         self._held = state.tensors(self._picks)
         self._states = Watch(self._held, range(len(self._held)), VERSION)
         self._trainer.lend_sums(self._inputs)

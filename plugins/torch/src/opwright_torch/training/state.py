@@ -90,16 +90,18 @@ class State:
         return tuple(chain.from_iterable([pick(states[p]) for p, pick in wanted]))
 
     def picker(self, index: int) -> Any:
-        """Return what picks the tensors of a parameter out of its state."""
+        """Return what picks the tensors of a parameter out of its state; None if it has none."""
         names = [*self.names_of(index), *[_STEP] * self.rule.counts]
         if len(names) == 1:
             (name,) = names
             return lambda state: (state[name],)
-        return itemgetter(*names) if names else lambda _: ()
+        return itemgetter(*names) if names else None
 
     def adopt(self, indices: Sequence[int]) -> None:
         """Lend the scope what the optimizer keeps for parameters; create what it lacks."""
         for index in indices:
+            if self.picker(index) is None:  # `state` is a defaultdict, which stays empty as well
+                continue
             parameter = self.parameters[index]
             state = self.optimizer.state[parameter]
             for name, first in self.names_of(index).items():
@@ -137,8 +139,7 @@ class State:
 
     def _change(self, values: list[Any]) -> None:
         groups = self.optimizer.param_groups
-        for group in groups:
-            _check(group)
+        _check_options(groups)
         numbers = [[_number(group, name) for name in self.rule.numbers] for group in groups]
         if len(groups) != len(self._numbers):
             self._lay_out(groups)
@@ -164,6 +165,7 @@ class State:
     def _lay_out(self, groups: Sequence[Options]) -> None:
         """Make the vectors with a number for each parameter, and for each option of each group."""
         self.parameters = [p for group in groups for p in group["params"]]
+        _check_parameters(self.parameters)
         self._homes = [g for g, group in enumerate(groups) for _ in group["params"]]
         self.places = {id(p): i for i, p in enumerate(self.parameters)}
         self.n = len(self.parameters)
@@ -183,15 +185,20 @@ class State:
                 self.scope.var(self.number_name(group, name)).borrow(options[i : i + 1])
 
 
-def _check(group: Options) -> None:
-    """Raise SettingError for options and parameters that no plan on the host can have."""
-    for name in _REFUSED:
-        if group.get(name):
-            raise SettingError(
-                f"train_step: {name} must be False, got {name}={group[name]!r}; it has no meaning "
-                "inside a plan on the host: leave it out"
-            )
-    for parameter in group["params"]:
+def _check_options(groups: Iterable[Options]) -> None:
+    """Raise SettingError for options that have no meaning in a plan on the host."""
+    for group in groups:
+        for name in _REFUSED:
+            if group.get(name):
+                raise SettingError(
+                    f"train_step: {name} must be False, got {name}={group[name]!r}; it has no "
+                    "meaning inside a plan on the host: leave it out"
+                )
+
+
+def _check_parameters(parameters: Iterable[torch.Tensor]) -> None:
+    """Raise SettingError for parameters that no plan on the host updates."""
+    for parameter in parameters:
         if parameter.device.type != "cpu" or not parameter.is_floating_point():
             raise SettingError(
                 f"train_step: parameters must be real floats on the host, got {parameter.dtype} on "
