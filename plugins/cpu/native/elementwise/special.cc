@@ -58,7 +58,7 @@ namespace {
 OPWRIGHT_CPU_GAMMA_FUNCTION(LogGammaOf, LogGamma(x), LogGammaFar(x));
 OPWRIGHT_CPU_GAMMA_FUNCTION(DigammaOf, Digamma(x), DigammaFar(x));
 OPWRIGHT_CPU_FUNCTION_1(ErfcOf, functors::Erfc(x));
-OPWRIGHT_CPU_FUNCTION_1(ErfInvOf, static_cast<T>(ErfInv(x)));
+OPWRIGHT_CPU_FUNCTION_1(ErfInvOf, ErfInv(x));
 
 // Orders known to the compiler: loops over these are vectorised.
 template <int n>
@@ -96,11 +96,11 @@ Loop SelectPolygamma(DLDataType dtype) {
 }  // namespace
 
 void AddSpecialFunctions(Functions& functions) {
-  AddRangedFunction<LogGammaOf>(functions, "lgamma", 4);
+  AddRangedFunction<LogGammaOf>(functions, "lgamma", 3);
   AddRangedFunction<DigammaOf>(functions, "digamma", 4);
   functions.push_back({"polygamma", &SelectPolygamma, 1, 12, nullptr});
   AddLongFunction<ErfcOf, OPWRIGHT_CPU_FLOATS>(functions, "erfc", 2);
-  AddLongFunction<ErfInvOf, OPWRIGHT_CPU_FLOATS>(functions, "erfinv", 5);
+  AddLongFunction<ErfInvOf, OPWRIGHT_CPU_FLOATS>(functions, "erfinv", 2);
 }
 
 }  // namespace opwright_cpu

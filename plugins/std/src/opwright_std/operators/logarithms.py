@@ -22,11 +22,17 @@ LOG10 = unary(
 ).build(infer_shape=same_shape_as("x"), body=in_float32(_log10))
 
 
+_LN2_HIGH, _LN2_LOW = 22713 / 2**15, 1.42860682030941723212e-6
+"""ln(2) in two parts. The first has so few bits that a whole number times it is exact, in float32,
+too; the second has those that math.log(2) lacks."""
+
+
 def _exp2(b: BodyContext) -> Expression:
-    x = read(b, "x")
-    meta = b.meta(x.name)
-    attrs = {"shape": [], "value": 2.0, "dtype": meta.dtype if meta else ""}
-    return Expression(b, b.emit("fill", {}, attrs=attrs)).with_("power", x)
+    # Beyond this it is 0 or infinite in every dtype.
+    x = read(b, "x").then("clip", min=-1100.0, max=1100.0)
+    whole = x.then("floor")
+    rest = whole * _LN2_LOW + (x - whole) * math.log(2)
+    return (whole * _LN2_HIGH).then("exp") * rest.then("exp")
 
 
 def _exp2_gradient(g: GradientContext) -> None:

@@ -55,6 +55,13 @@ def precision_recall(draw: Draw) -> Drawn:
     return {"x": x, "label": label, "states": draw.integers((classes, 4), 0, 9)}, draw.attrs
 
 
+def triplets(draw: Draw) -> Drawn:
+    """Vectors of more than one part: distances along one line may not depend on a point."""
+    shape = (draw.other_length() + 1, 3)
+    vectors = {slot: draw.floats(shape) for slot in ("anchor", "positive", "negative")}
+    return vectors, draw.attrs
+
+
 SAMPLES = {
     "auc": auc,
     "binary_cross_entropy": probabilities,
@@ -62,4 +69,5 @@ SAMPLES = {
     "kl_div": probabilities,
     "log_loss": probabilities,
     "precision_recall": precision_recall,
+    "triplet_margin_loss": triplets,
 }

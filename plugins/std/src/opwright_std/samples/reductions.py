@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,22 @@ def running_extremum(draw: Draw) -> Drawn:
     return inputs, draw.attrs
 
 
+def masked(draw: Draw) -> Drawn:
+    """Inputs as they are proposed; of each line so much is shown that its result depends on it."""
+    inputs = draw.propose()
+    if inputs is None:
+        return None
+    x, axis = inputs["x"][0], draw.attrs["axis"]
+    axes = axis if isinstance(axis, (list, tuple)) else [axis]
+    lengths = (x.shape[a] for a in axes or range(x.ndim) if -x.ndim <= a < x.ndim)
+    count = math.prod(lengths)
+    mask = np.ones(x.shape, bool)
+    if count > 2 and x.size:
+        mask.reshape(-1)[0] = False
+    inputs["mask"] = (mask,)
+    return inputs, draw.attrs
+
+
 def counted(draw: Draw) -> Drawn:
     """Ids, and sometimes weights."""
     length = draw.other_length() + 1
@@ -66,6 +83,13 @@ SAMPLES = {
     "cummax": running_extremum,
     "cummin": running_extremum,
     "histogram": binned,
+    **{
+        f"masked_{name}": masked
+        for name in (
+            *("mean", "variance", "std", "norm", "logsumexp", "softmax", "log_softmax"),
+            *("sum", "prod", "max", "min", "cumsum", "cumprod"),
+        )
+    },
     "searchsorted": searched,
     "sort": ordered,
     "unique": ordered,
