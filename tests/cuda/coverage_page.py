@@ -16,7 +16,7 @@ from table import standard_types  # noqa: E402
 
 import opwright as ow  # noqa: E402
 from opwright.op import DTYPES, INT_DTYPES, NARROW_DTYPES  # noqa: E402
-from opwright_cuda.plugin import NOT_THERE  # noqa: E402
+from opwright_cuda.not_there import NOT_THERE  # noqa: E402
 
 PAGE = HERE.parent.parent / "docs" / "cuda_coverage.md"
 

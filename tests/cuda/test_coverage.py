@@ -23,8 +23,8 @@ from samples import (
 )
 
 import opwright as ow
+from opwright_cuda.not_there import NOT_THERE
 from opwright_cuda.options import ALLOW_TF32
-from opwright_cuda.plugin import NOT_THERE
 
 SAMPLES = samples()
 TF32 = "cudnn_tf32"

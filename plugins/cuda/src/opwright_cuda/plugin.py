@@ -314,25 +314,6 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("pooling:AVERAGE_GRAD", "adaptive_avg_pool2d_grad adaptive_avg_pool3d_grad"),
 )
 
-NOT_THERE: Final = {
-    **dict.fromkeys(("sort", "argsort"), "their body is a top_k of all elements (2026-11-23)"),
-    **dict.fromkeys(
-        ("inverse", "cholesky", "solve", "triangular_solve", "fft", "ifft", "rfft", "irfft"),
-        'the host computes it: fallback="cpu" runs it there (2026-11-28)',
-    ),
-    "unique": "how many elements differ, only the values tell: as of nonzero (2026-11-23)",
-    **dict.fromkeys(("resize", "resize_grad"), 'fallback="cpu" runs it there (2026-11-28)'),
-    "print": 'the host writes the values: fallback="cpu" runs it there (2026-11-23)',
-    **dict.fromkeys(
-        ("nms", "multiclass_nms"),
-        "how many boxes are kept, only the values tell: as of nonzero (2026-11-23)",
-    ),
-    "sequence_pack": "how many rows there are, only the lengths tell: as of nonzero (2026-11-23)",
-    "nonzero": "how many elements are not 0, only the values tell: a plan that is launched, or "
-    "recorded as a graph, has made the output before it runs (2026-11-22)",
-}
-"""Standard operators without a CUDA kernel: why, and when that was found."""
-
 OPTIONS: Final = {
     "allow_tf32": "Products and convolutions of float32 may round what they multiply to TF32, 10 "
     "bits of fraction.",
