@@ -320,42 +320,6 @@ def _masked(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return out
 
 
-def _images() -> list[Case]:
-    image, volume = drawn(2, 3, 7, 6), drawn(1, 2, 4, 5, 6)
-
-    def resized(mode: str, **options: Any) -> Case:
-        factors = options.pop("scale_factor", None)
-        sizes = {"scale_factor": factors} if factors else {"size": (9, 4)}
-        return Case(
-            f"interpolate-{mode}-{'-'.join(options)}{factors or ''}",
-            lambda x: fn.interpolate(x, mode=mode, **sizes, **options),
-            [image],
-        )
-
-    return [
-        Case("max_pool-dilated", lambda x: fn.max_pool2d(x, 2, 1, 1, (2, 3)), [image]),
-        Case("max_pool3d-dilated", lambda x: fn.max_pool3d(x, 2, dilation=2), [volume]),
-        Case(
-            "avg_pool-divisor",
-            lambda x: fn.avg_pool2d(x, 2, 3, 1, True, False, divisor_override=3),
-            [image],
-        ),
-        Case("adaptive_avg_pool3d", lambda x: fn.adaptive_avg_pool3d(x, (3, 2, 4)), [volume]),
-        Case("adaptive_max_pool3d", lambda x: fn.adaptive_max_pool3d(x, (3, 2, 4)), [volume]),
-        resized("nearest-exact"),
-        resized("bicubic"),
-        resized("bicubic", align_corners=True),
-        resized("bicubic", scale_factor=(1.3, 0.7)),
-        resized("bicubic", antialias=True),
-        resized("bilinear", antialias=True),
-        Case(
-            "interpolate-trilinear",
-            lambda x: fn.interpolate(x, (3, 7, 9), mode="trilinear"),
-            [volume],
-        ),
-    ]
-
-
 def _creation() -> list[Case]:
     return [
         Case(
@@ -378,6 +342,8 @@ MATRICES = (drawn(2, 3, 3) + 3 * torch.eye(3, dtype=torch.float64)).detach().req
 def _linear_algebra() -> list[Case]:
     return [
         Case("inv", torch.linalg.inv, [MATRICES]),
+        Case("det", torch.linalg.det, [MATRICES]),
+        Case("slogdet", torch.linalg.slogdet, [MATRICES]),
         Case("cholesky", lambda x: torch.linalg.cholesky(x @ x.mT), [MATRICES]),
         Case("solve", torch.linalg.solve, [MATRICES, drawn(2, 3, 2)]),
         Case(
@@ -395,6 +361,5 @@ CASES: Final = [
     *_shapes(),
     *_reductions(),
     *_indexing(),
-    *_images(),
     *_creation(),
 ]

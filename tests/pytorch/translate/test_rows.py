@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from image_cases import IMAGES
 from network_cases import NETWORK_CASES
 from plans import translated, with_plan, with_torch
 from row_cases import CASES, Case
 
 
-@pytest.mark.parametrize("case", [*CASES, *NETWORK_CASES], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*CASES, *IMAGES, *NETWORK_CASES], ids=lambda case: case.name)
 def test_a_row_agrees_with_pytorch(case: Case) -> None:
     found = translated(case.function, case.tensors)
     assert not found.declined

@@ -20,6 +20,7 @@ SUBJECTS = (
     "random",
     "reductions",
     "resizing",
+    "sampling",
     "shapes",
     "slices",
 )

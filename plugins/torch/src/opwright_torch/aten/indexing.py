@@ -24,7 +24,8 @@ REDUCTIONS: Final = {
 }
 
 
-def _positions(t: Translator, index: Value) -> Value:
+def positions(t: Translator, index: Value) -> Value:
+    """Return an index in a dtype of positions."""
     return index if index.dtype in ("int32", "int64") else t.cast(index, "int64")
 
 
@@ -40,7 +41,7 @@ def _common(t: Translator, indices: list[Value]) -> tuple[list[Value], list[int]
     shape = list(broadcast_shapes(*(tuple(index.shape) for index in indices)))
     wide = [
         index if list(index.shape or ()) == shape else t.op("expand", index, shape=shape)
-        for index in (_positions(t, index) for index in indices)
+        for index in (positions(t, index) for index in indices)
     ]
     return wide, shape
 
@@ -105,9 +106,9 @@ def gather(
     """Elements at positions along an axis; what lies beyond the index does not count."""
     axis = axis_of(input, dim)
     if rank(input) < 2:
-        return t.op("gather", with_shape(t, input, [math.prod(input.shape)]), _positions(t, index))
+        return t.op("gather", with_shape(t, input, [math.prod(input.shape)]), positions(t, index))
     x = _cut(t, input, list(index.shape), axis)
-    return t.op("take_along_axis", x, _positions(t, index), axis=axis)
+    return t.op("take_along_axis", x, positions(t, index), axis=axis)
 
 
 def _cut(t: Translator, x: Value, shape: list[int], kept: int | None = None) -> Value:
@@ -126,13 +127,13 @@ def take_along_dim(t: Translator, input: Value, indices: Value, dim: Value = Non
     if dim is None:
         input, indices, dim = with_shape(t, input, [-1]), with_shape(t, indices, [-1]), 0
     axis = axis_of(input, dim)
-    return t.op("take_along_axis", input, _positions(t, indices), axis=axis)
+    return t.op("take_along_axis", input, positions(t, indices), axis=axis)
 
 
 @ROWS.row("aten::take")
 def take(t: Translator, input: Value, index: Value) -> Value:
     """Elements at positions of the flat input."""
-    return t.op("gather", with_shape(t, input, [math.prod(input.shape)]), _positions(t, index))
+    return t.op("gather", with_shape(t, input, [math.prod(input.shape)]), positions(t, index))
 
 
 @ROWS.row("aten::scatter.src", "aten::scatter.value", "aten::scatter.reduce")
@@ -163,7 +164,7 @@ def _scatter(
     op_type: str = "scatter",
     **attrs: Value,
 ) -> Value:
-    axis, places = axis_of(x, dim), _positions(t, index)
+    axis, places = axis_of(x, dim), positions(t, index)
     if rank(x) == 0:
         x, places, updates = (with_shape(t, v, [1]) for v in (x, places, updates))
     if not math.prod(places.shape):
@@ -194,7 +195,7 @@ def scatter_reduce(
 @ROWS.row("aten::index_select", "aten::index_select_copy")
 def index_select(t: Translator, input: Value, dim: int, index: Value) -> Value:
     """Positions of an axis."""
-    places = with_shape(t, _positions(t, index), [math.prod(index.shape)])
+    places = with_shape(t, positions(t, index), [math.prod(index.shape)])
     if rank(input) == 0:
         return with_shape(t, t.op("gather", with_shape(t, input, [1]), places), [])
     return t.op("gather", input, places, axis=axis_of(input, dim))
@@ -226,7 +227,7 @@ def _slices(
 ) -> Value:
     if rank(x) == 0:
         x, updates = with_shape(t, x, [1]), with_shape(t, updates, [1])
-    places = with_shape(t, _positions(t, index), [math.prod(index.shape), 1])
+    places = with_shape(t, positions(t, index), [math.prod(index.shape), 1])
     x, updates = _front(t, x, [axis]), _front(t, updates, [axis])
     out = t.op("scatter_nd", x, places, updates, reduction=reduction)
     return with_shape(t, _back(t, out, [axis]), t.shape())
@@ -236,13 +237,7 @@ def _slices(
 def masked_scatter(t: Translator, input: Value, mask: Value, source: Value) -> Value:
     """The input with the elements of a source, in their order, where the mask is true."""
     x, chosen = broadcast(t, input, t.cast(mask, "bool"))
-    count = math.prod(x.shape)
-    if not count:
-        return x
-    numbers = t.op("cumsum", t.cast(with_shape(t, chosen, [count]), "int64"), axis=0)
-    places = t.op("clip", t.op("subtract", numbers, 1), min=0.0)
-    values = t.op("gather", with_shape(t, source, [math.prod(source.shape)]), places)
-    return t.op("where", chosen, with_shape(t, values, list(x.shape)), x)
+    return t.op("masked_scatter", x, chosen, source)
 
 
 @ROWS.row("aten::embedding")
@@ -257,7 +252,7 @@ def embedding(
     """Rows of a table; the one of `padding_idx` gets no gradient."""
     if scale_grad_by_freq and t.trains(weight):
         raise Decline("scale_grad_by_freq=True")
-    rows = t.op("embedding", weight, _positions(t, indices))
+    rows = t.op("embedding", weight, positions(t, indices))
     if padding_idx < 0 or not t.trains(weight):
         return rows
     # Our padding_index would make the vector 0, PyTorch's reads it.
