@@ -36,6 +36,11 @@ ACCEPTED = {
         "scores are products, which are not numbers of the dtype",
     ),
     "iou": "areas of boxes are products; coordinates are those of images",
+    **dict.fromkeys(
+        ("lp_pool1d", "lp_pool2d", "lp_pool3d"),
+        "powers are pooled as they are; in a scale of their own they would be pooled twice",
+    ),
+    "multi_head_attention": "scores are products, which are not numbers of the dtype",
     "lrn": "squares are pooled as they are; in a scale of their own they would be pooled twice",
 }
 """Operators whose result may be ordinary where a step before is not, and why that is left so."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from case import Array, Case
+from cases.signal import FORMULAS
 from one_operator import definition_of
 from symbols import Symbol, evaluate
 from table import by_operator, load_cases, over_cases
@@ -105,11 +106,23 @@ BOUND = {
         "fill",
         "linspace",
         "logspace",
+        *(f"{name}_window" for name in FORMULAS),
         "normal",
         "permutation",
         "randint",
     ),
     *("truncated_normal", "uniform", "auc", "box_coder", "cross", "fft", "ifft", "iou", "irfft"),
+    *(
+        "fftn",
+        "ifftn",
+        "fft2",
+        "ifft2",
+        "irfftn",
+        "istft",
+        "grid_sample",
+        "deform_conv2d",
+        "affine_grid",
+    ),
     *("multiclass_nms", "nms", "precision_recall", "roi_align", "roi_pool"),
 }
 """Operators without inputs, or with an axis of always the same size in them."""

@@ -72,6 +72,13 @@ _MASKED = " ".join(
         *("variance", "std", "softmax", "log_softmax", "cumsum", "cumprod"),
     )
 )
+_WINDOWS = " ".join(
+    f"{name}_window"
+    for name in (
+        *("hann", "hamming", "blackman", "nuttall", "general_cosine", "bartlett", "cosine"),
+        *("gaussian", "exponential", "kaiser"),
+    )
+)
 
 ROWS: tuple[Row, ...] = (
     # Element-wise
@@ -191,6 +198,9 @@ ROWS: tuple[Row, ...] = (
     Row("gather_nd", "scatter_nd", NUMBER_OR_BOOL, "out=x"),
     Row("scatter_reduce", "scatter_reduce", NO_KERNEL),
     gradient("gather_nd", "gather_nd scatter_nd"),
+    Row("indexed_updates", "index_add index_copy index_fill index_put", NO_KERNEL),
+    Row("masked_elements", "masked_scatter", NO_KERNEL),
+    Row("masked_elements", "masked_select", ANY),
     Row("multiplex", "multiplex", ANY),
     gradient("multiplex", "multiplex"),
     Row("one_hot", "one_hot", INDEX),
@@ -212,6 +222,7 @@ ROWS: tuple[Row, ...] = (
     Row("creation", "linspace"),
     Row("creation", "logspace", NO_KERNEL),
     Row("shape", "shape size is_empty", NO_KERNEL),
+    Row("signal_windows", _WINDOWS, NO_KERNEL),
     # Matrix
     Row("matmul", "matmul", NUMBER),
     Row("fc", "fc", NO_KERNEL),
@@ -220,13 +231,21 @@ ROWS: tuple[Row, ...] = (
     Row("vectors", "outer dot cross kron", NO_KERNEL),
     Row("diagonal", "diag trace", NO_KERNEL),
     Row("linear_algebra", "inverse cholesky solve triangular_solve", WIDE),
+    Row("determinant", "det slogdet", WIDE),
+    gradient("determinant", "det", WIDE),
     Row("fourier", "fft ifft rfft irfft", WIDE),
     Row("cdist", "cdist", NO_KERNEL),
+    Row("fourier_nd", "fftn ifftn", WIDE),
+    Row("fourier_nd", "fft2 ifft2 rfftn irfftn", NO_KERNEL),
+    Row("stft", "stft istft", NO_KERNEL),
+    Row("fourier_shifts", "fftshift ifftshift", NO_KERNEL),
     Row("cos_sim", "cos_sim", WIDE),
     gradient("cos_sim", "cos_sim", WIDE),
     # Neural network
     Row("embedding", "embedding"),
     gradient("embedding", "embedding"),
+    Row("embedding_bag", "embedding_bag"),
+    gradient("embedding_bag", "embedding_bag"),
     Row("convolution", "conv1d", NO_KERNEL),
     Row("convolution", "conv2d conv3d", WIDE),
     gradient("convolution", "conv2d conv3d", WIDE),
@@ -251,8 +270,15 @@ ROWS: tuple[Row, ...] = (
     Row("prior_box", "prior_box", WIDE),
     Row("nms", "nms"),
     Row("multiclass_nms", "multiclass_nms", WIDE),
-    Row("max_unpool2d", "max_unpool2d", WIDE),
-    gradient("max_unpool2d", "max_unpool2d", WIDE),
+    Row("max_unpool", "max_unpool1d max_unpool3d", NO_KERNEL),
+    Row("max_unpool", "max_unpool2d", WIDE),
+    gradient("max_unpool", "max_unpool2d", WIDE),
+    Row("lp_pool", "lp_pool1d lp_pool2d lp_pool3d", NO_KERNEL),
+    Row("affine_grid", "affine_grid", NO_KERNEL),
+    Row("grid_sample", "grid_sample", WIDE),
+    gradient("grid_sample", "grid_sample", WIDE),
+    Row("unfold", "unfold fold"),
+    Row("deform_conv2d", "deform_conv2d", NO_KERNEL),
     Row("roi_align", "roi_align", WIDE),
     gradient("roi_align", "roi_align", WIDE),
     Row("roi_pool", "roi_pool", WIDE),
@@ -275,6 +301,7 @@ ROWS: tuple[Row, ...] = (
     Row("scaled_dot_product_attention", "scaled_dot_product_attention", WIDE),
     gradient("scaled_dot_product_attention", "scaled_dot_product_attention", WIDE),
     Row("dropout_attention", "dropout_attention", NO_KERNEL),
+    Row("multi_head_attention", "multi_head_attention", NO_KERNEL),
     Row("rotary_embedding", "rotary_embedding", WIDE),
     gradient("rotary_embedding", "rotary_embedding", WIDE),
     Row("recurrent", "lstm gru rnn", WIDE),

@@ -11,8 +11,9 @@ def _names(text: str) -> frozenset[str]:
 
 REDUCED: Final = _names(
     """
-    bilinear conv1d conv2d conv2d_transpose conv3d conv3d_transpose einsum fc gemm gru gru_cell lstm
-    lstm_cell matmul rnn scaled_dot_product_attention sequence_conv
+    bilinear conv1d conv2d conv2d_transpose conv3d conv3d_transpose deform_conv2d einsum fc gemm gru
+    gru_cell lstm lstm_cell matmul multi_head_attention rnn scaled_dot_product_attention
+    sequence_conv
     """
 )
 """Sums of products, which processors multiply in 16 bits and add up in float32."""
@@ -34,7 +35,9 @@ FLOAT32: Final = _names(
     triplet_margin_loss viterbi_decode
     accuracy auc bincount histogram precision_recall
     box_coder iou multiclass_nms nms prior_box roi_align roi_pool
-    cholesky fft ifft inverse irfft rfft solve triangular_solve
+    affine_grid grid_sample lp_pool1d lp_pool2d lp_pool3d
+    cholesky det fft fft2 fftn ifft ifft2 ifftn inverse irfft irfftn istft rfft rfftn slogdet solve
+    stft triangular_solve
     """
 )
 """Reductions, losses, and functions that magnify rounding errors or overflow."""

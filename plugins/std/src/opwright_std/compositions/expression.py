@@ -60,6 +60,11 @@ class Expression:
         inputs = {"condition": self.name, "x": x.name, "y": y.name}
         return Expression(self._b, self._b.emit("where", inputs))
 
+    def take(self, index: Expression, axis: int) -> Expression:
+        """Return the elements at positions along an axis; the other axes broadcast."""
+        inputs = {"x": self.name, "index": index.name}
+        return Expression(self._b, self._b.emit("take_along_axis", inputs, attrs={"axis": axis}))
+
     def reduce(self, op_type: str, axis: Sequence[int]) -> Expression:
         """Reduce axes, which stay with length 1."""
         return self.then(op_type, axis=list(axis), keepdims=True)

@@ -15,6 +15,7 @@ from opwright_std.samples import (
     plan_ops,
     recurrent,
     reductions,
+    sampling,
     sequences,
     watching,
 )
@@ -32,6 +33,7 @@ SAMPLES = {
     **plan_ops.SAMPLES,
     **reductions.SAMPLES,
     **recurrent.SAMPLES,
+    **sampling.SAMPLES,
     **sequences.SAMPLES,
     **watching.SAMPLES,
 }

@@ -16,7 +16,8 @@ Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 def _square(draw: Draw, shape: tuple[int, ...]) -> Any:
     """Return matrices far from singular ones, positive definite but for their asymmetry."""
     n = shape[-1]
-    return draw.floats(shape) / max(4 * n, 1) + np.eye(n) * 2
+    x = draw.floats(shape)
+    return x / max(4 * n, 1) + np.eye(n, dtype=x.dtype) * 2
 
 
 def square(draw: Draw) -> Drawn:
@@ -61,8 +62,58 @@ def half(draw: Draw) -> Drawn:
     return {"x": draw.floats((draw.other_length(), n // 2 + 1, 2))}, {"n": n}
 
 
+def several_pairs(draw: Draw) -> Drawn:
+    """Real and imaginary parts, and axes before the last one."""
+    shape = (draw.other_length() or 1, max(draw.length, 1), 2)
+    attrs = {**draw.attrs, "axis": [[0], [1, 0], [-2]][int(draw.rng.integers(3))]}
+    if draw.definition.op_type.endswith("2"):
+        attrs["axis"] = [1, 0]
+    return {"x": draw.floats(shape)}, attrs
+
+
+def several_numbers(draw: Draw) -> Drawn:
+    """Real numbers along two axes."""
+    shape = (draw.other_length() or 1, max(draw.length, 1))
+    return {"x": draw.floats(shape)}, {**draw.attrs, "axis": [0, 1]}
+
+
+def several_halves(draw: Draw) -> Drawn:
+    """The first pairs of the transform of real numbers along two axes."""
+    n = max(draw.length, 1)
+    draw.drops_nan = "imaginary parts of the ends are not read"
+    x = draw.floats((draw.other_length() or 1, n // 2 + 1, 2))
+    return {"x": x}, {**draw.attrs, "axis": [0, 1], "n": n}
+
+
+def signal(draw: Draw) -> Drawn:
+    """A signal of several frames, and a window."""
+    n_fft = int(draw.rng.integers(2, 9))
+    inputs = {"x": draw.floats((draw.other_length(), n_fft + draw.length))}
+    if draw.rng.random() < 0.5:
+        inputs["window"] = draw.floats((n_fft,), 0.5, 1.0)
+    draw.drops_nan = "what lies behind the last frame is not read"
+    return inputs, {**draw.attrs, "n_fft": n_fft, "hop_length": max(n_fft // 2, 1)}
+
+
+def frames(draw: Draw) -> Drawn:
+    """Frames that lie half over each other, and a window."""
+    n_fft = 2 * int(draw.rng.integers(1, 5))
+    rows = n_fft // 2 + 1 if draw.attrs["onesided"] else n_fft
+    inputs = {"x": draw.floats((draw.other_length(), rows, 2 + draw.length, 2))}
+    if draw.rng.random() < 0.5:
+        inputs["window"] = draw.floats((n_fft,), 0.5, 1.0)
+    draw.drops_nan = "some imaginary parts, and what lies before the begin, are not read"
+    attrs = {**draw.attrs, "n_fft": n_fft, "hop_length": max(n_fft // 2, 1), "length": None}
+    return inputs, attrs
+
+
 SAMPLES = {
-    **dict.fromkeys(("inverse", "cholesky"), square),
+    **dict.fromkeys(("inverse", "cholesky", "det", "slogdet"), square),
+    **dict.fromkeys(("fftn", "ifftn", "fft2", "ifft2"), several_pairs),
+    "rfftn": several_numbers,
+    "irfftn": several_halves,
+    "stft": signal,
+    "istft": frames,
     "solve": system,
     "triangular_solve": triangular_system,
     **dict.fromkeys(("fft", "ifft"), pairs),

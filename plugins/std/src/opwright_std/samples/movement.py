@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from opwright_kit.testing import Draw
 
@@ -97,6 +99,62 @@ def index_select(draw: Draw) -> Drawn:
     return {"x": draw.floats(shape), "index": index}, {"axis": axis}
 
 
+def indexed_slices(draw: Draw) -> Drawn:
+    """A vector of positions along one axis, and a slice for each."""
+    drawn = index_select(draw)
+    if drawn is None:
+        return None
+    inputs, attrs = dict(drawn[0]), {**draw.attrs, **drawn[1]}
+    shape = list(inputs["x"].shape)
+    shape[attrs["axis"]] = len(inputs["index"])
+    if "value" in attrs or "alpha" in attrs:
+        attrs["value" if "value" in attrs else "alpha"] = 2.0
+    if "value" not in attrs:
+        inputs["updates"] = draw.floats(tuple(shape))
+    return inputs, attrs
+
+
+def index_put(draw: Draw) -> Drawn:
+    """Positions along the first two axes, and a slice for each."""
+    drawn = gather_nd(draw)
+    if drawn is None:
+        return None
+    inputs, _ = drawn
+    del draw.refused["index"]
+    index = inputs["index"]
+    values = draw.floats((len(index), *inputs["x"].shape[2:]))
+    given = {"x": inputs["x"], "indices": (index[:, 0].copy(), index[:, 1].copy())}
+    return {**given, "values": values}, {"accumulate": draw.dtype != "bool"}
+
+
+def masked(draw: Draw) -> Drawn:
+    """A mask of the shape of x, and enough elements to replace with."""
+    shape = (draw.other_length(), draw.length)
+    draw.drops_nan = "what a mask does not choose, or replaces, is not read"
+    inputs = {"x": draw.floats(shape), "mask": draw.rng.random(shape) < 0.5}
+    if draw.definition.op_type == "masked_scatter":
+        inputs["source"] = draw.floats((shape[0] * shape[1],))
+    return inputs, draw.attrs
+
+
+def embedding_bag(draw: Draw) -> Drawn:
+    """A table, and bags as the rows of the index or as offsets."""
+    rows, bags = 5, draw.length
+    inputs = {"weight": draw.floats((rows, draw.other_length()))}
+    shape = (bags, 3) if draw.rng.random() < 0.5 else (2 * bags,)
+    inputs["index"] = draw.integers(shape, 0, rows, _kind(draw))
+    if len(shape) == 1:
+        inputs["offsets"] = np.sort(draw.integers((bags,), 0, 2 * bags + 1, _kind(draw)))
+        inputs["offsets"][:1] = 0
+    draw.refused["index"] = (-1, rows)
+    draw.drops_nan = _NOT_READ
+    attrs = {**draw.attrs, "include_last_offset": False}
+    draw.without_effect["include_last_offset"] = "an index with rows has no offsets"
+    if attrs["mode"] == "sum" and draw.rng.random() < 0.5:
+        inputs["per_sample_weights"] = draw.floats(shape)
+    return inputs, attrs
+
+
 def bernoulli(draw: Draw) -> Drawn:
     """Probabilities."""
     draw.drops_nan = "what is no probability is refused"
@@ -155,6 +213,10 @@ SAMPLES = {
     "bernoulli": bernoulli,
     "constant": constant,
     "embedding": embedding,
+    "embedding_bag": embedding_bag,
+    **dict.fromkeys(("index_add", "index_copy", "index_fill"), indexed_slices),
+    "index_put": index_put,
+    **dict.fromkeys(("masked_select", "masked_scatter"), masked),
     "eye": eye,
     "linspace": linspace,
     "multiplex": multiplex,

@@ -1,0 +1,116 @@
+"""det and slogdet: determinants of matrices, LAPACK's through NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.op import (
+    BodyContext,
+    GradientContext,
+    InferContext,
+    OpMaker,
+    by_differentiating,
+    dims_match,
+    format_shape,
+    grad_op,
+)
+from opwright_std.compositions.expression import Expression, read
+from opwright_std.numerics.dtypes import Array
+from opwright_std.operators.reduction import known_meta
+
+WIDE = ("float32", "float64")
+
+
+def det(x: Array, out: Array) -> None:
+    np.copyto(out, np.linalg.det(x))
+
+
+def det_grad(x: Array, out: Array, out_grad: Array, x_grad: Array) -> None:
+    x_grad[...] = out_grad[..., None, None] * _cofactors(x, out)
+
+
+def slogdet(x: Array, sign: Array, logabsdet: Array) -> None:
+    signs, logs = np.linalg.slogdet(x)
+    np.copyto(sign, signs)
+    np.copyto(logabsdet, logs)
+
+
+def _cofactors(x: Array, determinant: Array) -> Array:
+    """Return the cofactors of matrices, of which singular ones have some too."""
+    if np.all(determinant != 0) and np.all(np.isfinite(determinant)):
+        turned: Array = np.linalg.inv(x).swapaxes(-1, -2)
+        return np.asarray(determinant[..., None, None] * turned)
+    if not np.isfinite(x).all():
+        return np.full(x.shape, np.nan, x.dtype)
+    # The product of all singular values but one, without a division by that one.
+    left, values, right = np.linalg.svd(x)
+    n = x.shape[-1]
+    others = np.where(np.eye(n, dtype=bool), 1, values[..., None, :]).prod(-1)
+    sign = np.linalg.det(left) * np.linalg.det(right)
+    return np.asarray(sign[..., None, None] * ((left * others[..., None, :]) @ right))
+
+
+def _determinant_shape(ctx: InferContext) -> None:
+    """The outputs have the shape of x without the last two axes."""
+    shape = ctx.input("x").shape
+    if len(shape) < 2 or not dims_match(shape[-1], shape[-2]):
+        ctx.fail(f"x must be square matrices in the last two axes, got {format_shape(shape)}")
+    for slot in ctx.output_slots:
+        ctx.set_output(slot, shape[:-2])
+
+
+def _slogdet_gradient(g: GradientContext) -> None:
+    """The sign is constant; the logarithm has the gradient transpose(inverse(x))."""
+    x, rank = g.input("x"), len(known_meta(g).shape)
+    g.output_grad("sign")
+    grad = g.output_grad("logabsdet")
+    if grad is None:
+        g.set_input_grad("x", None)
+        return
+    turned = {"x": g.emit("inverse", {"x": x})}
+    axes = [*range(rank - 2), rank - 1, rank - 2]
+    slope = Expression(g, g.emit("transpose", turned, attrs={"axes": axes}))
+    spread = Expression(g, grad).then("unsqueeze", axis=[rank - 2, rank - 1])
+    g.set_input_grad("x", (slope * spread).name)
+
+
+def _det_of_logarithm(b: BodyContext) -> str:
+    parts = b.emit_multi("slogdet", {"x": read(b, "x").name})
+    sign, logarithm = (Expression(b, parts[slot][0]) for slot in ("sign", "logabsdet"))
+    return (sign * logarithm.then("exp")).name
+
+
+def _of_square(op_type: str, comment: str) -> OpMaker:
+    maker = OpMaker(op_type).add_comment(comment)
+    return maker.add_input("x", "square matrices in the last two axes").dtypes(*WIDE)
+
+
+DET = (
+    _of_square(
+        "det",
+        "Determinants of square matrices, as numpy.linalg.det; that of a matrix without rows is 1. "
+        "Singular matrices have a gradient, their cofactors, but none of second order.",
+    )
+    .add_output("out", "shape of x without the last two axes, dtype of x")
+    .same_dtype_as("x")
+    .build(
+        infer_shape=_determinant_shape,
+        gradient=grad_op(
+            "det_grad", needs=["x", "out"], body=by_differentiating(_det_of_logarithm)
+        ),
+    )
+)
+
+SLOGDET = (
+    _of_square(
+        "slogdet",
+        "Sign and logarithm of determinants, det(x) = sign * exp(logabsdet), as numpy.linalg."
+        "slogdet: where det would over- or underflow, too. Of a singular matrix sign is 0 and "
+        "logabsdet -inf, without a gradient.",
+    )
+    .add_output("sign", "shape of x without the last two axes, dtype of x: -1, 0 or 1")
+    .same_dtype_as("x")
+    .add_output("logabsdet", "shape and dtype of sign")
+    .same_dtype_as("x")
+    .build(infer_shape=_determinant_shape, gradient=_slogdet_gradient)
+)

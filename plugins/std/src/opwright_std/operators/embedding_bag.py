@@ -1,0 +1,211 @@
+"""embedding_bag: sums, means and maxima of rows of a table, a bag of them at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opwright.errors import GradientError
+from opwright.op import (
+    BodyContext,
+    InferContext,
+    OpMaker,
+    by_differentiating,
+    format_shape,
+    grad_op,
+)
+from opwright_std.compositions.expression import Expression, read
+from opwright_std.numerics.class_ids import check_ids
+from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
+
+
+def embedding_bag(
+    weight: Array,
+    index: Array,
+    offsets: Array | None,
+    per_sample_weights: Array | None,
+    out: Array,
+    *,
+    mode: str,
+    padding_index: int,
+    include_last_offset: bool,
+) -> None:
+    ids, bags = _read("embedding_bag", weight, index, offsets, len(out))
+    counted = ids != padding_index
+    rows = weight[ids].astype(np.result_type(weight.dtype, np.float32))
+    if per_sample_weights is not None:
+        rows *= per_sample_weights.reshape(-1, 1)
+    for bag, (begin, end) in enumerate(bags):
+        kept = rows[begin:end][counted[begin:end]]
+        if len(kept) == 0:
+            out[bag] = 0
+        elif mode == "max":
+            out[bag] = kept.max(0)
+        else:
+            out[bag] = kept.sum(0) / (len(kept) if mode == "mean" else 1)
+
+
+def embedding_bag_grad(
+    weight: Array,
+    index: Array,
+    offsets: Array | None,
+    per_sample_weights: Array | None,
+    out_grad: Array,
+    weight_grad: Array | None,
+    per_sample_weights_grad: Array | None,
+    *,
+    mode: str,
+    padding_index: int,
+    include_last_offset: bool,
+) -> None:
+    ids, bags = _read("embedding_bag_grad", weight, index, offsets, len(out_grad))
+    wide = np.result_type(weight.dtype, np.float32)
+    of_weight, of_samples = np.zeros(weight.shape, wide), np.zeros(ids.shape, wide)
+    samples = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    for bag, (begin, end) in enumerate(bags):
+        kept = begin + np.flatnonzero(ids[begin:end] != padding_index)
+        if len(kept) == 0:
+            continue
+        grad = out_grad[bag].astype(wide)
+        if mode == "max":
+            winners = ids[kept][weight[ids[kept]].argmax(0)]  # of equal ones the first
+            np.add.at(of_weight, (winners, np.arange(len(grad))), grad)
+            continue
+        share = np.ones((len(kept), 1), wide) if samples is None else samples[kept, None]
+        np.add.at(of_weight, ids[kept], grad * share / (len(kept) if mode == "mean" else 1))
+        of_samples[kept] = weight[ids[kept]].astype(wide) @ grad
+    if weight_grad is not None:
+        weight_grad[...] = of_weight
+    if per_sample_weights_grad is not None:
+        per_sample_weights_grad[...] = of_samples.reshape(per_sample_weights_grad.shape)
+
+
+def _read(
+    who: str, weight: Array, index: Array, offsets: Array | None, count: int
+) -> tuple[Array, list[tuple[int, int]]]:
+    """Return the ids in one line, and where each bag begins and ends in it."""
+    check_ids(f"{who}: index", index, len(weight))
+    ids = index.reshape(-1)
+    if offsets is None:
+        length = index.shape[1]
+        return ids, [(bag * length, (bag + 1) * length) for bag in range(count)]
+    n = len(ids)
+    if len(offsets) and offsets[0] != 0:
+        raise ValueError(f"{who}: offsets must begin with 0, got {offsets[0]}")
+    wrong = (offsets < 0) | (offsets > n) | (np.diff(offsets, prepend=0) < 0)
+    if wrong.any():
+        raise ValueError(
+            f"{who}: offsets must rise from 0 to at most {n}, got {offsets[wrong][0]} at "
+            f"{int(np.flatnonzero(wrong)[0])}"
+        )
+    ends = np.append(offsets, n)
+    return ids, [(int(ends[bag]), int(ends[bag + 1])) for bag in range(count)]
+
+
+def _bag_shape(ctx: InferContext) -> None:
+    """The output has a row for each bag."""
+    weight, index = ctx.input("weight").shape, ctx.input("index").shape
+    ctx.require(len(weight) == 2, f"weight must be [ids, size], got {format_shape(weight)}")
+    padding = ctx.attr("padding_index")
+    if padding >= weight[0] >= 0:
+        ctx.fail(f"padding_index must be in [-1, {weight[0]}), got {padding}")
+    if len(index) not in (1, 2):
+        ctx.fail(f"index must be [n] or [bags, n], got {format_shape(index)}")
+    if ctx.has_input("offsets") != (len(index) == 1):
+        ctx.fail(
+            "offsets must be given for an index [n] and not for [bags, n], got index "
+            f"{format_shape(index)}{' and offsets' if ctx.has_input('offsets') else ' alone'}"
+        )
+    if ctx.has_input("per_sample_weights"):
+        ctx.require_shape("per_sample_weights", index)
+        if ctx.attr("mode") != "sum":
+            ctx.fail(f"mode must be 'sum' with per_sample_weights, got {ctx.attr('mode')!r}")
+    bags = index[0]
+    if ctx.has_input("offsets"):
+        offsets = ctx.input("offsets").shape
+        ctx.require(len(offsets) == 1, f"offsets must be [bags], got {format_shape(offsets)}")
+        bags = offsets[0]
+        if ctx.attr("include_last_offset"):
+            ctx.require(bags != 0, "offsets must have an element with include_last_offset, got 0")
+            bags = bags - 1 if bags > 0 else -1
+    ctx.set_output("out", (bags, weight[1]))
+
+
+def _summed(b: BodyContext) -> str:
+    """Write the bags as gathered rows times their shares, added up."""
+    if b.attr("mode") == "max":
+        raise GradientError(
+            f"{b.type}: with mode='max' it can be differentiated once, but a gradient of its "
+            "gradient is asked for; take mode='sum'"
+        )
+    index, weight = read(b, "index"), read(b, "weight")
+    rows = Expression(b, b.emit("gather", {"x": weight.name, "index": index.name}))
+    last = [1] if b.has_input("offsets") else [2]
+    counted = index.compare("not_equal", b.attr("padding_index")).like(weight, "cast_like")
+    counted = rows.filled(1.0) * counted.then("unsqueeze", axis=last)
+    shares = counted
+    if b.has_input("per_sample_weights"):
+        shares = counted * read(b, "per_sample_weights").then("unsqueeze", axis=last)
+    total = _per_bag(b, rows * shares)
+    if b.attr("mode") == "mean":
+        total = total / _per_bag(b, counted).then("clip", min=1.0)
+    return total.name
+
+
+def _per_bag(b: BodyContext, rows: Expression) -> Expression:
+    """Return the sums of rows over their bags."""
+    if not b.has_input("offsets"):
+        return rows.then("sum", axis=[1])
+    offsets = read(b, "offsets").then("cast", dtype="int64")
+    count = read(b, "index").filled(1).then("cast", dtype="int64").then("cumsum", axis=0)
+    inputs = {"x": offsets.name, "values": (count.with_("subtract", count.filled(1))).name}
+    # A place belongs to the last bag that does not begin behind it.
+    found = Expression(b, b.emit("searchsorted", inputs, attrs={"side": "right"}))
+    bags = found.with_("subtract", found.filled(1)).then("unsqueeze", axis=[1])
+    like = {"x": b.input("weight"), "index": offsets.filled(0).name}
+    sums = {"index": bags.name, "updates": rows.name}
+    zeros = Expression(b, b.emit("gather", like)).filled(0.0)
+    out = b.emit("scatter_nd", {"x": zeros.name, **sums}, attrs={"reduction": "add"})
+    if not b.attr("include_last_offset"):
+        return Expression(b, out)
+    return Expression(b, out).then("slice", axes=[0], starts=[0], ends=[-1])
+
+
+EMBEDDING_BAG = (
+    OpMaker("embedding_bag")
+    .add_comment(
+        "Sums, means or maxima of rows of a table, out[bag] = sum(weight[index[i]] * "
+        "per_sample_weights[i]) over the i of a bag, as torch.nn.functional.embedding_bag: the "
+        "rows need no memory of their own. An index [bags, n] holds a bag in each row; in an index "
+        "[n] bag b begins at offsets[b] and ends where the next one begins. A bag without rows is "
+        "0. Of equal maxima the first one gets the gradient."
+    )
+    .add_input("weight", "float [ids, size]")
+    .dtypes(*FLOATS)
+    .add_input("index", "int32 or int64 [n] or [bags, n], in [0, ids)")
+    .dtypes(*INDICES)
+    .add_input("offsets", "int32 or int64 [bags], rising from 0 to at most n")
+    .dtypes(*INDICES)
+    .as_optional()
+    .add_input("per_sample_weights", "shape of index, dtype of weight; for mode 'sum' only")
+    .same_dtype_as("weight")
+    .as_optional()
+    .add_output("out", "[bags, size], dtype of weight")
+    .same_dtype_as("weight")
+    .add_attr("mode", str, "what the rows of a bag become")
+    .default("mean")
+    .one_of("sum", "mean", "max")
+    .add_attr("padding_index", int, "the id whose rows do not count; -1: none")
+    .default(-1)
+    .at_least(-1)
+    .add_attr("include_last_offset", bool, "whether the last offset is the end of the last bag")
+    .default(False)
+    .dispatch_on("weight")
+    .build(
+        infer_shape=_bag_shape,
+        gradient=grad_op(
+            "embedding_bag_grad",
+            needs=["weight", "index", "offsets", "per_sample_weights"],
+            body=by_differentiating(_summed),
+        ),
+    )
+)

@@ -1,0 +1,247 @@
+"""fftn, ifftn, rfftn, irfftn and their siblings: discrete Fourier transforms of several axes.
+
+Complex numbers are pairs of a real and an imaginary part in the last axis, as in fourier.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+
+from opwright.op import (
+    BodyContext,
+    GradientContext,
+    InferContext,
+    OpMaker,
+    by_differentiating,
+    dims_match,
+    format_shape,
+    grad_op,
+    normalize_axes,
+)
+from opwright_std.compositions.expression import Expression, read
+from opwright_std.numerics.dtypes import Array
+from opwright_std.operators.reduction import known_meta
+
+Ints = tuple[int, ...]
+Norm = Literal["backward", "ortho", "forward"]
+
+WIDE = ("float32", "float64")
+_PAIRS = "[..., 2], real and imaginary parts"
+
+
+def fftn(x: Array, out: Array, *, axis: Ints, norm: Norm) -> None:
+    _transform(np.fft.fftn, x, out, axis, norm)
+
+
+def ifftn(x: Array, out: Array, *, axis: Ints, norm: Norm) -> None:
+    _transform(np.fft.ifftn, x, out, axis, norm)
+
+
+def _transform(
+    function: Callable[..., Array], x: Array, out: Array, axis: Ints, norm: Norm
+) -> None:
+    pairs = np.ascontiguousarray(x).view(np.result_type(x.dtype, np.complex64))[..., 0]
+    axes = [i % x.ndim for i in axis] or list(range(pairs.ndim))
+    result = function(pairs, axes=axes, norm=norm)
+    out[..., 0], out[..., 1] = result.real, result.imag
+
+
+def _pairs(ctx: InferContext) -> tuple[Ints, list[int]]:
+    """Return the shape of x, and the axes that are transformed."""
+    shape = ctx.input("x").shape
+    if len(shape) < 2 or not dims_match(shape[-1], 2):
+        ctx.fail(
+            "x must be [..., 2], real and imaginary part in the last axis, got "
+            f"{format_shape(shape)}; stack gives numbers a part"
+        )
+    axes = list(normalize_axes(ctx, ctx.attr("axis"), len(shape))) if ctx.attr("axis") else []
+    if len(shape) - 1 in axes:
+        ctx.fail(
+            f"axis must not name the last axis, which holds the parts, got {list(ctx.attr('axis'))}"
+        )
+    axes = axes or list(range(len(shape) - 1))
+    if any(shape[i] == 0 for i in axes):
+        ctx.fail(f"the axes of x must have elements, got {format_shape(shape)}")
+    return shape, axes
+
+
+def _pairs_shape(ctx: InferContext) -> None:
+    """The output has the shape of x."""
+    ctx.set_output("out", _pairs(ctx)[0])
+
+
+def _conjugated(g: GradientContext, x: Expression) -> Expression:
+    dtype = known_meta(g).dtype
+    attrs = {"values": [1.0, -1.0], "shape": [2], "dtype": dtype}
+    return x * Expression(g, g.emit("constant", {}, attrs=attrs))
+
+
+def _fftn_gradient(g: GradientContext) -> None:
+    """The transform is symmetric: its gradient is that of the conjugate, conjugated."""
+    grad = _conjugated(g, Expression(g, g.output_grad("out")))
+    g.set_input_grad("x", _conjugated(g, grad.then(g.type, **g.attrs)).name)
+
+
+def _maker(
+    op_type: str, comment: str, x: str, out: str, axes: str, default: Sequence[int] = ()
+) -> OpMaker:
+    return (
+        OpMaker(op_type)
+        .add_comment(comment)
+        .add_input("x", x)
+        .dtypes(*WIDE)
+        .add_output("out", f"{out}; dtype of x")
+        .same_dtype_as("x")
+        .add_attr("axis", list[int], axes)
+        .default(list(default))
+        .add_attr(
+            "norm",
+            str,
+            "which direction divides: the inverse by n (backward), the other by n (forward), or "
+            "both by its root",
+        )
+        .default("backward")
+        .one_of("backward", "ortho", "forward")
+    )
+
+
+_ALL = "the axes that are transformed, none of them the last; none given: all others"
+
+FFTN = _maker(
+    "fftn",
+    "Discrete Fourier transform of several axes, as numpy.fft.fftn: the last axis holds real and "
+    "imaginary part.",
+    _PAIRS,
+    _PAIRS,
+    _ALL,
+).build(infer_shape=_pairs_shape, gradient=_fftn_gradient)
+
+IFFTN = _maker("ifftn", "Inverse of fftn, as numpy.fft.ifftn.", _PAIRS, _PAIRS, _ALL).build(
+    infer_shape=_pairs_shape, gradient=_fftn_gradient
+)
+
+
+def _moved(x: Expression, axis: int, place: int, rank: int) -> Expression:
+    """Write x with one axis moved to another place."""
+    if axis == place:
+        return x
+    order = [i for i in range(rank) if i != axis]
+    order.insert(place, axis)
+    return x.then("transpose", axes=order)
+
+
+def _factor(norm: str, n: int, is_inverse: bool) -> float:
+    """Return by what a transform with norm 'backward' is multiplied."""
+    if norm == "ortho":
+        return float(n**0.5 if is_inverse else n**-0.5)
+    return 1.0 if norm == "backward" else float(n if is_inverse else 1 / n)
+
+
+def _scaled(x: Expression, factor: float) -> Expression:
+    return x if factor == 1 else x * factor
+
+
+def _real_shape(ctx: InferContext) -> None:
+    """The output has n // 2 + 1 pairs along the last of the axes."""
+    shape = list(ctx.input("x").shape)
+    ctx.require(len(shape) > 0, "x must have at least 1 axis, got a number")
+    axes = list(normalize_axes(ctx, ctx.attr("axis"), len(shape)))
+    if any(shape[i] == 0 for i in axes):
+        ctx.fail(f"the axes of x must have elements, got {format_shape(shape)}")
+    last = _last_axes(ctx.attr("axis"), len(shape))[-1]
+    shape[last] = shape[last] // 2 + 1 if shape[last] > 0 else -1
+    ctx.set_output("out", (*shape, 2))
+
+
+def _last_axes(axis: Sequence[int], rank: int) -> list[int]:
+    return [i % rank for i in axis] or list(range(rank))
+
+
+def _real_transform(b: BodyContext) -> str:
+    shape = known_meta(b).shape
+    rank, norm = len(shape), b.attr("norm")
+    *others, last = _last_axes(b.attr("axis"), rank)
+    front = _moved(read(b, "x"), last, rank - 1, rank).then("rfft")
+    out = _moved(front, rank - 1, last, rank + 1)
+    out = _scaled(out, _factor(norm, shape[last], False)) if norm != "backward" else out
+    if others:
+        out = out.then("fftn", axis=others, norm=norm)
+    return out.name
+
+
+def _rfftn_body(b: BodyContext) -> None:
+    b.set_output("out", _real_transform(b))
+
+
+RFFTN = _maker(
+    "rfftn",
+    "Discrete Fourier transform of real numbers along several axes, as numpy.fft.rfftn: of the "
+    "last one only the first n // 2 + 1 pairs.",
+    "real numbers of any shape but []",
+    "[..., 2], n // 2 + 1 pairs along the last of the axes",
+    "the axes that are transformed; none given: all",
+).build(
+    infer_shape=_real_shape,
+    body=_rfftn_body,
+    gradient=grad_op("rfftn_grad", needs=["x"], body=by_differentiating(_real_transform)),
+)
+
+
+def _irfftn_shape(ctx: InferContext) -> None:
+    """The output has n numbers along the last of the axes, without the axis of the parts."""
+    shape, _ = _pairs(ctx)
+    n, last = ctx.attr("n"), _last_axes(ctx.attr("axis") or range(len(shape) - 1), len(shape))[-1]
+    if not dims_match(shape[last], n // 2 + 1):
+        ctx.fail(
+            f"x must have n // 2 + 1 = {n // 2 + 1} pairs along axis {last} for n = {n}, got "
+            f"{format_shape(shape)}; slice or pad it"
+        )
+    ctx.set_output("out", (*shape[:last], n, *shape[last + 1 : -1]))
+
+
+def _irfftn_body(b: BodyContext) -> None:
+    rank, n, norm = len(known_meta(b).shape), b.attr("n"), b.attr("norm")
+    *others, last = _last_axes(b.attr("axis") or range(rank - 1), rank)
+    x = read(b, "x")
+    if others:
+        x = x.then("ifftn", axis=others, norm=norm)
+    out = _moved(x, last, rank - 2, rank).then("irfft", n=n)
+    out = _moved(_scaled(out, _factor(norm, n, True)), rank - 2, last, rank - 1)
+    b.set_output("out", out.name)
+
+
+IRFFTN = (
+    _maker(
+        "irfftn",
+        "Inverse of rfftn, as numpy.fft.irfftn, of n numbers along the last of the axes.",
+        "[..., 2], n // 2 + 1 pairs along the last of the axes",
+        "[...], n numbers there",
+        _ALL,
+    )
+    .add_attr("n", int, "how many numbers out has along the last of the axes")
+    .required()
+    .between(1, 2**31 - 1)
+    .build(infer_shape=_irfftn_shape, body=_irfftn_body)
+)
+
+
+def _of_images(op_type: str, comment: str) -> OpMaker:
+    axes = "the two axes that are transformed, none of them the last"
+    return _maker(op_type, comment, _PAIRS, _PAIRS, axes, [-3, -2])
+
+
+def _images_body(b: BodyContext) -> None:
+    attrs = {"axis": b.attr("axis"), "norm": b.attr("norm")}
+    b.emit(f"{b.type[:-1]}n", {"x": b.input("x")}, {"out": b.output("out")}, attrs)
+
+
+FFT2 = _of_images("fft2", "fftn of two axes, as numpy.fft.fft2.").build(
+    infer_shape=_pairs_shape, body=_images_body
+)
+
+IFFT2 = _of_images("ifft2", "ifftn of two axes, as numpy.fft.ifft2.").build(
+    infer_shape=_pairs_shape, body=_images_body
+)

@@ -1,0 +1,105 @@
+"""masked_select and masked_scatter: the elements that a mask chooses, read and written in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opwright.op import (
+    BodyContext,
+    GradientContext,
+    InferContext,
+    OpMaker,
+    broadcast_shapes,
+    format_shape,
+    shapes_match,
+)
+from opwright_std.compositions.expression import Expression, read
+from opwright_std.numerics.dtypes import NUMBERS, Array
+
+if TYPE_CHECKING:
+    from opwright_std.operators.nonzero import Resizable
+
+
+def masked_select(x: Array, mask: Array, out: Resizable) -> None:
+    elements, chosen = np.broadcast_arrays(x, mask)
+    selected = elements[chosen]
+    out.resize(selected.shape)[...] = selected
+
+
+def _masked_select_shape(ctx: InferContext) -> None:
+    """The output has an element for each true one of the mask, which broadcasts with x."""
+    broadcast_shapes(ctx.input("x").shape, ctx.input("mask").shape, ctx)
+    ctx.set_output("out", (-1,))
+
+
+def _masked_select_gradient(g: GradientContext) -> None:
+    """Write what was selected back to its places among zeros."""
+    x, mask = (Expression(g, g.input(slot)) for slot in ("x", "mask"))
+    zeros = x.filled(0.0)
+    whole = zeros + mask.like(zeros, "cast_like") * 0.0  # of the common shape
+    inputs = {"x": whole.name, "mask": mask.name, "source": g.output_grad("out")}
+    grad = Expression(g, g.emit("masked_scatter", inputs))
+    g.set_input_grad("x", grad.like(x, "sum_like").name)
+
+
+MASKED_SELECT = (
+    OpMaker("masked_select")
+    .add_comment(
+        "The elements of x where a mask is true, in row-major order, as x[mask] of NumPy; x and "
+        "mask broadcast. How many there are is known when the kernel has run."
+    )
+    .add_input("x", "any shape")
+    .dtypes(*NUMBERS, "bool")
+    .add_input("mask", "bool, broadcasts with x")
+    .dtypes("bool")
+    .add_output("out", "[n], dtype of x; n is the number of true elements")
+    .same_dtype_as("x")
+    .dispatch_on("x")
+    .dynamic_output()
+    .build(infer_shape=_masked_select_shape, gradient=_masked_select_gradient)
+)
+
+
+def _masked_scatter_shape(ctx: InferContext) -> None:
+    """The output has the shape of x, to which the mask broadcasts."""
+    shape, mask = ctx.input("x").shape, ctx.input("mask").shape
+    if len(mask) > len(shape) or not shapes_match(broadcast_shapes(shape, mask, ctx), shape):
+        ctx.fail(
+            f"mask must broadcast to the shape of x, {format_shape(shape)}, got "
+            f"{format_shape(mask)}"
+        )
+    ctx.set_output("out", shape)
+
+
+def _masked_scatter_body(b: BodyContext) -> None:
+    x, mask = read(b, "x"), read(b, "mask")
+    # Element k of the source has number k + 1; number 0 is that of elements that stay.
+    whole = x.filled(0.0).then("cast", dtype="int64") + mask.then("cast", dtype="int64")
+    numbers = whole.then("reshape", shape=[-1])
+    numbers = numbers * numbers.then("cumsum", axis=0)
+    source = read(b, "source").then("reshape", shape=[-1]).then("pad", paddings=[1, 0])
+    inputs = {"x": source.name, "index": numbers.name}
+    picked = Expression(b, b.emit("gather", inputs, attrs={"axis": 0})).like(x)
+    b.set_output("out", mask.choose(picked, x).name)
+
+
+MASKED_SCATTER = (
+    OpMaker("masked_scatter")
+    .add_comment(
+        "A copy of x in which the elements where a mask is true are those of source, in row-major "
+        "order, as torch.masked_scatter. A source with fewer elements is refused; what is left of "
+        "one with more is not read."
+    )
+    .add_input("x", "any shape")
+    .dtypes(*NUMBERS, "bool")
+    .add_input("mask", "bool, broadcasts to the shape of x")
+    .dtypes("bool")
+    .add_input("source", "any shape, dtype of x; as many elements as the mask has true ones")
+    .same_dtype_as("x")
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+    .dispatch_on("x")
+    .build(infer_shape=_masked_scatter_shape, body=_masked_scatter_body)
+)

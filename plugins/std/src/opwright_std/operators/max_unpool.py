@@ -1,0 +1,121 @@
+"""The inverse of maximum pooling: each maximum back at its place, zero elsewhere."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from opwright.op import BodyContext, InferContext, OpMaker, grad_op, linear_in
+from opwright_std.compositions.axes import split_axis
+from opwright_std.numerics.class_ids import check_ids
+from opwright_std.numerics.dtypes import FLOATS, Array
+from opwright_std.numerics.windows import (
+    Ints,
+    add_data_format,
+    axis_names,
+    channels_first,
+    channels_first_shape,
+    height_axis,
+    image_dims,
+    is_channels_last,
+    lift_attrs,
+    set_images,
+    spatial_attr,
+)
+
+_MAX_PLANE = 2**31 - 1
+
+
+def _planes(images: Array, data_format: str) -> Array:
+    """Return images as [n * channels, pixels], a copy where the channels are last."""
+    first = channels_first(images, data_format)
+    return first.reshape(prod(first.shape[:2]), prod(first.shape[2:]))
+
+
+def max_unpool2d(
+    x: Array, index: Array, out: Array, *, output_size: Ints, data_format: str
+) -> None:
+    check_ids("max_unpool2d: index", index, prod(output_size))
+    maxima, places = _planes(x, data_format), _planes(index, data_format)
+    planes = np.zeros((len(maxima), prod(output_size)), x.dtype)
+    # Element by element in order, so that of equal places the last one stays.
+    for element in range(maxima.shape[1]):
+        planes[np.arange(len(planes)), places[:, element]] = maxima[:, element]
+    result = channels_first(out, data_format)
+    result[...] = planes.reshape(result.shape)
+
+
+def max_unpool2d_grad(
+    index: Array, out_grad: Array, x_grad: Array, *, data_format: str, **_: object
+) -> None:
+    slopes, places = _planes(out_grad, data_format), _planes(index, data_format)
+    check_ids("max_unpool2d_grad: index", index, slopes.shape[1])
+    result = channels_first(x_grad, data_format)
+    result[...] = np.take_along_axis(slopes, places.astype(np.int64), 1).reshape(result.shape)
+
+
+def _unpool_shape(ctx: InferContext) -> None:
+    """The output has output_size in the place of the spatial axes."""
+    n, channels, *_ = image_dims(ctx)
+    ctx.require_shape("index", ctx.input("x").shape)
+    size = spatial_attr(ctx, "output_size")
+    if prod(size) > _MAX_PLANE:
+        ctx.fail(f"output_size must hold at most {_MAX_PLANE} elements, got {list(size)}")
+    set_images(ctx, "out", n, channels, size)
+
+
+def _unpool_maker(rank: int) -> OpMaker:
+    names = axis_names(rank)
+    place = {1: "place", 2: "row * width + column", 3: "(slice * height + row) * width + column"}
+    maker = OpMaker(f"max_unpool{rank}d").add_comment(
+        f"The inverse of max_pool{rank}d: out[n, c] is 0 but at the places index[n, c], "
+        f"{place[rank]} of out, where x[n, c] is. Of several elements with one place the last one "
+        "stays; each of them gets the gradient of that place, as in PyTorch."
+    )
+    maker.add_input("x", f"float images, [n, channels, {names}] or as data_format says")
+    maker.dtypes(*FLOATS)
+    count = names.replace(", ", " * ")
+    maker.add_input("index", f"shape of x: places in [0, {count}) of out").dtypes("int32")
+    maker.add_output("out", "[n, channels, *output_size] or as data_format says, dtype of x")
+    maker.same_dtype_as("x")
+    joined = axis_names(rank, " and ") if rank < 3 else names
+    maker.add_attr("output_size", list[int], f"{joined} of out", rank).required().at_least(1)
+    return add_data_format(maker, rank)
+
+
+def _unpool1d_body(b: BodyContext) -> None:
+    """A line is an image of height 1; places in it are the same."""
+    axis = [height_axis(b.attr("data_format"))]
+    inputs = {
+        slot: b.emit("unsqueeze", {"x": b.input(slot)}, attrs={"axis": axis})
+        for slot in ("x", "index")
+    }
+    attrs = {**lift_attrs(b), "output_size": [1, *b.attr("output_size")]}
+    out = b.emit("max_unpool2d", inputs, attrs=attrs)
+    b.emit("squeeze", {"x": out}, {"out": b.output("out")}, {"axis": axis})
+
+
+def _unpool3d_body(b: BodyContext) -> None:
+    """Slices below each other are one image: places in it are the same."""
+    data_format, (depth, height, width) = b.attr("data_format"), b.attr("output_size")
+    is_last = is_channels_last(data_format)
+    axis = 1 if is_last else 2
+    flat = {"start_axis": axis, "stop_axis": axis + 1}
+    inputs = {slot: b.emit("flatten", {"x": b.input(slot)}, attrs=flat) for slot in ("x", "index")}
+    attrs = {"output_size": [depth * height, width], "data_format": "NHWC" if is_last else "NCHW"}
+    out = b.emit("max_unpool2d", inputs, attrs=attrs)
+    n, channels, *_ = channels_first_shape(b, "x")
+    pixels = (depth * height, width)
+    shape = (n, *pixels, channels) if is_last else (n, channels, *pixels)
+    b.set_output("out", split_axis(b, out, shape, axis, [depth, height]))
+
+
+MAX_UNPOOL1D = _unpool_maker(1).build(infer_shape=_unpool_shape, body=_unpool1d_body)
+
+MAX_UNPOOL2D = _unpool_maker(2).build(
+    infer_shape=_unpool_shape,
+    gradient=grad_op("max_unpool2d_grad", needs=["index"], gradient=linear_in("x")),
+)
+
+MAX_UNPOOL3D = _unpool_maker(3).build(infer_shape=_unpool_shape, body=_unpool3d_body)

@@ -1,0 +1,189 @@
+"""stft and istft: transforms of the frames of a signal, and the signal of such frames."""
+
+from __future__ import annotations
+
+from opwright.op import BodyContext, InferContext, OpMaker, dims_match, format_shape
+from opwright_std.compositions.expression import Expression, read
+from opwright_std.operators.reduction import known_meta
+
+WIDE = ("float32", "float64")
+_LEAST_ENVELOPE = 1e-11
+"""A sum of squared windows below it stands for no window at all, as in PyTorch."""
+
+
+def _hop(ctx: InferContext | BodyContext) -> int:
+    return int(ctx.attr("hop_length") or max(ctx.attr("n_fft") // 4, 1))
+
+
+def _check_window(ctx: InferContext) -> None:
+    n_fft = ctx.attr("n_fft")
+    if not ctx.has_input("window"):
+        return
+    shape = ctx.input("window").shape
+    if len(shape) != 1 or shape[0] > n_fft:
+        ctx.fail(f"window must be [n] with n at most n_fft={n_fft}, got {format_shape(shape)}")
+
+
+def _stft_shape(ctx: InferContext) -> None:
+    """The output has a row for each frequency, and a column for each frame."""
+    shape, n_fft = ctx.input("x").shape, ctx.attr("n_fft")
+    if len(shape) not in (1, 2):
+        ctx.fail(f"x must be [n] or [batch, n], got {format_shape(shape)}")
+    _check_window(ctx)
+    n, reach = shape[-1], n_fft // 2 if ctx.attr("center") else 0
+    frames = -1
+    if n >= 0:
+        if ctx.attr("center") and ctx.attr("pad_mode") == "reflect" and n <= reach:
+            ctx.fail(f"x must have more than n_fft // 2 = {reach} elements to reflect, got {n}")
+        padded = n + 2 * reach
+        if padded < n_fft:
+            ctx.fail(f"n_fft must be at most the {padded} elements of padded x, got {n_fft}")
+        frames = (padded - n_fft) // _hop(ctx) + 1
+    rows = n_fft // 2 + 1 if ctx.attr("onesided") else n_fft
+    ctx.set_output("out", (*shape[:-1], rows, frames, 2))
+
+
+def _window(b: BodyContext, dtype: str) -> Expression:
+    """Write the window, in the middle of n_fft numbers; without one all are 1."""
+    n_fft = b.attr("n_fft")
+    if not b.has_input("window"):
+        attrs = {"shape": [n_fft], "value": 1.0, "dtype": dtype}
+        return Expression(b, b.emit("fill", {}, attrs=attrs))
+    window = read(b, "window")
+    meta = b.meta(window.name)
+    missing = n_fft - (n_fft if meta is None or meta.shape[0] < 0 else meta.shape[0])
+    if not missing:
+        return window
+    return window.then("pad", paddings=[missing // 2, missing - missing // 2])
+
+
+def _stft_body(b: BodyContext) -> None:
+    meta, n_fft = known_meta(b), b.attr("n_fft")
+    signal = read(b, "x") if len(meta.shape) == 2 else read(b, "x").then("unsqueeze", axis=[0])
+    if b.attr("center"):
+        paddings = [0, 0, n_fft // 2, n_fft // 2]
+        signal = signal.then("pad", paddings=paddings, mode=b.attr("pad_mode"))
+    lines = signal.then("unsqueeze", axis=[1, 2])
+    columns = lines.then("unfold", kernel=[1, n_fft], strides=[1, _hop(b)])
+    frames = columns.then("transpose", axes=[0, 2, 1]) * _window(b, meta.dtype)
+    if b.attr("onesided"):
+        pairs = frames.then("rfft")
+    else:
+        names = [frames.name, frames.filled(0.0).name]
+        both = Expression(b, b.emit("stack", {"x": names}, attrs={"axis": 3}))
+        pairs = both.then("fft")
+    if b.attr("normalized"):
+        pairs = pairs * n_fft**-0.5
+    out = pairs.then("transpose", axes=[0, 2, 1, 3])
+    if len(meta.shape) == 1:
+        out = out.then("squeeze", axis=[0])
+    b.set_output("out", out.name)
+
+
+def _add_attrs(maker: OpMaker) -> OpMaker:
+    maker.add_attr("n_fft", int, "numbers of a frame").required().between(1, 2**30)
+    maker.add_attr("hop_length", int, "distance of two frames; 0: a quarter of n_fft")
+    maker.default(0).at_least(0)
+    maker.add_attr("center", bool, "whether a frame has its middle, not its begin, at its place")
+    maker.default(True)
+    maker.add_attr("normalized", bool, "whether transforms are divided by the root of n_fft")
+    maker.default(False)
+    maker.add_attr("onesided", bool, "whether only the first n_fft // 2 + 1 frequencies are there")
+    return maker.default(True)
+
+
+def _stft_maker() -> OpMaker:
+    maker = OpMaker("stft").add_comment(
+        "Short-time Fourier transform, out[..., k, frame] = sum(window[i] * x[..., frame * "
+        "hop_length + i] * exp(-2 * pi * j * k * i / n_fft)), as torch.stft: pairs of real and "
+        "imaginary part. With center x is first padded by n_fft // 2 at both ends."
+    )
+    maker.add_input("x", "[n] or [batch, n]").dtypes(*WIDE)
+    maker.add_input("window", "[n], at most n_fft numbers, in the middle of them; absent: ones")
+    maker.same_dtype_as("x").as_optional()
+    maker.add_output("out", "[..., frequencies, frames, 2], dtype of x").same_dtype_as("x")
+    _add_attrs(maker)
+    maker.add_attr("pad_mode", str, "what x is padded with").default("reflect")
+    return maker.one_of("reflect", "constant", "edge")
+
+
+STFT = _stft_maker().build(infer_shape=_stft_shape, body=_stft_body)
+
+
+def _signal_length(ctx: InferContext | BodyContext, frames: int) -> int:
+    """Return how many numbers the frames cover, without the padding of stft."""
+    n_fft = ctx.attr("n_fft")
+    reach = n_fft // 2 if ctx.attr("center") else 0
+    return int(n_fft + _hop(ctx) * (frames - 1) - 2 * reach)
+
+
+def _istft_shape(ctx: InferContext) -> None:
+    """The output has the numbers that the frames cover, or length."""
+    shape, n_fft = ctx.input("x").shape, ctx.attr("n_fft")
+    rows = n_fft // 2 + 1 if ctx.attr("onesided") else n_fft
+    if len(shape) not in (3, 4) or not (dims_match(shape[-3], rows) and dims_match(shape[-1], 2)):
+        ctx.fail(f"x must be [..., {rows}, frames, 2] for n_fft={n_fft}, got {format_shape(shape)}")
+    _check_window(ctx)
+    length, frames = ctx.attr("length"), shape[-2]
+    if frames >= 0:
+        ctx.require(frames > 0, "x must have at least 1 frame, got 0")
+        covered = _signal_length(ctx, frames)
+        most = covered + (n_fft // 2 if ctx.attr("center") else 0)
+        if length is not None and length > most:
+            ctx.fail(f"length must be at most {most}, which the frames cover, got {length}")
+        ctx.require(covered > 0, f"the frames must cover at least 1 number, got {covered}")
+        length = covered if length is None else length
+    ctx.set_output("out", (*shape[:-3], length))
+
+
+def _istft_body(b: BodyContext) -> None:
+    meta, n_fft = known_meta(b), b.attr("n_fft")
+    pairs = read(b, "x") if len(meta.shape) == 4 else read(b, "x").then("unsqueeze", axis=[0])
+    rows = pairs.then("transpose", axes=[0, 2, 1, 3])
+    if b.attr("onesided"):
+        frames = rows.then("irfft", n=n_fft)
+    else:
+        real = rows.then("ifft").then("slice", axes=[3], starts=[0], ends=[1])
+        frames = real.then("squeeze", axis=[3])
+    if b.attr("normalized"):
+        frames = frames * n_fft**0.5
+    window = _window(b, meta.dtype)
+    count = meta.shape[-2]
+    total = _added(b, frames * window, count)
+    squares = window.then("square").then("expand", shape=[1, count, n_fft])
+    envelope = _added(b, squares, count)
+    is_there = envelope.compare("greater", _LEAST_ENVELOPE)
+    total = total / is_there.choose(envelope, envelope.filled(1.0))
+    begin = n_fft // 2 if b.attr("center") else 0
+    length = b.attr("length") or _signal_length(b, count)
+    out = total.then("slice", axes=[1], starts=[begin], ends=[begin + length])
+    if len(meta.shape) == 3:
+        out = out.then("squeeze", axis=[0])
+    b.set_output("out", out.name)
+
+
+def _added(b: BodyContext, frames: Expression, count: int) -> Expression:
+    """Write [n, frames, n_fft] added up to [n, numbers]."""
+    n_fft, hop = b.attr("n_fft"), _hop(b)
+    columns = frames.then("transpose", axes=[0, 2, 1])
+    size = [1, n_fft + hop * (count - 1)]
+    images = columns.then("fold", output_size=size, kernel=[1, n_fft], strides=[1, hop])
+    return images.then("squeeze", axis=[1, 2])
+
+
+def _istft_maker() -> OpMaker:
+    maker = OpMaker("istft").add_comment(
+        "The signal of which stft gives these frames, as torch.istft: frames are transformed back, "
+        "multiplied by the window, added up and divided by the sum of the squared windows, where "
+        "that is above 1e-11."
+    )
+    maker.add_input("x", "[..., frequencies, frames, 2], real and imaginary parts").dtypes(*WIDE)
+    maker.add_input("window", "[n], at most n_fft numbers, in the middle of them; absent: ones")
+    maker.same_dtype_as("x").as_optional()
+    maker.add_output("out", "[..., length], dtype of x").same_dtype_as("x")
+    _add_attrs(maker)
+    maker.add_attr("length", int, "numbers of out; absent: those that the frames cover")
+    return maker.at_least(1)
+
+
+ISTFT = _istft_maker().build(infer_shape=_istft_shape, body=_istft_body)
