@@ -17,6 +17,7 @@ import opwright as ow
 import opwright_nn
 import opwright_torch
 from opwright.errors import FeedError, ProgramError, VariableNotFoundError
+from opwright_torch.finding import find_graphs
 
 
 def scores_module() -> opwright_torch.Module:
@@ -194,6 +195,34 @@ def test_calls_without_gradients(guard: Callable[[], Any]) -> None:
     assert kinds(module) == ["inference"]
 
 
+def test_a_report_lists_what_pytorch_computes() -> None:
+    compiled = torch.compile(lambda x: torch.fft.rfft(x).abs(), backend="opwright")
+    compiled(torch.ones(4))
+    (region,) = find_graphs(compiled)
+    draft = region.plans[0].draft
+    module = opwright_torch.Module(draft.program, ow.Scope(), draft.results)
+    torch.testing.assert_close(module(torch.ones(4)), torch.tensor([4.0, 0.0, 0.0]))
+    (call,) = opwright_torch.report(module).calls
+    assert "fft_rfft" in call.operator
+
+
+def test_a_module_has_the_options_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, scores, _ = classifier()
+    options = {"cpu.recompute": 0.5}
+    loaded = ow.LoadedProgram(model.program, model.scope, [scores.name], options=options)
+    module, seen = opwright_torch.Module(loaded).eval(), []
+    compile = ow.Network.compile
+
+    def watched(*args: Any, **named: Any) -> Any:
+        seen.append(named["options"])
+        return compile(*args, **named)
+
+    monkeypatch.setattr(ow.Network, "compile", watched)
+    with torch.no_grad():
+        module(images())
+    assert seen == [options]
+
+
 def test_frozen_parameters_get_no_gradient() -> None:
     module = scores_module()
     module.requires_grad_(False)
@@ -324,6 +353,15 @@ def test_wrong_programs_are_refused() -> None:
         opwright_torch.Module(loaded, model.scope)
     with pytest.raises(VariableNotFoundError, match="nothing"):
         opwright_torch.Module(model.program, model.scope, "nothing")
+
+
+def test_memory_that_is_only_read_is_refused() -> None:
+    model, scores, _ = classifier()
+    array = model.scope.var("fc_0_b_param").numpy()
+    array.flags.writeable = False
+    model.scope.var("fc_0_b_param").borrow(array)
+    with pytest.raises(ProgramError, match="'fc_0_b_param' must lie in memory that may be written"):
+        opwright_torch.Module(model.program, model.scope, scores)
 
 
 def test_a_parameter_with_the_name_of_a_method_is_refused() -> None:

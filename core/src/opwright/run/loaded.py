@@ -85,6 +85,8 @@ class LoadedProgram:
         The whole program. What is appended to it is trained and saved; calls compute `fetches`.
     notes : mapping
     device : str
+    choices : dict
+        The arguments `lock` and `options`.
     program_feeds : tuple of str
         What the whole program is fed: labels, too, where it was saved for training.
     """
@@ -110,7 +112,7 @@ class LoadedProgram:
         for name in (*self.program_feeds, *self._names):
             program.global_block().get_var(name, "LoadedProgram")
         self.device = device
-        self._choices = lock, options
+        self.choices: dict[str, Any] = {"lock": lock, "options": options}
         self._lock = threading.Lock()
         self._part: Program | None = None
         self._called: tuple[Network, CompiledNetwork] | None = None  # once it was called
@@ -227,10 +229,7 @@ class LoadedProgram:
         network, feeds = Network(self._find_part().global_block()), self._list_feeds()
         with self._lock:
             if self._called is None:
-                lock, options = self._choices
-                compiled = network.compile(
-                    feeds, self._names, self.device, scope, lock=lock, options=options
-                )
+                compiled = network.compile(feeds, self._names, self.device, scope, **self.choices)
                 self._called = network, compiled
             return self._called
 

@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from opwright.errors import MissingRequirementError
 from opwright.plugin import suggest_arguments
+from opwright_torch.calls.text import read
 from opwright_torch.finding import find_graphs
 from opwright_torch.module import Module
 from opwright_torch.plans.forward import Forward
@@ -133,7 +134,8 @@ def report(compiled: Callable[..., Any], *, measure: bool = True) -> Report:
     """
     if isinstance(compiled, Module):
         plans = compiled.plans
-        return Report(1, tuple(p.kind for p in plans), tuple(_package_rows(plans, None)), ())
+        kinds = tuple(plan.kind for plan in plans)
+        return Report(1, kinds, tuple(_package_rows(plans, None)), tuple(_written_calls(plans)))
     graphs = find_graphs(compiled.compiled if isinstance(compiled, TrainStep) else compiled)
     plans = [p for graph in graphs if isinstance(graph, Region) for p in graph.plans[-1:]]
     whole = [graph.reason for graph in graphs if isinstance(graph, Uncaptured)]
@@ -200,6 +202,16 @@ def _call_rows(plans: list[Forward], shares: Shares) -> list[CallRow]:
                 row = row._replace(share=(row.share or 0.0) + shares.get(text, 0.0))
             found[key] = row._replace(n=row.n + 1)
     return sorted(found.values(), key=lambda row: (-(row.share or 0), -row.n))
+
+
+def _written_calls(plans: list[Forward]) -> Iterator[CallRow]:
+    """Yield what PyTorch computes in programs, which have it as operators."""
+    ops = [op for plan in plans for op in plan.draft.program.global_block().ops]
+    counts = Counter(
+        ", ".join(read(str(op.attrs["call"])).names) for op in ops if op.type in CALL_TYPES
+    )
+    for names, n in counts.items():
+        yield CallRow(names, "the program has it as an operator", n, None, "")
 
 
 def _texts_of(plan: Forward) -> dict[Node, str]:

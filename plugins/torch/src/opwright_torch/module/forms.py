@@ -78,7 +78,9 @@ def _write_text(
     )
 
 
-def make_plan(form: Form, kept: Kept, trained: Sequence[int]) -> Forward:
+def make_plan(
+    form: Form, kept: Kept, trained: Sequence[int], choices: Mapping[str, Any]
+) -> Forward:
     """Return what computes the results, and gradients of some arguments."""
     block = form.program.global_block()
     flowing = _flow(block, [form.names[i] for i in trained])
@@ -97,7 +99,7 @@ def make_plan(form: Form, kept: Kept, trained: Sequence[int]) -> Forward:
     kind = Forward
     if differentiable:
         kind = OnePlan if is_loss else TwoPlans
-    return kind(job, (), kept, {})
+    return kind(job, (), kept, choices)
 
 
 def _draft(form: Form, job: Job, sizes: Mapping[Any, int]) -> Draft:

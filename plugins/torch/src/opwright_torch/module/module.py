@@ -43,7 +43,8 @@ class Module(nn.Module):
     Parameters
     ----------
     program : Program or LoadedProgram
-        The latter with its scope, results and feeds. Later changes of the program do not count.
+        The latter with its scope, results, feeds, lock and options. Later changes of the program
+        do not count.
     scope : Scope, optional
         Holds the parameters, on the host; default: the default scope.
     fetches : Variable, str or sequence of these
@@ -78,6 +79,7 @@ class Module(nn.Module):
     ) -> None:
         super().__init__()
         loaded = _load(program, scope, fetches, feeds)
+        self._choices = dict(loaded.choices)
         self.fetch_names = tuple(spec.name for spec in loaded.fetches)
         parts = [_without_updates(loaded, is_training) for is_training in (True, False)]
         blocks = [part.global_block() for part in parts]
@@ -199,7 +201,7 @@ class Module(nn.Module):
         if plan is None:
             form = self._forms[self.training]
             trained = [i for i in (*form.fed, *form.kept) if key[1] and key[1][i]]
-            plan = make_plan(form, self._kept[self.training], trained)
+            plan = make_plan(form, self._kept[self.training], trained, self._choices)
             self._plans[key] = plan
         if self._structure != self.scope.structure_version:
             self._check_shared()
@@ -318,8 +320,15 @@ def _read_tensor(scope: ow.Scope, name: str) -> Tensor:
         raise ProgramError(
             f"Module: {name!r} must lie on the host, got {variable.device}; set it from an array"
         )
+    try:
+        memory = variable.tensor().__dlpack__()  # which has no flag for what is only read
+    except BufferError:
+        raise ProgramError(
+            f"Module: {name!r} must lie in memory that may be written, got read-only memory; set it"
+            " from a copy"
+        ) from None
     with torch.inference_mode(False):
-        tensor: Tensor = torch.from_dlpack(variable.tensor())
+        tensor: Tensor = torch.from_dlpack(memory)
     return tensor
 
 
