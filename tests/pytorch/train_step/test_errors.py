@@ -125,6 +125,9 @@ def test_parameters_laid_out_otherwise_are_refused() -> None:
     step = step_of(model, sgd(model))
     with pytest.raises(SettingError, match=r"parameters must be contiguous, got \[3, 2, 2, 2\]"):
         step(torch.zeros(2, 2, 3, 3), torch.zeros(2, dtype=torch.int64))
+    for parameter in model.parameters():
+        parameter.data = parameter.data.contiguous()
+    step(torch.zeros(2, 2, 3, 3), torch.zeros(2, dtype=torch.int64))
 
 
 def test_a_loss_that_trains_nothing_is_refused() -> None:
@@ -160,6 +163,15 @@ def test_a_model_without_a_loss_is_named() -> None:
         step(batch(0)[0])
 
 
+def test_a_step_within_inference_mode_is_refused() -> None:
+    model = network()
+    step = step_of(model, sgd(model))
+    text = r"a step must not run within torch\.inference_mode\(\)"
+    with torch.inference_mode(), pytest.raises(SettingError, match=text):
+        step(*batch(0))
+    step(*batch(0))
+
+
 def test_a_break_of_the_graph_is_named() -> None:
     class Broken(nn.Module):
         def __init__(self) -> None:
@@ -172,6 +184,12 @@ def test_a_break_of_the_graph_is_named() -> None:
 
     model = Broken()
     with pytest.raises(SettingError, match="model and loss must be one graph, got a break of it"):
+        step_of(model, sgd(model))(*batch(0))
+
+
+def test_what_pytorch_cannot_capture_is_named() -> None:
+    model = nn.Sequential(network(), nn.BatchNorm1d(4, momentum=None))
+    with pytest.raises(SettingError, match="must be one graph, got a break of it: .*guard on"):
         step_of(model, sgd(model))(*batch(0))
 
 

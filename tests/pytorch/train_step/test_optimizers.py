@@ -126,6 +126,29 @@ def test_every_number_may_change_in_each_step_with_one_more_plan(name: str) -> N
     assert step.trainer.builds == 2
 
 
+@pytest.mark.parametrize("name", VARIED)
+def test_options_may_fall_to_0_and_rise_from_it(name: str) -> None:
+    options = [
+        o for o in VARIED[name] if o in ("weight_decay", "momentum", "lr_decay", "dampening")
+    ]
+
+    def follow(optimizer: torch.optim.Optimizer) -> Any:
+        (group,) = optimizer.param_groups
+
+        def after(i: int) -> None:
+            for option in options:
+                group[option] = [0.2, 0.1, 0.0, 0.0, 0.1][i % 5]
+
+        return after
+
+    def make(parameters: Any) -> torch.optim.Optimizer:
+        return getattr(torch.optim, name)(parameters, **VARIED[name])
+
+    if "momentum" in options and name == "RMSprop":
+        options.remove("momentum")  # PyTorch makes its buffer at the first step alone
+    check(make, batches(), follow)
+
+
 def test_flags_may_change_between_steps() -> None:
     def follow(optimizer: torch.optim.Optimizer) -> Any:
         (group,) = optimizer.param_groups

@@ -58,6 +58,24 @@ def test_steps_with_infinite_gradients_are_skipped_as_by_the_scaler(name: str, b
     assert scalers[0].get_scale() != 1024.0
 
 
+def test_an_overflow_in_one_of_several_batches_skips_their_update() -> None:
+    model, twin = network(), network()
+    optimizers = [MAKERS["adamw"](m.parameters()) for m in (model, twin)]
+    scalers = scaler_of(), scaler_of()
+    step = step_of(model, optimizers[0], scaler=scalers[0], accumulate=2)
+    for i, (x, y) in enumerate(data_with_overflows()):
+        step(x, y)
+        scalers[1].scale(functional.cross_entropy(twin(x), y) / 2).backward()
+        if i % 2:
+            scalers[1].step(optimizers[1])
+            scalers[1].update()
+            optimizers[1].zero_grad()
+    assert scalers[0].state_dict() == scalers[1].state_dict()
+    torch.testing.assert_close(
+        values(model, optimizers[0]), values(twin, optimizers[1]), atol=1e-5, rtol=1e-4
+    )
+
+
 def test_a_scaler_that_is_loaded_goes_on_where_it_was() -> None:
     model = network()
     optimizer = torch.optim.Adam(model.parameters())

@@ -135,6 +135,6 @@ def _check_layout(parameters: Iterable[torch.Tensor]) -> None:
         if not parameter.is_contiguous():
             raise SettingError(
                 f"train_step: parameters must be contiguous, got {list(parameter.shape)} with "
-                f"strides {parameter.stride()}; plans choose layouts themselves: call "
-                "model.to(memory_format=torch.contiguous_format)"
+                f"strides {parameter.stride()}; plans choose layouts themselves: write "
+                "parameter.data = parameter.data.contiguous()"
             )

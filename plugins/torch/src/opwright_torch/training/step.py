@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any, Final
 
 import torch
-from torch._dynamo.exc import BackendCompilerFailed, Unsupported
+from torch._dynamo.exc import BackendCompilerFailed, Unsupported, UserError
 
 import opwright as ow
 from opwright.errors import OpwrightError, SettingError
@@ -65,6 +65,11 @@ class TrainStep:
             What the model is called with, by position the target last, if there is a loss.
         """
         if not torch.is_grad_enabled():
+            if torch.is_inference_mode_enabled():
+                raise SettingError(
+                    "train_step: a step must not run within torch.inference_mode(), got a call of "
+                    "one; leave the block, or use torch.no_grad() there"
+                )
             with torch.enable_grad():
                 return self(*batch, **named)
         self.trainer.read()
@@ -74,7 +79,7 @@ class TrainStep:
             if isinstance(error.inner_exception, OpwrightError):
                 raise error.inner_exception from None
             raise
-        except Unsupported as error:
+        except (Unsupported, UserError) as error:
             reason = str(error).strip().splitlines()[0]
             raise SettingError(
                 f"train_step: model and loss must be one graph, got a break of it: {reason}; "

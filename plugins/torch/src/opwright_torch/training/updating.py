@@ -85,20 +85,26 @@ class Updates:
         self._loss, self._parameters, self._state = loss, parameters, state
         self._way, self._rows = way, rows
         self._block = loss.block
-        self.varying: list[str] = []
+        self._declared: list[str] = []
 
     def append(self, is_last: bool) -> None:
         """Append all of it; in a step that is not the last before an update, the sums alone."""
         way = self._way
         if way.scaling is not None:
             way.scaling.declare(self._block)
-            self.varying += way.scaling.names
+            self._declared += way.scaling.names
         with ow.program_guard(self._block.program, ow.Program()):
             grads = self._gradients()
             if way.accumulate > 1:
                 grads = self._accumulate(grads, is_last)
             if is_last:
                 self._update(grads)
+
+    @property
+    def varying(self) -> list[str]:
+        """The variables of the scope, besides parameters, that the program reads."""
+        read = {name for op in self._block.ops for name in op.input_names()}
+        return [name for name in self._declared if name in read]
 
     def _gradients(self) -> list[ow.Variable]:
         way, loss = self._way, self._loss
@@ -179,7 +185,7 @@ class Updates:
         return steps, None
 
     def _declare(self, name: str, shape: Sequence[int] | None, dtype: str) -> ow.Variable:
-        self.varying.append(name)
+        self._declared.append(name)
         return self._block.create_var(
             name, list(shape or ()), dtype, persistable=True, stop_gradient=True
         )
