@@ -28,15 +28,15 @@ Writer = BodyContext | GradientContext
 
 
 def fft(x: Array, out: Array) -> None:
-    _split(np.fft.fft(_joined(x)), out)
+    np.fft.fft(_joined(x), out=_joined(out))
 
 
 def ifft(x: Array, out: Array) -> None:
-    _split(np.fft.ifft(_joined(x)), out)
+    np.fft.ifft(_joined(x), out=_joined(out))
 
 
 def rfft(x: Array, out: Array) -> None:
-    _split(np.fft.rfft(x), out)
+    np.fft.rfft(x, out=_joined(out))
 
 
 def irfft(x: Array, out: Array, *, n: int) -> None:
@@ -44,13 +44,8 @@ def irfft(x: Array, out: Array, *, n: int) -> None:
 
 
 def _joined(x: Array) -> Array:
-    pairs = np.ascontiguousarray(x).view(np.result_type(x.dtype, np.complex64))
-    return pairs[..., 0]
-
-
-def _split(x: Array, out: Array) -> None:
-    out[..., 0] = x.real
-    out[..., 1] = x.imag
+    """Return pairs, which kernels get contiguous, as complex numbers."""
+    return x.view(np.result_type(x.dtype, np.complex64))[..., 0]
 
 
 def _axis_of(ctx: InferContext, rank: int) -> int:
