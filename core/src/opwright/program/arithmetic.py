@@ -112,11 +112,6 @@ def _call(symbol: str, x: Any, **attrs: Any) -> Variable:
 
 
 def _check_side(symbol: str, side: Any) -> None:
-    if symbol == "/" and not is_float(_dtype(side)):
-        raise DtypeError(
-            f"/: a quotient is a float, and both sides must be, got {side!r}; cast it by "
-            "opwright.ops.cast(x, dtype='float32'), or write // for the whole quotient"
-        )
     if symbol in "&|^~" and _dtype(side) != "bool":
         raise DtypeError(
             f"{symbol}: combines bools, got {side!r}; compare it first, as in (x > 0) {symbol} y, "

@@ -1,0 +1,52 @@
+"""Attributes whose other values not every kernel knows: who serves them, and who says why not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.errors import GradientError, KernelNotFoundError, OpwrightError
+
+IMAGE = np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4)
+BOX = np.array([[0.5, 0.5, 2.5, 1.5]], np.float32)
+FIRST = np.array([0])
+
+
+def test_the_greatest_sample_of_a_bin_is_that_of_its_pixels_times_their_shares() -> None:
+    got = ow.ops.roi_align(IMAGE, BOX, FIRST, output_size=[1, 1], sampling_ratio=1, mode="max")
+    # The sample lies at row 1, column 1.5: between the pixels 5 and 6, half of each.
+    assert got.item() == 3.0
+
+
+def test_the_greatest_samples_have_no_gradient() -> None:
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        block = main.global_block()
+        x = block.create_var("x", list(IMAGE.shape), is_data=True)
+        pooled = ow.ops.roi_align(x, BOX, FIRST, output_size=[1, 1], mode="max")
+        ((_, grad),) = ow.append_backward([ow.ops.sum(pooled)], [x])
+    compiled = ow.Network(block).compile(feed=["x"], fetch=[grad])
+    with pytest.raises(GradientError, match="mode must be 'avg' for a gradient, got 'max'"):
+        compiled(x=IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: ow.ops.scale(x, scale=0.5), "scale must be a whole number to become int64"),
+        (lambda x: ow.ops.pow_scalar(x, exponent=-1), "whole number of at least 0 for int64"),
+        (lambda x: ow.ops.subtract(x > 0, x > 0), "x must be"),
+        (lambda x: ow.ops.add(x, x > 0), "y must have the dtype of x, int64, got bool"),
+        (lambda x: ow.ops.sum(np.float32(1), axis=1), r"axis must be in \[-1, 1\) for a 0-d input"),
+    ],
+)
+def test_whole_numbers_do_not_become_floats_by_the_value_of_an_attribute(call, message) -> None:
+    with pytest.raises((OpwrightError, KernelNotFoundError), match=message):
+        call(np.array([1, 2]))
+
+
+def test_fractions_of_whole_numbers_are_float32_while_a_program_is_built() -> None:
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        x = main.global_block().create_var("x", [-1, 3], "int64", is_data=True)
+        assert [(x / 2).dtype, ow.ops.mean(x).dtype, ow.ops.exp(x).dtype] == ["float32"] * 3
+        assert [(x * 2).dtype, ow.ops.sum(x).dtype, ow.ops.max(x).dtype] == ["int64"] * 3
