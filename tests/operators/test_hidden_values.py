@@ -24,7 +24,7 @@ STRANGE = (np.nan, np.inf, -np.inf, 1e30)
 MOVED = {"sequence_reverse"}
 """Operators whose output has, behind the lengths, what x has there."""
 
-TIME_FIRST = {"lstm", "gru", "rnn"}
+TIME_FIRST = {"lstm", "gru", "rnn", "general_lstm"}
 HIDDEN_KEYS = [[True, True, False, True, False]]
 
 

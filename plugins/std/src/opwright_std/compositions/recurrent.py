@@ -137,19 +137,25 @@ def _first(b: BodyContext, slot: str, place: int, size: int, dims: _Dims) -> Exp
     return Expression(b, b.emit("fill", {}, attrs=attrs))
 
 
-def _valid(b: BodyContext, dims: _Dims) -> list[Expression]:
-    """Write which rows are within their length, [n, 1] for each step."""
+def _find_valid(b: BodyContext, dims: _Dims) -> Expression | None:
+    """Write which rows are within their length at each step, [t, n, 1]; None: all."""
     if not b.has_input("lengths"):
-        return []
-    lengths = read(b, "lengths").then("unsqueeze", axis=[1])
-    return [lengths.compare("greater", step) for step in range(dims.steps)]
+        return None
+    lengths = read(b, "lengths")
+    meta = b.meta(lengths.name)
+    attrs = {"start": 0, "stop": dims.steps, "dtype": meta.dtype if meta else "int64"}
+    steps = Expression(b, b.emit("arange", {}, attrs=attrs)).then("unsqueeze", axis=[1, 2])
+    return lengths.then("unsqueeze", axis=[0, 2]).with_("greater", steps)
 
 
 def _run_direction(
-    b: BodyContext, step: Step, memory: Memory, parts: Sequence[Expression], is_reverse: bool
+    step: Step,
+    memory: Memory,
+    parts: Sequence[Expression],
+    valid: Sequence[Expression],
+    is_reverse: bool,
 ) -> tuple[list[Memory], Memory]:
     """Write all steps of one direction; return the memories of the steps, and the last one."""
-    valid = _valid(b, _dims(b))
     made: list[Memory] = [memory] * len(parts)
     for place in range(len(parts))[:: -1 if is_reverse else 1]:
         new = step(parts[place], memory)
@@ -169,7 +175,11 @@ def run_layers(
     """
     dims, directions = _dims(b), 1 + b.attr("bidirectional")
     flow = read(b, "x").then("transpose", axes=[1, 0, 2]) if b.attr("batch_first") else read(b, "x")
-    valid, made, ends = _valid(b, dims), [], []
+    mask, made, ends = _find_valid(b, dims), [], []
+    valid: list[Expression] = []
+    if mask is not None:
+        flow = mask.choose(flow, flow.filled(0.0))  # what is behind may be NaN
+        valid = mask.each("unstack", dims.steps, axis=0)
     for place in range(len(b.inputs("weight_ih"))):
         bias = _parameter(b, "bias_ih", place)
         weight = Expression(b, b.inputs("weight_ih")[place])
@@ -178,7 +188,7 @@ def run_layers(
         memory = Memory(_first(b, "h0", place, sizes[0], dims), cell)
         is_last = place % directions == directions - 1
         is_reverse = place % directions == 1
-        steps, last = _run_direction(b, make_step(place), memory, parts, is_reverse)
+        steps, last = _run_direction(make_step(place), memory, parts, valid, is_reverse)
         made.append(steps)
         ends.append(last)
         if is_last:
