@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from opwright_torch.module import Module
     from opwright_torch.ops.library import define_operators
     from opwright_torch.plans.kept import refresh
+    from opwright_torch.programs.program import to_program, to_state_dict
     from opwright_torch.reporting import report
     from opwright_torch.training.step import TrainStep, train_step
 
@@ -31,6 +32,8 @@ _HOMES = {
     "refresh": "plans.kept",
     "report": "reporting",
     "train_step": "training.step",
+    "to_program": "programs.program",
+    "to_state_dict": "programs.program",
 }
 """Imported at first use: discovery imports this package for its table alone."""
 
@@ -42,6 +45,8 @@ __all__ = [
     "ops",
     "refresh",
     "report",
+    "to_program",
+    "to_state_dict",
     "train_step",
 ]
 

@@ -90,7 +90,7 @@ def rrelu(
 @ROWS.row("aten::prelu", "aten::_prelu_kernel")
 def prelu(t: Translator, input: Value, weight: Value) -> Value:
     """The input above 0, else a learned multiple of it, one for each channel."""
-    if len(weight.shape) == 1 and weight.shape[0] != 1 and len(input.shape) > 2:
+    if len(weight.shape) == 1 and t.shape(weight)[0] != 1 and len(input.shape) > 2:
         weight = t.op("reshape", weight, shape=[-1, *(1 for _ in input.shape[2:])])
     return t.op("prelu", input, weight)
 

@@ -54,7 +54,7 @@ def conv(
 ) -> Value:
     """Cross-correlation of images with kernels."""
     rank = len(weight.shape) - 2
-    kernel, dilations = list(weight.shape[2:]), each_axis(dilation, rank)
+    kernel, dilations = t.shape(weight)[2:], each_axis(dilation, rank)
     attrs: dict[str, Any] = {
         "strides": each_axis(stride, rank),
         "paddings": _paddings(padding, kernel, dilations),

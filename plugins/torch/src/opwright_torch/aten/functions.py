@@ -97,7 +97,7 @@ def isin(
     dtype = t.promoted_dtype(elements, test_elements)
     x, others = t.promote(elements, test_elements, dtype=dtype)
     x = t.op("unsqueeze", x, axis=[rank(x)])
-    others = with_shape(t, others, [math.prod(others.shape)])
+    others = with_shape(t, others, [math.prod(t.shape(others))])
     found = t.op("any", t.op("equal", x, others), axis=[rank(x) - 1])
     return t.op("logical_not", found) if invert else found
 
@@ -112,21 +112,21 @@ def cross(t: Translator, input: Value, other: Value, dim: int = -1) -> Value:
 @ROWS.row("aten::linalg_inv", "aten::inverse")
 def inverse(t: Translator, A: Value = None, input: Value = None) -> Value:  # noqa: N803
     """The inverse of matrices."""
-    return t.op("inverse", _matrices(input if A is None else A))
+    return t.op("inverse", _matrices(t, input if A is None else A))
 
 
 @ROWS.row("aten::linalg_cholesky", "aten::cholesky")
 def cholesky(t: Translator, input: Value, upper: bool = False) -> Value:
     """The Cholesky factor of matrices."""
-    return t.op("cholesky", _matrices(input), upper=upper)
+    return t.op("cholesky", _matrices(t, input), upper=upper)
 
 
 @ROWS.row("aten::linalg_solve")
 def solve(t: Translator, A: Value, B: Value, left: bool = True) -> Value:  # noqa: N803
     """The X of `A` X = `B`."""
-    if not left or rank(B) < 2 or (rank(B) == rank(A) - 1 and B.shape == A.shape[:-1]):
-        raise Decline(f"left={left}, shapes {list(A.shape)} and {list(B.shape)}")
-    return t.op("solve", _matrices(A), B)
+    if not left or rank(B) < 2 or (rank(B) == rank(A) - 1 and t.shape(B) == t.shape(A)[:-1]):
+        raise Decline(f"left={left}, shapes {t.shape(A)} and {t.shape(B)}")
+    return t.op("solve", _matrices(t, A), B)
 
 
 @ROWS.row("aten::linalg_solve_triangular")
@@ -157,7 +157,7 @@ def triangular_solve(
     return t.op("triangular_solve", A, input, **attrs), t.op("assign", A)
 
 
-def _matrices(x: ow.Variable) -> ow.Variable:
-    if 0 in (x.shape or ()):
-        raise Decline(f"empty matrices, got {list(x.shape or ())}")
+def _matrices(t: Translator, x: ow.Variable) -> ow.Variable:
+    if 0 in t.shape(x):
+        raise Decline(f"empty matrices, got {t.shape(x)}")
     return x

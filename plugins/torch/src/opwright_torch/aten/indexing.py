@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from torch import broadcast_shapes
-
-from opwright_torch.aten.shapes import axis_of, broadcast, rank, with_shape
+from opwright_torch.aten.shapes import axis_of, broadcast, broadcast_shape, rank, with_shape
 from opwright_torch.translate import Decline, Rows, Translator
 from opwright_torch.translate.translator import Value
 
@@ -38,7 +36,7 @@ def _indexed_axes(indices: Value) -> list[int]:
 
 def _common(t: Translator, indices: list[Value]) -> tuple[list[Value], list[int]]:
     """Return indices of one shape, and that shape."""
-    shape = list(broadcast_shapes(*(tuple(index.shape) for index in indices)))
+    shape = broadcast_shape(t, indices)
     wide = [
         index if list(index.shape or ()) == shape else t.op("expand", index, shape=shape)
         for index in (positions(t, index) for index in indices)
@@ -82,16 +80,16 @@ def index_put(
 ) -> Value:
     """The input with ``input[indices]`` set to values, or with these added."""
     values = t.cast(values, input.dtype)
-    if len(indices) == 1 and indices[0].dtype in MASKS and math.prod(values.shape) == 1:
+    if len(indices) == 1 and indices[0].dtype in MASKS and math.prod(t.shape(values)) == 1:
         mask, value = t.cast(indices[0], "bool"), with_shape(t, values, [])
-        mask = with_shape(t, mask, list(mask.shape) + [1] * (rank(input) - rank(mask)))
+        mask = with_shape(t, mask, t.shape(mask) + [1] * (rank(input) - rank(mask)))
         return t.op("where", mask, t.op("add", input, value) if accumulate else value, input)
     axes = _indexed_axes(indices)
     found, shape = _common(t, [indices[axis] for axis in axes])
-    rest = [dim for axis, dim in enumerate(input.shape) if axis not in axes]
+    rest = [dim for axis, dim in enumerate(t.shape(input)) if axis not in axes]
     start = _result_start(axes)
     whole = [*rest[:start], *shape, *rest[start:]]
-    updates = values if list(values.shape) == whole else t.op("expand", values, shape=whole)
+    updates = values if t.shape(values) == whole else t.op("expand", values, shape=whole)
     updates = _front(t, updates, list(range(start, start + len(shape))))
     places = t.op("stack", found, axis=len(shape))
     reduction = "add" if accumulate else "none"
@@ -113,7 +111,7 @@ def gather(
 
 def _cut(t: Translator, x: Value, shape: list[int], kept: int | None = None) -> Value:
     """Return the part of `x` that a smaller shape covers, one axis of it whole."""
-    axes = [a for a, dim in enumerate(shape) if a != kept and dim != x.shape[a]]
+    axes = [a for a, dim in enumerate(shape) if a != kept and dim != t.shape(x)[a]]
     if not axes:
         return x
     ends = [shape[axis] for axis in axes]
@@ -150,7 +148,7 @@ def scatter(
     """The input with elements set at positions along an axis, or combined with them."""
     if t.node.target.name() == "aten::scatter_add":
         reduce = "add"
-    updates = t.full(value, index.shape, input.dtype) if src is None else src
+    updates = t.full(value, t.shape(index), input.dtype) if src is None else src
     return _scatter(t, input, dim, index, updates, REDUCTIONS[reduce] if reduce else "none")
 
 
@@ -167,9 +165,9 @@ def _scatter(
     axis, places = axis_of(x, dim), positions(t, index)
     if rank(x) == 0:
         x, places, updates = (with_shape(t, v, [1]) for v in (x, places, updates))
-    if not math.prod(places.shape):
+    if not math.prod(t.shape(places)):
         return with_shape(t, x, t.shape())
-    updates = _cut(t, updates, list(places.shape))
+    updates = _cut(t, updates, t.shape(places))
     out = t.op(op_type, x, places, updates, axis=axis, reduction=reduction, **attrs)
     return with_shape(t, out, t.shape())
 
@@ -216,8 +214,8 @@ def index_add(
 def index_fill(t: Translator, input: Value, dim: int, index: Value, value: Value) -> Value:
     """The input with one value at positions of an axis."""
     axis = axis_of(input, dim)
-    shape = list(input.shape) or [1]
-    shape[axis] = math.prod(index.shape)
+    shape = t.shape(input) or [1]
+    shape[axis] = math.prod(t.shape(index))
     (number,) = t.promote(value)
     return _slices(t, input, axis, index, t.op("expand", number, shape=shape), "none")
 

@@ -35,7 +35,7 @@ def cross_entropy(
 ) -> Value:
     """Cross entropy of scores with class ids, or with probabilities."""
     attrs = _rows(input, reduction, ignore_index)
-    is_soft = tuple(input.shape) == tuple(target.shape)
+    is_soft = t.shape(input) == t.shape(target)
     out = t.op(
         "weighted_cross_entropy",
         input,
@@ -62,7 +62,7 @@ def _pointwise(
 ) -> Value:
     """Write a loss of two tensors, which broadcast."""
     x, label = t.promote(input, target)
-    if x.shape != label.shape:
+    if t.shape(x) != t.shape(label):
         x, label = (
             t.op("add", v, t.op("fill_like", u, value=0.0)) for v, u in ((x, label), (label, x))
         )

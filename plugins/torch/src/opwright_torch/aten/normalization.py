@@ -31,7 +31,7 @@ def _batch_norm(
 ) -> tuple[Value, ...]:
     """Return out, mean_out, variance_out, saved_mean and saved_inv_std; None counts as 1 or 0."""
     x, *given = _in_wide_dtype(t, input, weight, bias, mean, variance)
-    channels = [input.shape[1]]
+    channels = [t.shape(input)[1]]
     filled = [
         t.full(value, channels, x.dtype) if v is None else v
         for v, value in zip(given, (1.0, 0.0, 0.0, 1.0))
@@ -133,7 +133,7 @@ def native_layer_norm(
     begin = len(x.shape) - len(normalized_shape)
     attrs = {"begin_norm_axis": begin, "epsilon": eps}
     out, *statistics = t.op("layer_norm", x, weight, bias, n=3, **attrs)
-    shape = [1 if i >= begin else size for i, size in enumerate(x.shape)][-len(input.shape) :]
+    shape = [1 if i >= begin else size for i, size in enumerate(t.shape(x))][-len(input.shape) :]
     saved = (t.op("reshape", value, shape=shape) for value in statistics)
     return _as_shaped(t, t.cast(out, input.dtype), input), *saved
 

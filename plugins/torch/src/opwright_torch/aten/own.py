@@ -48,7 +48,7 @@ def append_gradients(
     piece, names = _append_piece(t, what, values)
     zeros = [values[i] for i in what.wanted]
     return [
-        t.full(0.0, zero.shape or (), zero.dtype) if name is None else t.block.var(names[name])
+        t.full(0.0, t.shape(zero), zero.dtype) if name is None else t.block.var(names[name])
         for name, zero in zip(piece.results, zeros, strict=True)
     ]
 

@@ -60,7 +60,7 @@ def addmm(t: Translator, input: Value, beta: Value, alpha: Value, **factors: Val
     x, y = factors.values()
     if len(x.shape) == 1:
         return _plus(t, t.op("outer", x, y), input, beta, alpha)
-    is_layer = len(x.shape) == len(y.shape) == 2 and input.shape == (y.shape[1],)
+    is_layer = len(x.shape) == len(y.shape) == 2 and t.shape(input) == [t.shape(y)[1]]
     if is_layer and (alpha, beta) == (1, 1):
         return t.op("fc", x, y, input)
     return _plus(t, t.op("matmul", x, y), input, beta, alpha)
@@ -98,8 +98,8 @@ def attention(
     enable_gqa: bool,
 ) -> Value:
     """softmax(`scale` · `query` @ `key`ᵀ + `attn_mask`) @ `value`."""
-    if not enable_gqa and query.shape[:-2] != key.shape[:-2]:
-        raise Decline(f"key broadcasts from {list(key.shape)} to query's {list(query.shape)}")
+    if not enable_gqa and t.shape(query)[:-2] != t.shape(key)[:-2]:
+        raise Decline(f"key broadcasts from {t.shape(key)} to query's {t.shape(query)}")
     if dropout_p or _is_trained(t, attn_mask):
         return _attention_in_steps(t, query, key, value, attn_mask, dropout_p, is_causal, scale)
     attrs: dict[str, Any] = {"causal": is_causal}
@@ -136,12 +136,12 @@ def _attention_in_steps(
     scale: float | None,
 ) -> Value:
     """Attention as products and a softmax, of which weights are dropped or a mask is learned."""
-    if query.shape[:-2] != key.shape[:-2]:
+    if t.shape(query)[:-2] != t.shape(key)[:-2]:
         raise Decline("dropout or a trained mask, where several heads share a key")
-    factor = 1 / sqrt(query.shape[-1]) if scale is None else float(scale)
+    factor = 1 / sqrt(t.shape(query)[-1]) if scale is None else float(scale)
     scores = t.op("matmul", t.op("scale", query, scale=factor), key, transpose_y=True)
     if is_causal:
-        ones = t.full(1.0, scores.shape[-2:], "float32")
+        ones = t.full(1.0, t.shape(scores)[-2:], "float32")
         mask = t.op("greater", t.op("tril", ones), t.full(0.0, (), "float32"))
     if mask is not None and mask.dtype == "bool":
         # A row that sees no key has weights 0, not NaN, as PyTorch has it.

@@ -17,7 +17,7 @@ def dropout(t: Translator, input: Value, p: float, train: Value = True) -> Value
     both = isinstance(t.meta(), (tuple, list))
     if train is False or (p == 0 and not both):
         if both:
-            return input, t.op("expand", t.full(True, (), "bool"), shape=list(input.shape))
+            return input, t.op("expand", t.full(True, (), "bool"), shape=t.shape(input))
         return input
     return t.op("dropout", input, probability=float(p), training=True, n=2 if both else None)
 
@@ -27,7 +27,7 @@ def feature_dropout(t: Translator, input: Value, p: float, train: bool) -> Value
     """The input with whole channels dropped."""
     if not train or p == 0:
         return input
-    shape = [*input.shape[:2]] + [1] * (len(input.shape) - 2)
+    shape = [*t.shape(input)[:2]] + [1] * (len(input.shape) - 2)
     noise = t.full(1, shape, input.dtype)
     return t.op("multiply", input, t.op("dropout", noise, probability=float(p), training=True))
 

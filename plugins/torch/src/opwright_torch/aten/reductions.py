@@ -68,7 +68,7 @@ def position(t: Translator, input: Value, dim: Value = None, keepdim: bool = Fal
     kind = t.node.target.name()[6:12]
     if dim is not None:
         return t.op(kind, input, axis=axis_of(input, dim), keepdims=keepdim)
-    flat = with_shape(t, input, [math.prod(input.shape)])
+    flat = with_shape(t, input, [math.prod(t.shape(input))])
     return with_shape(t, t.op(kind, flat, axis=0), t.shape())
 
 
@@ -92,7 +92,7 @@ def _deviation(type: str) -> Row:
         attrs: dict[str, Any] = {"axis": axes, "keepdims": keepdim}
         if correction is None:
             correction = 1 if unbiased else 0
-        count = math.prod(input.shape[axis] for axis in axes or range(rank(input)))
+        count = math.prod(t.shape(input)[axis] for axis in axes or range(rank(input)))
         if count <= correction and type == "std" and t.trains(input):
             raise Decline(f"correction={correction} of {count} elements: its gradient is NaN")
         spread = t.op(type, input, correction=float(correction), **attrs)
@@ -222,7 +222,7 @@ def median(t: Translator, input: Value, dim: Value = None, keepdim: bool = False
     if dim is None:
         if t.trains(input):
             raise Decline("equal elements would have to share the gradient of their median")
-        flat = with_shape(t, input, [math.prod(input.shape)])
+        flat = with_shape(t, input, [math.prod(t.shape(input))])
         return _median(t, flat, 0, False)[0]
     return _median(t, input, axis_of(input, dim), keepdim)
 
@@ -237,7 +237,7 @@ def _median(t: Translator, x: Value, axis: int, keepdim: bool) -> Value:
         middle = t.op("floor_divide", t.op("maximum", t.op("subtract", numbers, 1), 0), 2)
         place = t.op("take_along_axis", order, middle, axis=axis)
     else:
-        middle = (x.shape[axis] - 1) // 2
+        middle = (t.shape(x)[axis] - 1) // 2
         place = t.op("slice", order, axes=[axis], starts=[middle], ends=[middle + 1])
     if x.dtype in FLOATS and not ignores_nan:
         lost = t.op("isnan", x)

@@ -12,11 +12,21 @@ from opwright_torch.translate.translator import Value
 ROWS: Final = Rows()
 
 
-def _scales(input: Value, size: list[int], given: Any) -> list[float]:
-    """Return for each axis how far neighbours of the result are apart in the input."""
-    if given is not None:
-        return [1.0 / scale for scale in given]
-    return [old / new for old, new in zip(input.shape[2:], size)]
+def _nearest(t: Translator, new: Any, old: Any, factor: float | None) -> Value:
+    """Return the places of an axis that pixels are read from, None where interpolate reads them."""
+    if isinstance(new, int) and isinstance(old, int):
+        scale = torch.tensor(old / new if factor is None else 1.0 / factor)
+        places = (torch.arange(new) * scale).floor().long().clamp(max=old - 1).tolist()
+        if places == [i * old // new for i in range(new)]:
+            return None
+        return t.op("constant", values=places, shape=[len(places)], dtype="int64")
+    if any(new == old * power for power in (1, 2, 4, 8, 16, 32)):
+        return None
+    length, end = (t.full(size, (), "float32") for size in (old, new))
+    scale = t.op("divide", length, end) if factor is None else t.full(1 / factor, (), "float32")
+    positions = t.op("multiply", t.op("arange", stop=new, dtype="float32"), scale)
+    last = t.op("subtract", length, 1)
+    return t.cast(t.op("minimum", t.op("floor", positions), last), "int64")
 
 
 @ROWS.row(
@@ -24,18 +34,30 @@ def _scales(input: Value, size: list[int], given: Any) -> list[float]:
 )
 def nearest(t: Translator, input: Value, output_size: Value, scale_factors: Value) -> Value:
     """The pixel at floor(i · scale)."""
-    size = t.shape()[2:]
-    places = [
-        (torch.arange(new) * torch.tensor(scale)).floor().long().clamp(max=old - 1).tolist()
-        for new, scale, old in zip(size, _scales(input, size, scale_factors), input.shape[2:])
-    ]
-    exact = [[i * old // new for i in range(new)] for new, old in zip(size, input.shape[2:])]
-    if len(size) == 2 and places == exact:
+    size, old = t.shape()[2:], t.shape(input)[2:]
+    factors = scale_factors or [None] * len(size)
+    found = [_nearest(t, *axis) for axis in zip(size, old, factors, strict=True)]
+    if len(size) == 2 and found == [None, None]:
         return t.op("interpolate", input, output_size=size, mode="nearest")
-    for axis, index in enumerate(places, 2):
-        indices = t.op("constant", values=index, shape=[len(index)], dtype="int64")
-        input = t.op("index_select", input, indices, axis=axis)
+    for axis, (index, new, dim) in enumerate(zip(found, size, old), 2):
+        places = index or t.op("floor_divide", t.op("multiply", _count(t, new), dim), new)
+        input = t.op("index_select", input, places, axis=axis)
     return input
+
+
+def _count(t: Translator, stop: Any) -> Value:
+    return t.op("arange", stop=stop, dtype="int64")
+
+
+def _has_factors(size: list[Any], old: list[Any], factors: Any) -> bool:
+    """Tell whether factors give the sizes exactly; None fits all."""
+    return factors is None or all(
+        new
+        == (
+            dim * int(factor) if factor == int(factor) or not isinstance(dim, int) else dim * factor
+        )
+        for new, dim, factor in zip(size, old, factors, strict=True)
+    )
 
 
 @ROWS.row("aten::upsample_bilinear2d.vec", "aten::upsample_linear1d.vec")
@@ -44,8 +66,7 @@ def linear(
 ) -> Value:
     """The mean of the pixels around each place; a line is an image of height 1."""
     size = t.shape()[2:]
-    scales, wanted = _scales(input, size, scale_factors), _scales(input, size, None)
-    if not align_corners and scales != wanted:
+    if not align_corners and not _has_factors(size, t.shape(input)[2:], scale_factors):
         raise Decline(f"sizes that the factors do not give exactly, got {scale_factors}")
     attrs: dict[str, Any] = {"mode": "bilinear", "align_corners": align_corners}
     if len(size) == 2:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Final
 
 from opwright_torch.translate import Decline, Rows, Translator
@@ -23,7 +25,7 @@ def axis_of(x: Value, dim: int, added: int = 0) -> int:
 
 def with_shape(t: Translator, x: Value, shape: list[int]) -> Value:
     """Return the elements of `x` under another shape."""
-    if list(x.shape) == shape:
+    if t.shape(x) == shape:
         return x
     if (written := t.writer(x, "reshape")) is not None:
         return with_shape(t, t.block.var(written.input("x")[0]), shape)
@@ -35,12 +37,17 @@ def with_shape(t: Translator, x: Value, shape: list[int]) -> Value:
     return t.op("expand", t.op("unsqueeze", flat, axis=others) if others else flat, shape=shape)
 
 
+def broadcast_shape(t: Translator, values: Sequence[Value]) -> list[Value]:
+    """Return the shape to which Variables broadcast, as they do in PyTorch."""
+    shapes = [t.shape(value)[::-1] for value in values]
+    columns = zip_longest(*shapes, fillvalue=1)
+    return [next((dim for dim in dims if dim != 1), 1) for dims in columns][::-1]
+
+
 def broadcast(t: Translator, *values: Value) -> tuple[Value, ...]:
     """Return Variables with the shape of the node's result."""
     shape = t.shape()
-    return tuple(
-        v if list(v.shape or ()) == shape else t.op("expand", v, shape=shape) for v in values
-    )
+    return tuple(v if t.shape(v) == shape else t.op("expand", v, shape=shape) for v in values)
 
 
 @ROWS.row("aten::view", "aten::_unsafe_view", "aten::reshape", "aten::view_copy", "aten::flatten")
@@ -59,12 +66,12 @@ def permute(t: Translator, input: Value, dims: Value) -> Value:
     """The axes in another order."""
     axes = [axis_of(input, dim) for dim in dims]
     # Axes of length 1 move without a copy.
-    kept = [axis for axis, length in enumerate(input.shape) if length != 1]
-    x = with_shape(t, input, [input.shape[axis] for axis in kept])
+    kept = [axis for axis, length in enumerate(t.shape(input)) if length != 1]
+    x = with_shape(t, input, [t.shape(input)[axis] for axis in kept])
     order = [kept.index(axis) for axis in axes if axis in kept]
     if order != sorted(order):
         x = t.op("transpose", x, axes=order)
-    return with_shape(t, x, [input.shape[axis] for axis in axes])
+    return with_shape(t, x, [t.shape(input)[axis] for axis in axes])
 
 
 @ROWS.row("aten::transpose", "aten::transpose_copy", "aten::swapdims")
@@ -108,13 +115,13 @@ def movedim(t: Translator, input: Value, source: Value, destination: Value) -> V
 def expand(t: Translator, input: Value, **_: Value) -> Value:
     """The input, repeated along axes of length 1 and new ones."""
     shape = t.shape()
-    return input if list(input.shape) == shape else t.op("expand", input, shape=shape)
+    return input if t.shape(input) == shape else t.op("expand", input, shape=shape)
 
 
 @ROWS.row("aten::cat", "aten::concat", "aten::concatenate")
 def cat(t: Translator, tensors: Value, dim: int = 0) -> Value:
     """Tensors one behind another along an axis; empty ones with one axis do not count."""
-    parts = [x for x in tensors if tuple(x.shape) != (0,)] or list(tensors)
+    parts = [x for x in tensors if t.shape(x) != [0]] or list(tensors)
     axis = axis_of(parts[0], dim)
     parts = list(t.promote(*parts))
     return parts[0] if len(parts) == 1 else t.op("concat", parts, axis=axis)
@@ -162,7 +169,7 @@ def repeat(t: Translator, input: Value, repeats: Value = (), dims: Value = ()) -
     """The input so often along each axis; further axes are in front."""
     counts = list(repeats or dims)
     counts = [1] * (rank(input) - len(counts)) + counts
-    x = with_shape(t, input, [1] * (len(counts) - rank(input)) + list(input.shape))
+    x = with_shape(t, input, [1] * (len(counts) - rank(input)) + t.shape(input))
     return t.op("tile", x, repeats=counts) if set(counts) != {1} else x
 
 
@@ -171,9 +178,9 @@ def repeat_interleave(
     t: Translator, input: Value, repeats: int, dim: Value = None, output_size: Value = None
 ) -> Value:
     """Each position so often, one behind another."""
-    x = with_shape(t, input, [math.prod(input.shape)]) if dim is None else input
+    x = with_shape(t, input, [math.prod(t.shape(input))]) if dim is None else input
     axis = axis_of(x, dim or 0)
-    shape = list(x.shape)
+    shape = t.shape(x)
     wide = t.op("unsqueeze", x, axis=[axis + 1])
     wide = t.op("expand", wide, shape=[*shape[: axis + 1], repeats, *shape[axis + 1 :]])
     return with_shape(t, wide, t.shape())
@@ -207,7 +214,7 @@ def pad(
 @ROWS.row("aten::pixel_unshuffle")
 def pixel_unshuffle(t: Translator, input: Value, downscale_factor: int) -> Value:
     """Pixels as channels."""
-    *batch, c, h, w = input.shape
+    *batch, c, h, w = t.shape(input)
     r = downscale_factor
     n = len(batch)
     x = with_shape(t, input, [*batch, c, h // r, r, w // r, r])
@@ -218,7 +225,7 @@ def pixel_unshuffle(t: Translator, input: Value, downscale_factor: int) -> Value
 @ROWS.row("aten::channel_shuffle", "aten::native_channel_shuffle")
 def channel_shuffle(t: Translator, input: Value, groups: int) -> Value:
     """The channels of groups in turn."""
-    batch, c, *rest = input.shape
+    batch, c, *rest = t.shape(input)
     x = with_shape(t, input, [batch, groups, c // groups, *rest])
     return with_shape(t, transpose(t, x, 1, 2), t.shape())
 
@@ -236,7 +243,7 @@ def triangle(t: Translator, input: Value, diagonal: int = 0) -> Value:
 def copy(t: Translator, input: Value, src: Value, non_blocking: Value = False) -> Value:
     """`src` in the dtype and the shape of the input."""
     x = t.cast(src, t.dtype())
-    return x if list(x.shape) == t.shape() else t.op("expand", x, shape=t.shape())
+    return x if t.shape(x) == t.shape() else t.op("expand", x, shape=t.shape())
 
 
 @ROWS.row("aten::meshgrid")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+import opwright as ow
 from opwright_torch.aten.shapes import axis_of, rank, with_shape
 from opwright_torch.translate import Decline, Rows, Translator
 from opwright_torch.translate.translator import Value
@@ -19,8 +20,9 @@ LAST: Final = 2**63 - 1
 def select(t: Translator, input: Value, dim: int, index: int) -> Value:
     """What lies at one position of an axis."""
     axis = axis_of(input, dim)
-    if 2 <= input.shape[axis] <= 4:
-        parts = _apart(t, input, axis, [index % input.shape[axis]])
+    length = t.shape(input)[axis]
+    if length in (2, 3, 4):
+        parts = _apart(t, input, axis, [index % length])
         if parts is not None:
             return parts[0]
     cut = _slice(t, input, axis, index, index + 1 if index != -1 else LAST)
@@ -41,7 +43,7 @@ def slice_(
     step: int = 1,
 ) -> Value:
     """The positions from `start` to before `end`."""
-    if list(input.shape) == t.shape():
+    if t.shape(input) == t.shape():
         return input
     axis = axis_of(input, dim)
     return _slice(t, input, axis, start or 0, LAST if end is None else end, step)
@@ -50,10 +52,10 @@ def slice_(
 @ROWS.row("aten::narrow", "aten::narrow_copy")
 def narrow(t: Translator, input: Value, dim: int, start: Value, length: int) -> Value:
     """So many positions from `start`."""
-    if not isinstance(start, int):
+    if isinstance(start, ow.Variable):
         raise Decline("start is a tensor")
     axis = axis_of(input, dim)
-    begin = start % input.shape[axis] if start < 0 else start
+    begin = start % t.shape(input)[axis] if start < 0 else start
     return _slice(t, input, axis, begin, begin + length)
 
 
@@ -83,10 +85,10 @@ ROWS["aten::dsplit"] = lambda t, input, **_: _parts(t, input, 2)
 def unbind(t: Translator, input: Value, dim: int = 0) -> Value:
     """What lies at each position of an axis."""
     axis = axis_of(input, dim)
-    if not input.shape[axis]:
+    if not t.shape(input)[axis]:
         raise Decline(f"axis {axis} has no positions")
-    parts = _apart(t, input, axis, list(range(input.shape[axis])))
-    return parts or t.op("unstack", input, axis=axis, num=input.shape[axis])
+    parts = _apart(t, input, axis, list(range(t.shape(input)[axis])))
+    return parts or t.op("unstack", input, axis=axis, num=t.shape(input)[axis])
 
 
 def _apart(t: Translator, x: Value, axis: int, places: list[int]) -> tuple[Value, ...] | None:
@@ -106,10 +108,10 @@ def _apart(t: Translator, x: Value, axis: int, places: list[int]) -> tuple[Value
         if parts is None or order == sorted(order):
             return parts
         return tuple(t.op("transpose", part, axes=order) for part in parts)
-    if rank(source) != axis + 1 or source.shape[:axis] != x.shape[:axis]:
+    if rank(source) != axis + 1 or t.shape(source)[:axis] != t.shape(x)[:axis]:
         return None
-    parts = _split_once(t, source, axis, x.shape[axis])
-    shape = [*x.shape[:axis], *x.shape[axis + 1 :]]
+    parts = _split_once(t, source, axis, t.shape(x)[axis])
+    shape = [*t.shape(x)[:axis], *t.shape(x)[axis + 1 :]]
     return tuple(with_shape(t, parts[place], shape) for place in places)
 
 
@@ -134,7 +136,7 @@ def as_strided(
         contiguous.insert(0, count)
         count *= length
     plain = all(a == b or n == 1 for a, b, n in zip(stride, contiguous, size, strict=True))
-    total = math.prod(input.shape)
+    total = math.prod(t.shape(input))
     source = t.meta(t.node.args[0])
     offset = storage_offset or 0
     if not plain or not source.is_contiguous() or source.storage_offset() or offset + count > total:
@@ -153,9 +155,9 @@ def transposed_last(t: Translator, x: Value, dims: list[int]) -> Value:
 def diagonal(t: Translator, input: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     """The diagonal of two axes, as the last one."""
     x = transposed_last(t, input, [axis_of(input, dim1), axis_of(input, dim2)])
-    *batch, rows, columns = x.shape
+    *batch, rows, columns = t.shape(x)
     length = t.shape()[-1]
-    if not length or not math.prod(x.shape):
+    if not length or not math.prod(t.shape(x)):
         return t.full(0, t.shape(), x.dtype)
     first = offset if offset >= 0 else -offset * columns
     flat = with_shape(t, x, [*batch, rows * columns])
@@ -172,7 +174,7 @@ def unfold(t: Translator, input: Value, dimension: int, size: int, step: int) ->
         raise Decline("a number has no axis")
     if size == step:
         cut = _slice(t, input, axis, 0, count * step)
-        shape = list(input.shape)
+        shape = t.shape(input)
         x = with_shape(t, cut, [*shape[:axis], count, size, *shape[axis + 1 :]])
         return transposed_last(t, x, [axis + 1])
     places = [i * step + j for i in range(count) for j in range(size)]
@@ -192,7 +194,7 @@ def slice_scatter(
 ) -> Value:
     """The input with a slice of it replaced."""
     x, updates = t.promote(input, src)
-    if list(x.shape) == list(updates.shape) and step == 1:
+    if t.shape(x) == t.shape(updates) and step == 1:
         return updates
     box: dict[str, Any] = {"starts": [start or 0], "ends": [LAST if end is None else end]}
     axis = axis_of(input, dim)
@@ -221,7 +223,7 @@ def im2col(
         x = t.op("unsqueeze", x, axis=[0])
     if ph or pw:
         x = t.op("pad", x, paddings=[0, 0, 0, 0, ph, ph, pw, pw])
-    *_, h, w = x.shape
+    *_, h, w = t.shape(x)
     rows = [(h - dh * (kh - 1) - 1) // sh + 1, (w - dw * (kw - 1) - 1) // sw + 1]
     for axis, k, d, s, count in ((2, kh, dh, sh, rows[0]), (4, kw, dw, sw, rows[1])):
         places = [j * d + i * s for j in range(k) for i in range(count)]
@@ -236,7 +238,7 @@ def diag_embed(
     t: Translator, input: Value, offset: int = 0, dim1: int = -2, dim2: int = -1
 ) -> Value:
     """Matrices with the input on a diagonal, and zeros."""
-    n = input.shape[-1] + abs(offset)
+    n = t.shape(input)[-1] + abs(offset)
     border = [0] * (2 * rank(input) - 2) + [max(-offset, 0), max(offset, 0)]
     line = t.op("pad", input, paddings=border) if offset else input
     line = t.op("unsqueeze", line, axis=[rank(input)])

@@ -7,7 +7,12 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
-from torch._higher_order_ops.wrap import tag_activation_checkpoint, wrap
+from torch._higher_order_ops.wrap import (
+    tag_activation_checkpoint,
+    wrap,
+    wrap_with_autocast,
+    wrap_with_set_grad_enabled,
+)
 from torch._subclasses.functional_tensor import (
     FunctionalTensor,
     FunctionalTensorMode,
@@ -179,6 +184,12 @@ class FunctionalRun(torch.fx.Interpreter):
         """Call a function; graphs that an operator calls are run in place."""
         if target in _INLINED:
             return FunctionalRun(args[0]).run(*args[1:])
+        if target is wrap_with_set_grad_enabled:
+            return self._run_switched(*args)
+        if target is wrap_with_autocast:
+            device, dtype, enabled, cache, graph, *values = args
+            with torch.autocast(device, dtype, enabled=enabled, cache_enabled=cache):
+                return FunctionalRun(graph).run(*values)
         if isinstance(target, torch._ops.HigherOrderOperator):
             return _record(target, args, kwargs)
         if target is _enter_autocast:
@@ -189,6 +200,14 @@ class FunctionalRun(torch.fx.Interpreter):
         if target is _exit_autocast:
             return self._exit_autocast()
         return super().call_function(target, args, kwargs)
+
+    def _run_switched(self, enabled: bool, graph: Any, *values: Any) -> Any:
+        """Run a graph of `torch.export` with gradients switched on or off."""
+        before = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(enabled)
+        result = FunctionalRun(graph).run(*values)
+        torch._C._set_grad_enabled(before)
+        return result
 
     def _exit_autocast(self) -> None:
         with torch._C.DisableTorchFunction():

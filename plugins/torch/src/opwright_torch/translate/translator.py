@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any, NamedTuple
 
 import torch
 from torch.fx import Graph, Node
+from torch.utils._pytree import tree_map
 
 import opwright as ow
-from opwright.errors import OpwrightError, ShapeError
+from opwright.errors import OpwrightError
+from opwright.op import Meta
 from opwright_torch.calls.emitting import Deferred, has_deferred, refuse, settle
-from opwright_torch.dtypes import dtype_name, torch_dtype
+from opwright_torch.dtypes import NAMES, dtype_name, torch_dtype
 from opwright_torch.translate.opening import open_composite
+from opwright_torch.translate.sizes import Size, as_size, has_size, shorten, write_size
 from opwright_torch.translate.table import Row, find_row
 
 Value = Any
@@ -51,6 +54,8 @@ def translate(
     sizes: Mapping[Any, int] | None = None,
     kept: Iterable[int] = (),
     trainable: Iterable[int] = (),
+    conditions: Iterable[Any] = (),
+    alone: bool = False,
 ) -> Translated:
     """Return the Program of a functional graph of ATen operators.
 
@@ -61,13 +66,20 @@ def translate(
     owner : object
         Has the attributes that nodes of kind ``get_attr`` name.
     sizes : mapping of sympy.Symbol to int, optional
-        The symbols that shapes are written with. Without it shapes must be numbers.
+        The symbols that shapes are written with. Others are unknown in the Program, which computes
+        what depends on them as shape operands.
     kept : iterable of int
         Which placeholders live in the scope; the others are fed.
     trainable : iterable of int
         Which placeholders get gradients.
+    conditions : iterable of sympy.Basic
+        What unknown sizes must fulfil in a run.
+    alone : bool
+        Whether the Program must do without PyTorch: it has nothing in the place of what is
+        declined, and must not be run then.
     """
-    return Translator(owner, sizes or {}).run(graph, frozenset(kept), frozenset(trainable))
+    translator = Translator(owner, sizes or {}, list(conditions), alone)
+    return translator.run(graph, frozenset(kept), frozenset(trainable))
 
 
 class Translator:
@@ -83,16 +95,26 @@ class Translator:
 
     node: Node
 
-    def __init__(self, owner: Any, sizes: Mapping[Any, int]) -> None:
+    def __init__(
+        self,
+        owner: Any,
+        sizes: Mapping[Any, int],
+        conditions: Sequence[Any] = (),
+        alone: bool = False,
+    ) -> None:
         self.program = ow.Program()
         self.block = self.program.global_block()
         self._owner, self._sizes = owner, sizes
+        self._conditions, self._alone = conditions, alone
         self._env: dict[Node, Value] = {}
         self._constants: dict[str, torch.Tensor] = {}
         self._nodes: dict[str, Node] = {}
         self._declined: list[Declined] = []
         self._trained: set[str] = set()
         self._writers: dict[str, ow.Operator] = {}
+        self._shapes: dict[str, Sequence[Any]] = {}  # of variables with lengths that are unknown
+        self._symbols: dict[Any, tuple[ow.Variable, int]] = {}  # the axis that has a length
+        self._numbers: dict[Any, ow.Variable] = {}
 
     def op(self, type: str, *inputs: Value, n: int | None = None, **named: Any) -> Any:
         """Append an operator; return the Variable of its first output, or a tuple of the first `n`.
@@ -111,10 +133,14 @@ class Translator:
             for slot, value in given.items()
             if value is not None and slot not in proto.operands
         }
-        written = self.block.append_op(type, bound, {}, named)
+        if type in ("reshape", "expand") and has_size(named["shape"]):
+            named["shape"] = shorten(type, named["shape"], self.shape(bound["x"]))
+        attrs = {name: self._as_attr(proto, name, value) for name, value in named.items()}
+        written = self.block.append_op(type, bound, {}, attrs)
         names = [
             written.output(slot.name) for slot in proto.outputs if slot.name in written.outputs
         ]
+        self._note_shapes(written, named)
         self.mark(bound.values(), written.output_names())
         self._writers.update(dict.fromkeys(written.output_names(), written))
         results: list[Any] = [
@@ -142,8 +168,11 @@ class Translator:
         self._trained.discard(x.name)
         return x
 
-    def full(self, value: float, shape: Iterable[int], dtype: str) -> ow.Variable:
+    def full(self, value: Any, shape: Iterable[Any], dtype: str) -> ow.Variable:
         """Return a constant."""
+        if isinstance(value, Size):
+            number = self.cast(self.number(value), dtype)
+            return self.op("expand", number, shape=list(shape)) if shape else number
         number = int(value) if isinstance(value, bool) else value
         filled: ow.Variable = self.op("fill", shape=list(shape), value=number, dtype=dtype)
         return filled
@@ -182,18 +211,73 @@ class Translator:
         value = self.meta()
         return dtype_name((value[0] if isinstance(value, (tuple, list)) else value).dtype)
 
-    def size(self, value: Any) -> int:
-        """Return a size as a number."""
-        if not isinstance(value, torch.SymInt):
-            return int(value)
-        number = value.node.expr.subs(self._sizes)
-        if not number.is_number:
-            raise ShapeError(f"{self.node}: a size is not known before a run, got {value}")
-        return int(number)
+    def size(self, value: Any) -> Any:
+        """Return a size as a number; as a `Size` where it is not known before a run."""
+        return as_size(value, self._sizes)
 
-    def shape(self) -> list[int]:
-        """Return the shape of the node's result."""
-        return [self.size(dim) for dim in self.meta().shape]
+    def shape(self, x: ow.Variable | None = None) -> list[Any]:
+        """Return the shape of a Variable, by default that of the node's result; see `size`."""
+        if x is None:
+            return [self.size(dim) for dim in self.meta().shape]
+        shape = list(x.shape or ())
+        known = self._shapes.get(x.name, ()) if -1 in shape else ()
+        if -1 in shape and len(known) != len(shape):
+            raise Decline(f"the lengths of {x} are not known before a run")
+        return [dim if dim >= 0 else other for dim, other in zip(shape, known or shape)]
+
+    def number(self, size: Size) -> ow.Variable:
+        """Return the Variable that holds a size, int64 of shape []."""
+        expr = size.expr
+        held = self._numbers.get(expr)
+        if held is None or self.block.find_var(held.name) is not held:  # it may have been undone
+            held = self._numbers[expr] = write_size(expr, self.op, self._find_symbol)
+        return held
+
+    def _find_symbol(self, symbol: Any) -> ow.Variable:
+        if symbol not in self._symbols:
+            raise Decline(f"no input has the length {symbol}")
+        x, axis = self._symbols[symbol]
+        lengths = self.op("shape", x)
+        cut = self.op("slice", lengths, axes=[0], starts=[axis], ends=[axis + 1])
+        number: ow.Variable = self.op("squeeze", cut, axis=[0])
+        return number
+
+    def _as_attr(self, proto: Any, name: str, value: Any) -> Any:
+        """Return an attribute with names of variables for sizes."""
+        if not has_size(value):
+            return value
+        if name not in proto.operands:
+            raise Decline(f"{proto.type}: {name} takes numbers alone, got {value}")
+        if isinstance(value, Size):
+            return self.number(value).name
+        return [self.number(v).name if isinstance(v, Size) else v for v in value]
+
+    def _note_shapes(self, written: ow.Operator, attrs: Mapping[str, Any]) -> None:
+        """Infer the lengths of outputs that are unknown in the Program."""
+        outputs = {name: self.block.var(name).meta for name in written.output_names()}
+        if not any(meta is not None and -1 in meta.shape for meta in outputs.values()):
+            return
+        definition = written.definition
+        proto = definition.proto
+        try:
+            inputs = tuple(
+                tuple(self._meta_of(name) for name in written.inputs.get(slot.name, ()))
+                for slot in proto.inputs
+            )
+            counts = tuple(len(written.outputs.get(slot.name, ())) for slot in proto.outputs)
+            sizes = {n: tuple(v) if isinstance(v, list) else v for n, v in attrs.items()}
+            inferred = definition.infer(
+                inputs, {**written.attrs, **{n: v for n, v in sizes.items() if has_size(v)}}, counts
+            )
+        except (Decline, OpwrightError, TypeError):  # a rule in C++ takes numbers
+            return
+        for slot, metas in zip(proto.outputs, inferred, strict=True):
+            for name, meta in zip(written.outputs.get(slot.name, ()), metas, strict=True):
+                self._shapes[name] = meta.shape
+
+    def _meta_of(self, name: str) -> Meta:
+        variable = self.block.var(name)
+        return Meta(tuple(self.shape(variable)), variable.dtype)
 
     def run(self, graph: Graph, kept: frozenset[int], trainable: frozenset[int]) -> Translated:
         """Translate every node; see `translate`."""
@@ -210,6 +294,8 @@ class Translator:
                     if isinstance(value, Deferred):
                         raise refuse(value)
             else:
+                if self._conditions:
+                    self._require()
                 self._env[node] = self._compute(node)
         return Translated(
             self.program,
@@ -227,21 +313,53 @@ class Translator:
             self._env[node] = value
             return None
         shape, dtype = [self.size(dim) for dim in value.shape], dtype_name(value.dtype)
+        name = self.program.free_name(node.meta.get("name", node.name))
         if is_trained:
-            variable: ow.Variable = self.block.create_parameter(node.name, shape, dtype)
+            variable: ow.Variable = self.block.create_parameter(name, shape, dtype)
             self._env[node] = variable
             self._trained.add(variable.name)
             return variable.name
         variable = self.block.create_var(
-            node.name,
-            shape,
+            name,
+            [-1 if isinstance(dim, Size) else dim for dim in shape],
             dtype,
             persistable=is_kept,
             stop_gradient=True,
             is_data=not is_kept,
         )
+        self._shapes[variable.name] = shape
+        for axis, dim in enumerate(shape):
+            if isinstance(dim, Size) and dim.expr.is_Symbol:
+                self._symbols.setdefault(dim.expr, (variable, axis))
         self._env[node] = variable
         return variable.name
+
+    def _require(self) -> None:
+        """Have a reshape of an input fail where the sizes do not fulfil the conditions."""
+        conditions, self._conditions = self._conditions, ()
+        for condition in conditions:
+            symbol = min(condition.free_symbols, key=str)
+            x, axis = self._symbols[symbol]
+            (node,) = (node for node, value in self._env.items() if value is x)
+            holds = self.cast(write_size(condition, self.op, self._find_symbol), "int64")
+            length = self.op("subtract", self.op("add", self._find_symbol(symbol), 1), holds)
+            shape: list[Any] = [0] * len(x.shape or ())
+            shape[axis] = length.name
+            checked = self.op("reshape", x, shape=shape)
+            self._shapes[checked.name] = self._shapes[x.name]
+            self._env[node] = checked
+            places = {s: (checked if v is x else v, a) for s, (v, a) in self._symbols.items()}
+            self._symbols = places
+
+    def _stand_in(self, meta: Any) -> Any:
+        """Return a Variable that nothing writes, for a result that is declined."""
+        if not isinstance(meta, torch.Tensor) or meta.dtype not in NAMES:
+            return meta
+        shape = [self.size(dim) for dim in meta.shape]
+        open_shape = [-1 if isinstance(dim, Size) else dim for dim in shape]
+        name = self.program.unique_name("declined")
+        self._shapes[name] = shape
+        return self.block.create_var(name, open_shape, dtype_name(meta.dtype))
 
     def _constant(self, node: Node) -> Value:
         value = self._owner
@@ -265,6 +383,8 @@ class Translator:
             self._declined.append(Declined(node, str(reason)))
             arguments, named = self._read(node.args), self._read(node.kwargs)
             result = Deferred(node.target, arguments, named, self.meta())
+            if self._alone:
+                result = tree_map(self._stand_in, result.meta)
         if isinstance(result, Deferred):
             result = settle(self, result)
         names = [name for op in self.block.ops[before:] for name in op.output_names()]
@@ -281,12 +401,12 @@ class Translator:
         arguments, named = self._read(node.args), self._read(node.kwargs)
         if isinstance(target, torch._ops.HigherOrderOperator):
             raise Decline("no row of a table names it")
+        if isinstance(self.meta(), (int, torch.SymInt)):
+            return self.size(self.meta())
         if not isinstance(target, torch._ops.OpOverload):
             return target(*arguments, **named)  # arithmetic of sizes, getitem
         if not target._schema.returns:  # a check, which the trace has made
             return None
-        if isinstance(self.meta(), (int, float, torch.SymInt)):
-            return self.size(self.meta())
         if has_deferred((arguments, named)):
             raise Decline("it reads what PyTorch alone holds, such as complex numbers")
         try:
@@ -337,13 +457,24 @@ class Translator:
         for tensor, variable in pairs:
             if not isinstance(tensor, torch.Tensor) or variable is None:
                 continue
-            shape = tuple(self.size(dim) for dim in tensor.shape)
+            shape = [self.size(dim) for dim in tensor.shape]
             dtype = dtype_name(tensor.dtype)
-            if (tuple(variable.shape or ()), variable.dtype) != (shape, dtype):
+            if variable.dtype != dtype or not self._is_shaped(variable, shape):
                 raise Decline(
                     f"its row gives {variable.dtype} {list(variable.shape or ())}, PyTorch "
-                    f"{dtype} {list(shape)}"
+                    f"{dtype} {shape}"
                 )
+
+    def _is_shaped(self, x: ow.Variable, shape: list[Any]) -> bool:
+        """Tell whether a result has a shape; what is unknown of it is then known."""
+        given = list(x.shape or ())
+        if not any(isinstance(dim, Size) for dim in shape) and -1 not in given:
+            return given == shape
+        if len(given) != len(shape) or any(a not in (-1, b) for a, b in zip(given, shape)):
+            return False
+        x.shape = [-1 if isinstance(dim, Size) else dim for dim in shape]
+        self._shapes[x.name] = shape
+        return True
 
     def _read(self, value: Any) -> Any:
         """Return an argument of a node with Variables for nodes, and numbers for sizes."""
@@ -365,6 +496,9 @@ class Translator:
     def _as_input(self, value: Value, like: ow.Variable | None) -> Value:
         if isinstance(value, (bool, int, float)):
             return self.full(value, (), "float32" if like is None else like.dtype)
+        if isinstance(value, Size):
+            number = self.number(value)
+            return number if like is None else self.cast(number, like.dtype)
         return list(value) if isinstance(value, tuple) else value
 
 

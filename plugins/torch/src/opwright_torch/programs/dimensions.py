@@ -1,0 +1,132 @@
+"""Which dimensions of a model's inputs are unknown, and what the model demands of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import sympy
+import torch
+from torch.export import Dim
+from torch.utils._pytree import tree_flatten_with_path, tree_map
+
+from opwright.errors import SettingError
+
+TORCH: Final = str(Path(torch.__file__).parent)
+
+
+class Dimensions:
+    """The argument `dynamic` of `to_program`.
+
+    Parameters
+    ----------
+    arguments : mapping
+        Example inputs by the argument of ``forward``.
+    dynamic : object
+        True; or what `torch.export` takes as ``dynamic_shapes``, with strings as well.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any], dynamic: Any) -> None:
+        self._named: list[tuple[str, int, Any]] = []  # the feed, an axis, and a name or a Dim
+        self.given: Any = None
+        if dynamic is True:
+            self.given = {name: tree_map(_all_axes, value) for name, value in arguments.items()}
+        elif dynamic:
+            self.given = self._read(arguments, dynamic)
+
+    def _read(self, arguments: Mapping[str, Any], dynamic: Any) -> Any:
+        if isinstance(dynamic, (tuple, list)):
+            dynamic = dict(zip(arguments, dynamic))
+        unknown = [name for name in dynamic if name not in arguments]
+        if unknown:
+            raise SettingError(
+                f"to_program: dynamic must name inputs that were given, got {unknown[0]!r}; there "
+                f"are {', '.join(arguments)}"
+            )
+        for path, value in tree_flatten_with_path(dynamic)[0]:
+            if isinstance(value, (str, Dim)) and path:
+                *parts, axis = (str(getattr(key, "key", getattr(key, "idx", key))) for key in path)
+                self._named.append((".".join(parts), int(axis), value))
+        spelled = tree_map(lambda value: Dim.AUTO if isinstance(value, str) else value, dynamic)
+        return {name: spelled.get(name, tree_map(_no_axes, arguments[name])) for name in arguments}
+
+    def conditions(self, shapes: Mapping[str, Any]) -> list[Any]:
+        """Return what sizes must fulfil: bounds that were given, and what the model has decided by.
+
+        What PyTorch itself decides by sizes, such as strides, changes no result. Nor does whether
+        a size is 1, in most models, which is allowed.
+
+        Parameters
+        ----------
+        shapes : mapping
+            Of the feeds.
+        """
+        symbols: dict[str, sympy.Expr] = {}
+        found: list[Any] = []
+        for feed, axis, name in self._named:
+            size = shapes[feed][axis] if feed in shapes else None
+            if size is None:
+                continue
+            if not isinstance(size, torch.SymInt):
+                raise SettingError(
+                    f"to_program: dimension {axis} of {feed} is {size} for this model, got "
+                    f"dynamic={name!r}; leave it out of dynamic="
+                )
+            expr = size.node.expr
+            if isinstance(name, str):
+                found += _differ(symbols.setdefault(name, expr), expr)
+            else:
+                found += _bounds(expr, name)
+        env = next(
+            (
+                s.node.shape_env
+                for shape in shapes.values()
+                for s in shape
+                if isinstance(s, torch.SymInt)
+            ),
+            None,
+        )
+        if env is not None:
+            found += _decisions(env)
+        return list(dict.fromkeys(found))
+
+
+def _all_axes(value: Any) -> Any:
+    return (
+        dict.fromkeys(range(value.ndim), Dim.AUTO) if isinstance(value, torch.Tensor) else None
+    )
+
+
+def _no_axes(value: Any) -> None:
+    return None
+
+
+def _differ(one: sympy.Expr, other: sympy.Expr) -> list[Any]:
+    return [] if one == other else [sympy.Eq(one, other)]
+
+
+def _bounds(expr: sympy.Expr, dim: Any) -> Iterator[Any]:
+    low, high = getattr(dim, "min", 0), getattr(dim, "max", None)
+    if low:
+        yield sympy.Ge(expr, low)
+    if high is not None and high < 2**31:
+        yield sympy.Le(expr, high)
+
+
+def _decisions(env: Any) -> Iterator[Any]:
+    """Yield the conditions that code outside of PyTorch has asked for, and found fulfilled."""
+    for guard in env.guards:
+        place = guard.sloc.framework_loc
+        if place is None or str(place.filename).startswith(TORCH):
+            continue
+        condition = guard.expr.xreplace(env.replacements)
+        if condition not in (True, sympy.true) and not _holds_from_two_on(condition):
+            yield condition
+
+
+def _holds_from_two_on(condition: Any) -> bool:
+    shifted = {
+        symbol: sympy.Dummy(positive=True, integer=True) + 1 for symbol in condition.free_symbols
+    }
+    return condition.subs(shifted) == sympy.true

@@ -1,0 +1,196 @@
+"""From a model to a captured graph, by `torch.export`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from inspect import signature
+from typing import Any, NamedTuple
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, TensorArgument
+from torch.fx import GraphModule, Node
+from torch.fx.experimental import _config
+from torch.utils._pytree import tree_flatten, tree_flatten_with_path, tree_unflatten
+
+from opwright.errors import SettingError
+from opwright_torch.capture import Captured, capture
+from opwright_torch.programs.dimensions import Dimensions
+
+aten = torch.ops.aten
+
+
+class Exported(NamedTuple):
+    """A captured graph, and what its inputs and outputs are called."""
+
+    captured: Captured
+    tensors: dict[int, tuple[str, torch.Tensor]]  # parameters, buffers, constants, by input
+    feeds: dict[int, str]  # the other inputs
+    results: list[str]  # of the captured outputs
+    state: dict[str, str]  # the tensor of each name in state_dict()
+    conditions: list[Any]  # what sizes must fulfil
+
+
+def export(model: torch.nn.Module, example_inputs: Any, dynamic: Any, trainable: bool) -> Exported:
+    """Return the graph of a model; what `torch.export` raises is raised."""
+    args, kwargs = _split(example_inputs)
+    bound = signature(model.forward).bind(*args, **kwargs)
+    dimensions = Dimensions(bound.arguments, dynamic)
+    with _config.patch(backed_size_oblivious=True), torch.set_grad_enabled(trainable):
+        program = torch.export.export(
+            model, args, kwargs, dynamic_shapes=dimensions.given, strict=False
+        )
+        names = _first_names(model)
+        tensors = _take_tensors(program, model, names)
+        module = program.graph_module
+        feeds = dict(_name_feeds(program, list(signature(model.forward).parameters)))
+        results = _own_results(program)
+        _show_values(module)
+        inputs = _placeholders(module)
+        given = [
+            tensors[node.name][1] if node.name in tensors else node.meta["val"] for node in inputs
+        ]
+        captured = capture(module, given)
+        shapes = {feeds[n.name]: n.meta["val"].shape for n in inputs if n.name in feeds}
+        conditions = dimensions.conditions(shapes)
+    return Exported(
+        captured,
+        {i: tensors[node.name] for i, node in enumerate(inputs) if node.name in tensors},
+        {i: feeds[node.name] for i, node in enumerate(inputs) if node.name in feeds},
+        results,
+        {name: names[id(t)] for name, t in model.state_dict(keep_vars=True).items()},
+        conditions,
+    )
+
+
+def _split(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(example_inputs, Mapping):
+        return (), dict(example_inputs)
+    if not isinstance(example_inputs, (tuple, list)):
+        raise SettingError(
+            "to_program: example_inputs must be a tuple, or a dict by argument, got "
+            f"{type(example_inputs).__name__}; write (x,) for one input"
+        )
+    return tuple(example_inputs), {}
+
+
+def _placeholders(module: GraphModule) -> list[Node]:
+    return [node for node in module.graph.nodes if node.op == "placeholder"]
+
+
+def _first_names(model: torch.nn.Module) -> dict[int, str]:
+    """Return the name of each parameter and buffer, by identity; of tied ones the first."""
+    names: dict[int, str] = {}
+    for owned in (model.named_parameters, model.named_buffers):
+        for name, tensor in owned(remove_duplicate=False):
+            names.setdefault(id(tensor), name)
+    return names
+
+
+def _take_tensors(
+    program: ExportedProgram, model: torch.nn.Module, names: Mapping[int, str]
+) -> dict[str, tuple[str, torch.Tensor]]:
+    """Return name and value of the placeholders that are not fed; of tied ones the first stays."""
+    signature = program.graph_signature
+    nodes = {node.name: node for node in _placeholders(program.graph_module)}
+    found: dict[str, tuple[str, torch.Tensor]] = {}
+    firsts: dict[str, Node] = {}
+    for spec in signature.input_specs:
+        if spec.target is None or not isinstance(spec.arg, TensorArgument):
+            continue
+        tensor = _find_tensor(program, model, spec.target)
+        name, node = names.get(id(tensor), spec.target), nodes[spec.arg.name]
+        first = firsts.setdefault(name, node)
+        if first is node:
+            found[node.name] = name, tensor
+        else:
+            node.replace_all_uses_with(first)
+            program.graph_module.graph.erase_node(node)
+    return found
+
+
+def _find_tensor(program: ExportedProgram, model: torch.nn.Module, target: str) -> torch.Tensor:
+    """Return the model's own tensor of a name, whose identity shows ties; else a constant."""
+    owner, _, name = target.rpartition(".")
+    try:
+        value = getattr(model.get_submodule(owner), name)
+    except AttributeError:
+        value = None
+    found = value if isinstance(value, torch.Tensor) else program.constants[target]
+    return found
+
+
+def _name_feeds(program: ExportedProgram, arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the placeholder and the name of each fed tensor: an argument, and a path in it."""
+    spec = program.call_spec.in_spec
+    leaves, _ = tree_flatten_with_path(tree_unflatten(range(spec.num_leaves), spec))
+    inputs = [s for s in program.graph_signature.input_specs if s.target is None]
+    placed = [s for s in inputs if s.kind.name == "USER_INPUT"]
+    for (path, _), given in zip(leaves, placed, strict=True):
+        if isinstance(given.arg, ConstantArgument):
+            continue
+        if not isinstance(given.arg, TensorArgument):
+            raise SettingError(
+                f"to_program: example_inputs must be tensors, got {given.arg} for {path}; leave "
+                "numbers out of dynamic="
+            )
+        kind, *rest = map(key_text, path)
+        first = (
+            arguments[int(rest[0])] if kind == "0" and int(rest[0]) < len(arguments) else rest[0]
+        )
+        yield given.arg.name, ".".join([first, *rest[1:]])
+
+
+def key_text(key: Any) -> str:
+    """Return a key of a path in nested results: an index, a key of a dict, an attribute."""
+    for name in ("key", "idx", "name"):
+        if hasattr(key, name):
+            return str(getattr(key, name))
+    return str(key)
+
+
+def _own_results(program: ExportedProgram) -> list[str]:
+    """Copy each tensor that is returned, so that none shares memory; return the names."""
+    graph = program.graph_module.graph
+    spec: Any = program.call_spec.out_spec
+    leaves, _ = tree_flatten_with_path(tree_unflatten(range(spec.num_leaves), spec))
+    paths = [
+        ".".join(["output"] * (not _is_named(path)) + [*map(key_text, path)]) for path, _ in leaves
+    ]
+    (output,) = (node for node in graph.nodes if node.op == "output")
+    kept, names = [], []
+    values = output.args[0][len(output.args[0]) - len(paths) :]
+    for name, value in zip(paths, values, strict=True):
+        if value is None:
+            continue
+        if not isinstance(value, Node) or not isinstance(value.meta["val"], torch.Tensor):
+            shown = value.meta["val"] if isinstance(value, Node) else value
+            raise SettingError(
+                f"to_program: the model must return tensors, got {name}={shown!r}; leave it out of "
+                "what forward returns"
+            )
+        with graph.inserting_before(output):
+            copied = graph.call_function(aten.clone.default, (value,))
+        copied.meta["val"] = aten.clone.default(value.meta["val"])
+        kept.append(copied)
+        names.append(name)
+    output.args = (tuple(kept),)
+    program.graph_module.recompile()
+    return names
+
+
+def _is_named(path: Sequence[Any]) -> bool:
+    return bool(path) and not key_text(path[0]).isdigit()
+
+
+def _show_values(module: GraphModule) -> None:
+    """Give each node its value as Dynamo does, in the graphs that operators call as well."""
+    for part in module.modules():
+        if isinstance(part, GraphModule):
+            for node in part.graph.nodes:
+                if "val" in node.meta:
+                    node.meta["example_value"] = node.meta["val"]
+
+
+def _leaves(value: Any) -> list[Any]:
+    return tree_flatten(value)[0]

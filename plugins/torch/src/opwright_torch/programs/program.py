@@ -1,0 +1,187 @@
+"""`to_program` and `to_state_dict`: a model of PyTorch as a program of opwright, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import torch
+
+import opwright as ow
+from opwright import LoadedProgram, vocabulary
+from opwright.errors import OperatorNotFoundError, SettingError
+from opwright_torch.dtypes import torch_dtype
+from opwright_torch.plans.building import write_state
+from opwright_torch.programs.exporting import Exported, export
+from opwright_torch.translate import Translated, translate
+from opwright_torch.translate.translator import Declined
+
+NOTE: Final = "state_dict"
+"""The note of a program with the variable of each name in ``model.state_dict()``."""
+
+
+def to_program(
+    model: torch.nn.Module,
+    example_inputs: Any,
+    dynamic: Any = None,
+    *,
+    trainable: bool | None = None,
+) -> LoadedProgram:
+    """Return a model of PyTorch as a program of opwright, with a copy of its parameters.
+
+    The program needs no PyTorch: it is called, saved by ``save``, loaded by `opwright.load`, and
+    compiled for other devices in processes that do not import it.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        In the mode in which it is captured: ``model.eval()`` for predictions. Of a model in
+        training mode dropout and batch normalization are trained, which updates the statistics;
+        calls of the result predict in either case.
+    example_inputs : tuple or dict
+        Arguments of ``forward``, by position or by name. Tensors of them are fed to the program by
+        the argument's name, those in a list or dict by the path to them, ``"states.0"``; all else
+        is written into the program.
+    dynamic : bool, dict, tuple or list, optional
+        The dimensions that differ from call to call, as `torch.export.export` takes them as
+        ``dynamic_shapes``, for some of the inputs: ``{"x": {0: "batch", 1: Dim("length", max=512)}}``.
+        A string, besides, is a dimension without bounds, equal wherever it stands. True: every
+        dimension that the model leaves open. By default there is none.
+    trainable : bool, optional
+        Whether parameters that require gradients become parameters of the program, which training
+        changes. By default as the model's mode: ``model.training``.
+
+    Returns
+    -------
+    LoadedProgram
+        Its results are named by the keys of a dict or ``ModelOutput``, ``"output"`` for one tensor,
+        ``"output.0"`` for the first of several. An input that the model writes, such as a cache, is
+        written by a plan that is compiled with it in ``writes``; its new value is the result
+        ``"NAME.new"``.
+
+    Raises
+    ------
+    OperatorNotFoundError
+        For operators that opwright has no counterpart of; the message has all of them.
+    SettingError
+        For inputs and results that are no tensors, and dimensions that the model does not leave
+        open.
+    Exception
+        What `torch.export.export` raises where it cannot capture the model.
+
+    Notes
+    -----
+    A dimension is captured for sizes of 2 and more. With 1 the same is computed, whatever the
+    model's code would do then. Other conditions that it has asked for are checked in each new
+    shape: ``reshape`` fails where one is not fulfilled.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise SettingError(
+            f"to_program: model must be a torch.nn.Module, got {type(model).__name__}; wrap a "
+            "function in a module"
+        )
+    is_trained = model.training if trainable is None else trainable
+    exported = export(model, example_inputs, dynamic, is_trained)
+    translated = _translate(exported, is_trained)
+    if translated.declined:
+        raise OperatorNotFoundError(_refusal(translated.declined))
+    fetches = _finish(exported, translated)
+    feeds = [str(translated.inputs[i]) for i in exported.feeds]
+    if translated.program.global_block().find_var(vocabulary.STEP) is not None:
+        feeds.append(vocabulary.STEP)
+    variables = {name: str(translated.inputs[i]) for i, (name, _) in exported.tensors.items()}
+    state = {name: variables[tensor] for name, tensor in exported.state.items()}
+    return LoadedProgram(
+        translated.program,
+        _fill_scope(exported, translated),
+        fetches,
+        feeds,
+        notes={NOTE: state},
+    )
+
+
+def _translate(exported: Exported, is_trained: bool) -> Translated:
+    module = exported.captured.module
+    inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
+    for i, node in enumerate(inputs):
+        node.meta["name"] = exported.tensors[i][0] if i in exported.tensors else exported.feeds[i]
+    trained = [i for i, (_, t) in exported.tensors.items() if is_trained and t.requires_grad]
+    return translate(
+        module.graph, module, {}, exported.tensors, trained, exported.conditions, alone=True
+    )
+
+
+def _finish(exported: Exported, translated: Translated) -> list[str]:
+    """Name the results, and write what the model writes; return the names of the results."""
+    program = translated.program
+    block = program.global_block()
+    fetches = []
+    named = [(name, o.position) for name, o in zip(exported.results, exported.captured.outputs)]
+    state = []
+    for mutation in exported.captured.mutations:
+        variable = str(translated.inputs[mutation.input])
+        state.append((variable, translated.outputs[mutation.position].name))
+        if mutation.input in exported.feeds:
+            named.append((f"{variable}.new", mutation.position))
+    for name, position in named:
+        fetches.append(program.take_name(name))
+        value = translated.outputs[position].name
+        block.append_op(vocabulary.ASSIGN, {"x": value}, {"out": fetches[-1]})
+    write_state(block, state)
+    return fetches
+
+
+def _fill_scope(exported: Exported, translated: Translated) -> ow.Scope:
+    scope = ow.Scope()
+    held = [(str(translated.inputs[i]), tensor) for i, (_, tensor) in exported.tensors.items()]
+    for name, tensor in (*held, *translated.constants.items()):
+        scope.var(name).set(tensor.detach().contiguous().clone())
+    return scope
+
+
+def _refusal(declined: list[Declined]) -> str:
+    """Return one line for each operator and reason, and the lines of the model that use it."""
+    places: dict[str, dict[str, None]] = {}
+    for node, reason in declined:
+        lines = (node.meta.get("stack_trace") or "").rstrip().splitlines()
+        found = places.setdefault(f"  {node.target}: {reason}", {})
+        found["\n".join(f"    {line.strip()}" for line in lines[-2:])] = None
+    shown = "\n".join(f"{what}\n" + "\n".join(lines) for what, lines in places.items())
+    return (
+        f"to_program: every operator must have a counterpart in opwright, got {len(declined)} "
+        f"without one; replace them in the model, or add rows for them\n{shown}"
+    )
+
+
+def to_state_dict(loaded: LoadedProgram) -> dict[str, torch.Tensor]:
+    """Return the values of a program that `to_program` made, for ``model.load_state_dict``.
+
+    Parameters
+    ----------
+    loaded : LoadedProgram
+        Also one that was saved and loaded, or trained.
+
+    Returns
+    -------
+    dict of str to torch.Tensor
+        The names of ``model.state_dict()`` with copies of the values; tied parameters share one.
+
+    Raises
+    ------
+    SettingError
+        For a program that `to_program` did not make.
+    """
+    names = loaded.notes.get(NOTE) if isinstance(loaded, LoadedProgram) else None
+    if not isinstance(names, Mapping):
+        raise SettingError(
+            f"to_state_dict: must be given a program of opwright_torch.to_program, got {loaded!r}; "
+            "its parameters() have the values of any other"
+        )
+    values = {name: _tensor(loaded.scope, name) for name in dict.fromkeys(names.values())}
+    return {name: values[variable] for name, variable in names.items()}
+
+
+def _tensor(scope: ow.Scope, name: str) -> torch.Tensor:
+    variable = scope.var(name)
+    tensor = torch.empty(variable.shape, dtype=torch_dtype(variable.dtype))
+    return tensor.copy_(torch.from_dlpack(variable.tensor()))

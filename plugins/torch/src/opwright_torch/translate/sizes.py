@@ -1,0 +1,215 @@
+"""Sizes that are not known before a run: symbols of PyTorch, as rows calculate with them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from typing import Any, Final
+
+import sympy
+import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.utils._sympy import functions as parts
+
+import opwright as ow
+from opwright.errors import ShapeError
+
+
+class Size:
+    """A size that a symbol of PyTorch stands for.
+
+    Two sizes are equal only where they are so for every value; `<` is an error where it depends on
+    the value. So what a row decides holds for all of them.
+    """
+
+    __slots__ = ("symbol",)
+
+    def __init__(self, symbol: torch.SymInt) -> None:
+        self.symbol = symbol
+
+    @property
+    def expr(self) -> sympy.Expr:
+        """Return what it is in the symbols of shapes."""
+        return sympy.expand(self.symbol.node.expr)
+
+    def __repr__(self) -> str:
+        return str(self.symbol)
+
+    def __hash__(self) -> int:
+        return hash(self.expr)
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __index__(self) -> int:
+        raise ShapeError(f"a number must be known before a run, got the size {self}")
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return float(self.__index__())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (int, Size)):
+            return False
+        return _is_zero(self.symbol - _bare(other))
+
+    def __lt__(self, other: Any) -> bool:
+        return _decide(self.symbol < _bare(other), self.symbol >= _bare(other))
+
+    def __ge__(self, other: Any) -> bool:
+        return not self < other
+
+    def __gt__(self, other: Any) -> bool:
+        return _decide(self.symbol > _bare(other), self.symbol <= _bare(other))
+
+    def __le__(self, other: Any) -> bool:
+        return not self > other
+
+    def __neg__(self) -> Any:
+        return as_size(-self.symbol)
+
+    def __add__(self, other: Any) -> Any:
+        return as_size(self.symbol + _bare(other))
+
+    def __sub__(self, other: Any) -> Any:
+        return as_size(self.symbol - _bare(other))
+
+    def __rsub__(self, other: Any) -> Any:
+        return as_size(_bare(other) - self.symbol)
+
+    def __mul__(self, other: Any) -> Any:
+        return as_size(self.symbol * _bare(other))
+
+    def __floordiv__(self, other: Any) -> Any:
+        return as_size(self.symbol // _bare(other))
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return as_size(_bare(other) // self.symbol)
+
+    def __mod__(self, other: Any) -> Any:
+        return as_size(self.symbol % _bare(other))
+
+    def __rmod__(self, other: Any) -> Any:
+        return as_size(_bare(other) % self.symbol)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def _bare(value: Any) -> Any:
+    if not isinstance(value, (int, Size)):
+        raise ShapeError(f"sizes are whole numbers, got {value!r}")
+    return value.symbol if isinstance(value, Size) else value
+
+
+def as_size(value: Any, known: Mapping[Any, int] | None = None) -> Any:
+    """Return an int where a value is one, given what is `known` of symbols; else a `Size`."""
+    if not isinstance(value, torch.SymInt):
+        return int(value)
+    expr = value.node.expr
+    number = sympy.expand(expr if not known else expr.subs(known))
+    return int(number) if number.is_number else Size(value)
+
+
+def _is_zero(difference: Any) -> bool:
+    if not isinstance(difference, torch.SymInt):
+        return bool(difference == 0)
+    return sympy.expand(difference.node.expr) == 0 or statically_known_true(difference == 0)
+
+
+def _decide(holds: Any, fails: Any) -> bool:
+    if statically_known_true(holds):
+        return True
+    if statically_known_true(fails):
+        return False
+    raise ShapeError(f"it must be known before a run whether {holds}")
+
+
+def has_size(value: Any) -> bool:
+    """Tell whether an attribute has a size that is no number."""
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return any(isinstance(item, Size) for item in items)
+
+
+def shorten(type: str, shape: Iterable[Any], like: Iterable[Any]) -> list[Any]:
+    """Return the `shape` of a reshape or an expand, with sizes of the input left for it to copy.
+
+    Of what is left one length is computed by a reshape itself, so that nothing else must be.
+    """
+    old, new = list(like), list(shape)
+    shift = len(new) - len(old) if type == "expand" else 0
+    for axis, dim in enumerate(new):
+        is_kept = (
+            0 <= axis - shift < len(old) and isinstance(dim, Size) and dim == old[axis - shift]
+        )
+        if is_kept:
+            new[axis] = -1 if type == "expand" else 0
+    open_axes = [axis for axis, dim in enumerate(new) if isinstance(dim, Size)]
+    if type == "reshape" and len(open_axes) == 1 and -1 not in new:
+        new[open_axes[0]] = -1
+    return new
+
+
+Op = Callable[..., ow.Variable]
+
+_FOLDS: Final[dict[type, str]] = {
+    sympy.Add: "add",
+    sympy.Mul: "multiply",
+    sympy.Max: "maximum",
+    sympy.Min: "minimum",
+    parts.Max: "maximum",
+    parts.Min: "minimum",
+    sympy.And: "logical_and",
+    sympy.Or: "logical_or",
+}
+_PAIRS: Final[dict[type, str]] = {
+    parts.FloorDiv: "floor_divide",
+    parts.CleanDiv: "floor_divide",
+    parts.Mod: "mod",
+    parts.PythonMod: "mod",
+    sympy.Eq: "equal",
+    sympy.Ne: "not_equal",
+    sympy.StrictLessThan: "less",
+    sympy.LessThan: "less_equal",
+    sympy.StrictGreaterThan: "greater",
+    sympy.GreaterThan: "greater_equal",
+}
+
+
+def write_size(expr: sympy.Expr, op: Op, find: Callable[[sympy.Symbol], ow.Variable]) -> Any:
+    """Append what computes a size; return its Variable, or a number.
+
+    Parameters
+    ----------
+    expr : sympy.Expr
+    op : callable
+        Appends an operator.
+    find : callable
+        Returns the Variable of a symbol.
+    """
+    if expr.is_Integer:
+        return int(expr)
+    if expr.is_Symbol:
+        return find(expr)
+    kind, args = type(expr), expr.args
+    if kind is sympy.Pow and args[1].is_Integer and args[1] > 0:
+        kind, args = sympy.Mul, (args[0],) * int(args[1])
+    operands = [write_size(arg, op, find) for arg in args]
+    if kind in _FOLDS:
+        if kind in (sympy.Add, sympy.Mul):
+            numbers = [value for value in operands if isinstance(value, int)]
+            combine = math.prod if kind is sympy.Mul else sum
+            others = [value for value in operands if not isinstance(value, int)]
+            operands = [*others, combine(numbers)] if numbers else others
+        return reduce(lambda x, y: _pair(op, _FOLDS[kind], x, y), operands)
+    if kind in _PAIRS:
+        return _pair(op, _PAIRS[kind], *operands)
+    raise ShapeError(f"a size must be made by +, *, //, %, max and min, got {expr}")
+
+
+def _pair(op: Op, type: str, x: Any, y: Any) -> ow.Variable:
+    x, y = (
+        op("fill", shape=[], value=v, dtype="int64") if isinstance(v, int) else v for v in (x, y)
+    )
+    return op(type, x, y)
