@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch._higher_order_ops.wrap import (
@@ -30,10 +30,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from opwright.errors import OpwrightError
 from opwright_torch.capture.straight import straight_through
 from opwright_torch.capture.transforms import Region, starts_transform
-
-_INLINED = {tag_activation_checkpoint, wrap}
-"""Operators that call a graph, whose first argument it is. What is saved for the backward is
-decided by the consumer, so that checkpointing needs nothing."""
 
 _AUTOCAST = {
     "cpu": torch._C.DispatchKey.AutocastCPU,
@@ -183,13 +179,7 @@ class FunctionalRun(torch.fx.Interpreter):
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function; graphs that an operator calls are run in place."""
         if target in _INLINED:
-            return FunctionalRun(args[0]).run(*args[1:])
-        if target is wrap_with_set_grad_enabled:
-            return self._run_switched(*args)
-        if target is wrap_with_autocast:
-            device, dtype, enabled, cache, graph, *values = args
-            with torch.autocast(device, dtype, enabled=enabled, cache_enabled=cache):
-                return FunctionalRun(graph).run(*values)
+            return _INLINED[target](*args)
         if isinstance(target, torch._ops.HigherOrderOperator):
             return _record(target, args, kwargs)
         if target is _enter_autocast:
@@ -200,14 +190,6 @@ class FunctionalRun(torch.fx.Interpreter):
         if target is _exit_autocast:
             return self._exit_autocast()
         return super().call_function(target, args, kwargs)
-
-    def _run_switched(self, enabled: bool, graph: Any, *values: Any) -> Any:
-        """Run a graph of `torch.export` with gradients switched on or off."""
-        before = torch.is_grad_enabled()
-        torch._C._set_grad_enabled(enabled)
-        result = FunctionalRun(graph).run(*values)
-        torch._C._set_grad_enabled(before)
-        return result
 
     def _exit_autocast(self) -> None:
         with torch._C.DisableTorchFunction():
@@ -239,3 +221,32 @@ def _record(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     proxy = tracer.create_proxy("call_function", target, proxies, named_proxies)
     track_tensor_tree(result, proxy, constant=None, tracer=tracer)
     return tree.tree_map_only(torch.Tensor, FunctionalTensor.to_functional, result)
+
+
+def _inline(graph: torch.fx.GraphModule, *values: Any) -> Any:
+    return FunctionalRun(graph).run(*values)
+
+
+def _inline_switched(enabled: bool, graph: torch.fx.GraphModule, *values: Any) -> Any:
+    before = torch.is_grad_enabled()
+    torch._C._set_grad_enabled(enabled)  # the recorder writes it down
+    result = _inline(graph, *values)
+    torch._C._set_grad_enabled(before)
+    return result
+
+
+def _inline_cast(
+    device: str, dtype: Any, enabled: bool, cache: Any, graph: torch.fx.GraphModule, *values: Any
+) -> Any:
+    with torch.autocast(device, dtype, enabled=enabled, cache_enabled=cache):
+        return _inline(graph, *values)
+
+
+_INLINED: Final[dict[Any, Callable[..., Any]]] = {
+    tag_activation_checkpoint: _inline,
+    wrap: _inline,
+    wrap_with_set_grad_enabled: _inline_switched,
+    wrap_with_autocast: _inline_cast,
+}
+"""Operators that call a graph. What is saved for the backward is decided by the consumer, so that
+checkpointing needs nothing; `torch.export` writes ``no_grad`` and ``autocast`` so."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 import sympy
 import torch
 from torch.export import Dim
-from torch.utils._pytree import tree_flatten_with_path, tree_map
+from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map
 
 from opwright.errors import SettingError
 
@@ -31,7 +31,7 @@ class Dimensions:
         self._named: list[tuple[str, int, Any]] = []  # the feed, an axis, and a name or a Dim
         self.given: Any = None
         if dynamic is True:
-            self.given = {name: tree_map(_all_axes, value) for name, value in arguments.items()}
+            self.given = {name: _each(value, Dim.AUTO) for name, value in arguments.items()}
         elif dynamic:
             self.given = self._read(arguments, dynamic)
 
@@ -49,7 +49,7 @@ class Dimensions:
                 *parts, axis = (str(getattr(key, "key", getattr(key, "idx", key))) for key in path)
                 self._named.append((".".join(parts), int(axis), value))
         spelled = tree_map(lambda value: Dim.AUTO if isinstance(value, str) else value, dynamic)
-        return {name: spelled.get(name, tree_map(_no_axes, arguments[name])) for name in arguments}
+        return {name: spelled.get(name, _each(v, None)) for name, v in arguments.items()}
 
     def conditions(self, shapes: Mapping[str, Any]) -> list[Any]:
         """Return what sizes must fulfil: bounds that were given, and what the model has decided by.
@@ -92,14 +92,16 @@ class Dimensions:
         return list(dict.fromkeys(found))
 
 
-def _all_axes(value: Any) -> Any:
-    return (
-        dict.fromkeys(range(value.ndim), Dim.AUTO) if isinstance(value, torch.Tensor) else None
-    )
-
-
-def _no_axes(value: Any) -> None:
-    return None
+def _each(value: Any, dim: Any) -> Any:
+    """Return one kind of dimension for every axis, in the structure that `torch.export` wants."""
+    if isinstance(value, torch.Tensor):
+        return None if dim is None else dict.fromkeys(range(value.ndim), dim)
+    if isinstance(value, dict):
+        return {name: _each(item, dim) for name, item in value.items()}
+    leaves = list(value) if isinstance(value, (tuple, list)) else tree_leaves(value)
+    if len(leaves) == 1 and leaves[0] is value:
+        return None
+    return [_each(leaf, dim) for leaf in leaves]
 
 
 def _differ(one: sympy.Expr, other: sympy.Expr) -> list[Any]:
@@ -129,4 +131,4 @@ def _holds_from_two_on(condition: Any) -> bool:
     shifted = {
         symbol: sympy.Dummy(positive=True, integer=True) + 1 for symbol in condition.free_symbols
     }
-    return condition.subs(shifted) == sympy.true
+    return bool(condition.subs(shifted) == sympy.true)

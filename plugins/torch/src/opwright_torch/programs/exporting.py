@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, TensorArgument
 from torch.fx import GraphModule, Node
 from torch.fx.experimental import _config
-from torch.utils._pytree import tree_flatten, tree_flatten_with_path, tree_unflatten
+from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 
 from opwright.errors import SettingError
 from opwright_torch.capture import Captured, capture
@@ -44,6 +44,9 @@ def export(model: torch.nn.Module, example_inputs: Any, dynamic: Any, trainable:
         tensors = _take_tensors(program, model, names)
         module = program.graph_module
         feeds = dict(_name_feeds(program, list(signature(model.forward).parameters)))
+        for node in _placeholders(module):
+            if node.name not in tensors and node.name not in feeds:  # its value is in the graph
+                module.graph.erase_node(node)
         results = _own_results(program)
         _show_values(module)
         inputs = _placeholders(module)
@@ -116,17 +119,14 @@ def _find_tensor(program: ExportedProgram, model: torch.nn.Module, target: str) 
         value = getattr(model.get_submodule(owner), name)
     except AttributeError:
         value = None
-    found = value if isinstance(value, torch.Tensor) else program.constants[target]
-    return found
+    return value if isinstance(value, torch.Tensor) else program.constants[target]
 
 
 def _name_feeds(program: ExportedProgram, arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the placeholder and the name of each fed tensor: an argument, and a path in it."""
-    spec = program.call_spec.in_spec
-    leaves, _ = tree_flatten_with_path(tree_unflatten(range(spec.num_leaves), spec))
     inputs = [s for s in program.graph_signature.input_specs if s.target is None]
     placed = [s for s in inputs if s.kind.name == "USER_INPUT"]
-    for (path, _), given in zip(leaves, placed, strict=True):
+    for path, given in zip(_paths(program.call_spec.in_spec), placed, strict=True):
         if isinstance(given.arg, ConstantArgument):
             continue
         if not isinstance(given.arg, TensorArgument):
@@ -141,6 +141,12 @@ def _name_feeds(program: ExportedProgram, arguments: Sequence[str]) -> Iterator[
         yield given.arg.name, ".".join([first, *rest[1:]])
 
 
+def _paths(spec: Any) -> list[Any]:
+    """Return the path of each leaf of a structure."""
+    stand_ins = [torch.empty(0) for _ in range(spec.num_leaves)]
+    return [path for path, _ in tree_flatten_with_path(tree_unflatten(stand_ins, spec))[0]]
+
+
 def key_text(key: Any) -> str:
     """Return a key of a path in nested results: an index, a key of a dict, an attribute."""
     for name in ("key", "idx", "name"):
@@ -152,10 +158,9 @@ def key_text(key: Any) -> str:
 def _own_results(program: ExportedProgram) -> list[str]:
     """Copy each tensor that is returned, so that none shares memory; return the names."""
     graph = program.graph_module.graph
-    spec: Any = program.call_spec.out_spec
-    leaves, _ = tree_flatten_with_path(tree_unflatten(range(spec.num_leaves), spec))
     paths = [
-        ".".join(["output"] * (not _is_named(path)) + [*map(key_text, path)]) for path, _ in leaves
+        ".".join(["output"] * (not _is_named(path)) + [*map(key_text, path)])
+        for path in _paths(program.call_spec.out_spec)
     ]
     (output,) = (node for node in graph.nodes if node.op == "output")
     kept, names = [], []
@@ -190,7 +195,3 @@ def _show_values(module: GraphModule) -> None:
             for node in part.graph.nodes:
                 if "val" in node.meta:
                     node.meta["example_value"] = node.meta["val"]
-
-
-def _leaves(value: Any) -> list[Any]:
-    return tree_flatten(value)[0]

@@ -10,11 +10,9 @@ import torch
 import opwright as ow
 from opwright import LoadedProgram, vocabulary
 from opwright.errors import OperatorNotFoundError, SettingError
-from opwright_torch.dtypes import torch_dtype
 from opwright_torch.plans.building import write_state
 from opwright_torch.programs.exporting import Exported, export
-from opwright_torch.translate import Translated, translate
-from opwright_torch.translate.translator import Declined
+from opwright_torch.translate import Declined, Translated, translate
 
 NOTE: Final = "state_dict"
 """The note of a program with the variable of each name in ``model.state_dict()``."""
@@ -44,7 +42,7 @@ def to_program(
         is written into the program.
     dynamic : bool, dict, tuple or list, optional
         The dimensions that differ from call to call, as `torch.export.export` takes them as
-        ``dynamic_shapes``, for some of the inputs: ``{"x": {0: "batch", 1: Dim("length", max=512)}}``.
+        ``dynamic_shapes``, for some of the inputs: ``{"x": {0: "batch", 1: Dim("n", max=512)}}``.
         A string, besides, is a dimension without bounds, equal wherever it stands. True: every
         dimension that the model leaves open. By default there is none.
     trainable : bool, optional
@@ -56,8 +54,8 @@ def to_program(
     LoadedProgram
         Its results are named by the keys of a dict or ``ModelOutput``, ``"output"`` for one tensor,
         ``"output.0"`` for the first of several. An input that the model writes, such as a cache, is
-        written by a plan that is compiled with it in ``writes``; its new value is the result
-        ``"NAME.new"``.
+        written by a plan that is compiled with it in ``writes``; its new value is a result, too. A
+        result with the name of an input has ``".new"`` behind it.
 
     Raises
     ------
@@ -87,8 +85,6 @@ def to_program(
         raise OperatorNotFoundError(_refusal(translated.declined))
     fetches = _finish(exported, translated)
     feeds = [str(translated.inputs[i]) for i in exported.feeds]
-    if translated.program.global_block().find_var(vocabulary.STEP) is not None:
-        feeds.append(vocabulary.STEP)
     variables = {name: str(translated.inputs[i]) for i, (name, _) in exported.tensors.items()}
     state = {name: variables[tensor] for name, tensor in exported.state.items()}
     return LoadedProgram(
@@ -120,11 +116,13 @@ def _finish(exported: Exported, translated: Translated) -> list[str]:
     state = []
     for mutation in exported.captured.mutations:
         variable = str(translated.inputs[mutation.input])
-        state.append((variable, translated.outputs[mutation.position].name))
-        if mutation.input in exported.feeds:
-            named.append((f"{variable}.new", mutation.position))
+        value = translated.outputs[mutation.position].name
+        if value != variable:  # batch normalization writes its statistics itself
+            state.append((variable, value))
+        if mutation.input in exported.feeds and variable not in exported.results:
+            named.append((variable, mutation.position))
     for name, position in named:
-        fetches.append(program.take_name(name))
+        fetches.append(program.take_name(name if block.find_var(name) is None else f"{name}.new"))
         value = translated.outputs[position].name
         block.append_op(vocabulary.ASSIGN, {"x": value}, {"out": fetches[-1]})
     write_state(block, state)
@@ -171,7 +169,7 @@ def to_state_dict(loaded: LoadedProgram) -> dict[str, torch.Tensor]:
     SettingError
         For a program that `to_program` did not make.
     """
-    names = loaded.notes.get(NOTE) if isinstance(loaded, LoadedProgram) else None
+    names = getattr(loaded, "notes", {}).get(NOTE)
     if not isinstance(names, Mapping):
         raise SettingError(
             f"to_state_dict: must be given a program of opwright_torch.to_program, got {loaded!r}; "
@@ -183,5 +181,4 @@ def to_state_dict(loaded: LoadedProgram) -> dict[str, torch.Tensor]:
 
 def _tensor(scope: ow.Scope, name: str) -> torch.Tensor:
     variable = scope.var(name)
-    tensor = torch.empty(variable.shape, dtype=torch_dtype(variable.dtype))
-    return tensor.copy_(torch.from_dlpack(variable.tensor()))
+    return torch.from_dlpack(variable.tensor()).clone()

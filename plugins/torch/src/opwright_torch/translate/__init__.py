@@ -6,7 +6,16 @@ the Variable of the result, or a tuple of them. Packages name their tables, mapp
 ``"aten::NAME"`` or ``"aten::NAME.OVERLOAD"`` to rows, as annexes of the topic ``torch``.
 """
 
-from opwright_torch.translate.table import Row, Rows, find_row
-from opwright_torch.translate.translator import Decline, Translated, Translator, translate
+from opwright_torch.translate.table import Decline, Row, Rows, find_row
+from opwright_torch.translate.translator import Declined, Translated, Translator, translate
 
-__all__ = ["Decline", "Row", "Rows", "Translated", "Translator", "find_row", "translate"]
+__all__ = [
+    "Decline",
+    "Declined",
+    "Row",
+    "Rows",
+    "Translated",
+    "Translator",
+    "find_row",
+    "translate",
+]

@@ -115,7 +115,8 @@ def as_size(value: Any, known: Mapping[Any, int] | None = None) -> Any:
 def _is_zero(difference: Any) -> bool:
     if not isinstance(difference, torch.SymInt):
         return bool(difference == 0)
-    return sympy.expand(difference.node.expr) == 0 or statically_known_true(difference == 0)
+    is_zero = sympy.expand(difference.node.expr).is_zero
+    return bool(is_zero or statically_known_true(difference == 0))
 
 
 def _decide(holds: Any, fails: Any) -> bool:

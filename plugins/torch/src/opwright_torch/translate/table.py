@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from opwright import Context, current_context
 
+if TYPE_CHECKING:
+    from opwright_torch.translate.translator import Translator, Value
+
 Row = Callable[..., Any]
 TOPIC: Final = "torch"
+
+
+class Decline(Exception):  # noqa: N818  # it is caught by the translator and never reaches users
+    """Raised by a row for arguments that our operators have no counterpart for, with the reason."""
 
 
 class Rows(dict[str, Row]):
@@ -50,3 +58,31 @@ def _all_rows(context: Context, epoch: int) -> dict[str, Row]:
     for entry in context.annexes.entries(TOPIC):
         rows.update(entry.load())
     return rows
+
+
+def apply_row(row: Row | None, t: Translator, named: Mapping[str, Value]) -> Value:
+    """Call a row; one that lacks an argument of this overload declines."""
+    if row is None:
+        raise Decline("no row of a table names it")
+    try:
+        signature(row).bind(t, **named)
+    except TypeError as reason:
+        raise Decline(f"its row takes other arguments: {reason}") from None
+    return row(t, **named)
+
+
+def bind(target: Any, arguments: tuple[Value, ...], named: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the arguments of an ATen operator by the names of its schema, defaults included."""
+    bound: dict[str, Value] = {}
+    for i, argument in enumerate(target._schema.arguments):
+        if i < len(arguments) and not argument.kwarg_only:
+            bound[_name(argument)] = arguments[i]
+        elif argument.name in named:
+            bound[_name(argument)] = named[argument.name]
+        else:
+            bound[_name(argument)] = argument.default_value
+    return bound
+
+
+def _name(argument: Any) -> str:
+    return "input" if argument.name == "self" else str(argument.name)

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from inspect import signature
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch.fx import Graph, Node
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 import opwright as ow
 from opwright.errors import OpwrightError
-from opwright.op import Meta
 from opwright_torch.calls.emitting import Deferred, has_deferred, refuse, settle
 from opwright_torch.dtypes import NAMES, dtype_name, torch_dtype
+from opwright_torch.translate.lengths import Lengths, open_shape
 from opwright_torch.translate.opening import open_composite
-from opwright_torch.translate.sizes import Size, as_size, has_size, shorten, write_size
-from opwright_torch.translate.table import Row, find_row
+from opwright_torch.translate.sizes import Size, as_size, has_size, shorten
+from opwright_torch.translate.table import Decline, apply_row, bind, find_row
 
 Value = Any
 """A Variable, a number, None, or a tuple or list of these."""
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
-
-
-class Decline(Exception):  # noqa: N818  # it is caught by the translator and never reaches users
-    """Raised by a row for arguments that our operators have no counterpart for, with the reason."""
 
 
 class Declined(NamedTuple):
@@ -78,8 +73,8 @@ def translate(
         Whether the Program must do without PyTorch: it has nothing in the place of what is
         declined, and must not be run then.
     """
-    translator = Translator(owner, sizes or {}, list(conditions), alone)
-    return translator.run(graph, frozenset(kept), frozenset(trainable))
+    translator = Translator(owner, sizes or {}, alone)
+    return translator.run(graph, frozenset(kept), frozenset(trainable), list(conditions))
 
 
 class Translator:
@@ -95,26 +90,17 @@ class Translator:
 
     node: Node
 
-    def __init__(
-        self,
-        owner: Any,
-        sizes: Mapping[Any, int],
-        conditions: Sequence[Any] = (),
-        alone: bool = False,
-    ) -> None:
+    def __init__(self, owner: Any, sizes: Mapping[Any, int], alone: bool = False) -> None:
         self.program = ow.Program()
         self.block = self.program.global_block()
-        self._owner, self._sizes = owner, sizes
-        self._conditions, self._alone = conditions, alone
+        self._owner, self._sizes, self._alone = owner, sizes, alone
         self._env: dict[Node, Value] = {}
         self._constants: dict[str, torch.Tensor] = {}
         self._nodes: dict[str, Node] = {}
         self._declined: list[Declined] = []
         self._trained: set[str] = set()
         self._writers: dict[str, ow.Operator] = {}
-        self._shapes: dict[str, Sequence[Any]] = {}  # of variables with lengths that are unknown
-        self._symbols: dict[Any, tuple[ow.Variable, int]] = {}  # the axis that has a length
-        self._numbers: dict[Any, ow.Variable] = {}
+        self._lengths = Lengths(self.block, self.op)
 
     def op(self, type: str, *inputs: Value, n: int | None = None, **named: Any) -> Any:
         """Append an operator; return the Variable of its first output, or a tuple of the first `n`.
@@ -135,12 +121,12 @@ class Translator:
         }
         if type in ("reshape", "expand") and has_size(named["shape"]):
             named["shape"] = shorten(type, named["shape"], self.shape(bound["x"]))
-        attrs = {name: self._as_attr(proto, name, value) for name, value in named.items()}
+        attrs = self._lengths.name_sizes(proto, named)
         written = self.block.append_op(type, bound, {}, attrs)
         names = [
             written.output(slot.name) for slot in proto.outputs if slot.name in written.outputs
         ]
-        self._note_shapes(written, named)
+        self._lengths.infer(written, named)
         self.mark(bound.values(), written.output_names())
         self._writers.update(dict.fromkeys(written.output_names(), written))
         results: list[Any] = [
@@ -168,14 +154,13 @@ class Translator:
         self._trained.discard(x.name)
         return x
 
-    def full(self, value: Any, shape: Iterable[Any], dtype: str) -> ow.Variable:
+    def full(self, value: Any, shape: Iterable[Any], dtype: str) -> Any:
         """Return a constant."""
         if isinstance(value, Size):
-            number = self.cast(self.number(value), dtype)
+            number = self.cast(self._lengths.number(value), dtype)
             return self.op("expand", number, shape=list(shape)) if shape else number
         number = int(value) if isinstance(value, bool) else value
-        filled: ow.Variable = self.op("fill", shape=list(shape), value=number, dtype=dtype)
-        return filled
+        return self.op("fill", shape=list(shape), value=number, dtype=dtype)
 
     def cast(self, x: ow.Variable, dtype: str) -> Any:
         """Return `x` in a dtype, itself if it has that."""
@@ -219,67 +204,11 @@ class Translator:
         """Return the shape of a Variable, by default that of the node's result; see `size`."""
         if x is None:
             return [self.size(dim) for dim in self.meta().shape]
-        shape = list(x.shape or ())
-        known = self._shapes.get(x.name, ()) if -1 in shape else ()
-        if -1 in shape and len(known) != len(shape):
-            raise Decline(f"the lengths of {x} are not known before a run")
-        return [dim if dim >= 0 else other for dim, other in zip(shape, known or shape)]
+        return self._lengths.shape(x)
 
-    def number(self, size: Size) -> ow.Variable:
-        """Return the Variable that holds a size, int64 of shape []."""
-        expr = size.expr
-        held = self._numbers.get(expr)
-        if held is None or self.block.find_var(held.name) is not held:  # it may have been undone
-            held = self._numbers[expr] = write_size(expr, self.op, self._find_symbol)
-        return held
-
-    def _find_symbol(self, symbol: Any) -> ow.Variable:
-        if symbol not in self._symbols:
-            raise Decline(f"no input has the length {symbol}")
-        x, axis = self._symbols[symbol]
-        lengths = self.op("shape", x)
-        cut = self.op("slice", lengths, axes=[0], starts=[axis], ends=[axis + 1])
-        number: ow.Variable = self.op("squeeze", cut, axis=[0])
-        return number
-
-    def _as_attr(self, proto: Any, name: str, value: Any) -> Any:
-        """Return an attribute with names of variables for sizes."""
-        if not has_size(value):
-            return value
-        if name not in proto.operands:
-            raise Decline(f"{proto.type}: {name} takes numbers alone, got {value}")
-        if isinstance(value, Size):
-            return self.number(value).name
-        return [self.number(v).name if isinstance(v, Size) else v for v in value]
-
-    def _note_shapes(self, written: ow.Operator, attrs: Mapping[str, Any]) -> None:
-        """Infer the lengths of outputs that are unknown in the Program."""
-        outputs = {name: self.block.var(name).meta for name in written.output_names()}
-        if not any(meta is not None and -1 in meta.shape for meta in outputs.values()):
-            return
-        definition = written.definition
-        proto = definition.proto
-        try:
-            inputs = tuple(
-                tuple(self._meta_of(name) for name in written.inputs.get(slot.name, ()))
-                for slot in proto.inputs
-            )
-            counts = tuple(len(written.outputs.get(slot.name, ())) for slot in proto.outputs)
-            sizes = {n: tuple(v) if isinstance(v, list) else v for n, v in attrs.items()}
-            inferred = definition.infer(
-                inputs, {**written.attrs, **{n: v for n, v in sizes.items() if has_size(v)}}, counts
-            )
-        except (Decline, OpwrightError, TypeError):  # a rule in C++ takes numbers
-            return
-        for slot, metas in zip(proto.outputs, inferred, strict=True):
-            for name, meta in zip(written.outputs.get(slot.name, ()), metas, strict=True):
-                self._shapes[name] = meta.shape
-
-    def _meta_of(self, name: str) -> Meta:
-        variable = self.block.var(name)
-        return Meta(tuple(self.shape(variable)), variable.dtype)
-
-    def run(self, graph: Graph, kept: frozenset[int], trainable: frozenset[int]) -> Translated:
+    def run(
+        self, graph: Graph, kept: frozenset[int], trainable: frozenset[int], conditions: list[Any]
+    ) -> Translated:
         """Translate every node; see `translate`."""
         inputs: list[str | None] = []
         outputs: list[Value] = []
@@ -291,11 +220,11 @@ class Translator:
             elif node.op == "output":
                 outputs = list(self._read(node.args[0]))
                 for value in outputs:
-                    if isinstance(value, Deferred):
+                    if isinstance(value, Deferred) and not self._alone:
                         raise refuse(value)
             else:
-                if self._conditions:
-                    self._require()
+                while conditions:
+                    self._require(conditions.pop())
                 self._env[node] = self._compute(node)
         return Translated(
             self.program,
@@ -321,45 +250,33 @@ class Translator:
             return variable.name
         variable = self.block.create_var(
             name,
-            [-1 if isinstance(dim, Size) else dim for dim in shape],
+            open_shape(shape),
             dtype,
             persistable=is_kept,
             stop_gradient=True,
             is_data=not is_kept,
         )
-        self._shapes[variable.name] = shape
-        for axis, dim in enumerate(shape):
-            if isinstance(dim, Size) and dim.expr.is_Symbol:
-                self._symbols.setdefault(dim.expr, (variable, axis))
+        self._lengths.enter(variable, shape)
         self._env[node] = variable
         return variable.name
 
-    def _require(self) -> None:
-        """Have a reshape of an input fail where the sizes do not fulfil the conditions."""
-        conditions, self._conditions = self._conditions, ()
-        for condition in conditions:
-            symbol = min(condition.free_symbols, key=str)
-            x, axis = self._symbols[symbol]
-            (node,) = (node for node, value in self._env.items() if value is x)
-            holds = self.cast(write_size(condition, self.op, self._find_symbol), "int64")
-            length = self.op("subtract", self.op("add", self._find_symbol(symbol), 1), holds)
-            shape: list[Any] = [0] * len(x.shape or ())
-            shape[axis] = length.name
-            checked = self.op("reshape", x, shape=shape)
-            self._shapes[checked.name] = self._shapes[x.name]
-            self._env[node] = checked
-            places = {s: (checked if v is x else v, a) for s, (v, a) in self._symbols.items()}
-            self._symbols = places
+    def _require(self, condition: Any) -> None:
+        """Have the Program fail in a run where sizes do not fulfil a condition."""
+        x, checked = self._lengths.require(condition)
+        self._env.update({node: checked for node, v in self._env.items() if v is x})
 
-    def _stand_in(self, meta: Any) -> Any:
-        """Return a Variable that nothing writes, for a result that is declined."""
-        if not isinstance(meta, torch.Tensor) or meta.dtype not in NAMES:
-            return meta
-        shape = [self.size(dim) for dim in meta.shape]
-        open_shape = [-1 if isinstance(dim, Size) else dim for dim in shape]
+    def _stand_in(self, declined: Deferred) -> Any:
+        """Return Variables that nothing writes, so that what reads them is translated."""
+        leaves = tree_leaves(declined.meta)
+        if any(isinstance(leaf, torch.Tensor) and leaf.dtype not in NAMES for leaf in leaves):
+            return declined
+        return tree_map_only(torch.Tensor, self._declare, declined.meta)
+
+    def _declare(self, tensor: torch.Tensor) -> ow.Variable:
         name = self.program.unique_name("declined")
-        self._shapes[name] = shape
-        return self.block.create_var(name, open_shape, dtype_name(meta.dtype))
+        variable = self.block.create_var(name, dtype=dtype_name(tensor.dtype))
+        self._lengths.set(variable, [self.size(dim) for dim in tensor.shape])
+        return variable
 
     def _constant(self, node: Node) -> Value:
         value = self._owner
@@ -383,10 +300,8 @@ class Translator:
             self._declined.append(Declined(node, str(reason)))
             arguments, named = self._read(node.args), self._read(node.kwargs)
             result = Deferred(node.target, arguments, named, self.meta())
-            if self._alone:
-                result = tree_map(self._stand_in, result.meta)
         if isinstance(result, Deferred):
-            result = settle(self, result)
+            result = self._stand_in(result) if self._alone else settle(self, result)
         names = [name for op in self.block.ops[before:] for name in op.output_names()]
         self._nodes.update(dict.fromkeys(names, node))
         if node.meta.get("requires_grad") is not False:
@@ -411,7 +326,7 @@ class Translator:
             raise Decline("it reads what PyTorch alone holds, such as complex numbers")
         try:
             with ow.transaction():
-                result = _apply(find_row(target), self, _bind(target, arguments, named))
+                result = apply_row(find_row(target), self, bind(target, arguments, named))
                 self._check(result)
                 return result
         except (Decline, OpwrightError) as reason:
@@ -459,22 +374,11 @@ class Translator:
                 continue
             shape = [self.size(dim) for dim in tensor.shape]
             dtype = dtype_name(tensor.dtype)
-            if variable.dtype != dtype or not self._is_shaped(variable, shape):
+            if variable.dtype != dtype or not self._lengths.take(variable, shape):
                 raise Decline(
                     f"its row gives {variable.dtype} {list(variable.shape or ())}, PyTorch "
                     f"{dtype} {shape}"
                 )
-
-    def _is_shaped(self, x: ow.Variable, shape: list[Any]) -> bool:
-        """Tell whether a result has a shape; what is unknown of it is then known."""
-        given = list(x.shape or ())
-        if not any(isinstance(dim, Size) for dim in shape) and -1 not in given:
-            return given == shape
-        if len(given) != len(shape) or any(a not in (-1, b) for a, b in zip(given, shape)):
-            return False
-        x.shape = [-1 if isinstance(dim, Size) else dim for dim in shape]
-        self._shapes[x.name] = shape
-        return True
 
     def _read(self, value: Any) -> Any:
         """Return an argument of a node with Variables for nodes, and numbers for sizes."""
@@ -497,36 +401,5 @@ class Translator:
         if isinstance(value, (bool, int, float)):
             return self.full(value, (), "float32" if like is None else like.dtype)
         if isinstance(value, Size):
-            number = self.number(value)
-            return number if like is None else self.cast(number, like.dtype)
+            return self.full(value, (), "int64" if like is None else like.dtype)
         return list(value) if isinstance(value, tuple) else value
-
-
-def _apply(row: Row | None, t: Translator, named: Mapping[str, Value]) -> Value:
-    """Call a row; one that lacks an argument of this overload declines."""
-    if row is None:
-        raise Decline("no row of a table names it")
-    try:
-        signature(row).bind(t, **named)
-    except TypeError as reason:
-        raise Decline(f"its row takes other arguments: {reason}") from None
-    return row(t, **named)
-
-
-def _bind(
-    target: Any, arguments: tuple[Value, ...], named: Mapping[str, Value]
-) -> dict[str, Value]:
-    """Return the arguments of an ATen operator by the names of its schema, defaults included."""
-    bound: dict[str, Value] = {}
-    for i, argument in enumerate(target._schema.arguments):
-        if i < len(arguments) and not argument.kwarg_only:
-            bound[_name(argument)] = arguments[i]
-        elif argument.name in named:
-            bound[_name(argument)] = named[argument.name]
-        else:
-            bound[_name(argument)] = argument.default_value
-    return bound
-
-
-def _name(argument: Any) -> str:
-    return "input" if argument.name == "self" else str(argument.name)
