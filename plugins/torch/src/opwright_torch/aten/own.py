@@ -63,7 +63,7 @@ def append_program(t: Translator, values: Sequence[ow.Variable], program: str) -
 def _append_piece(
     t: Translator, what: Any, values: Sequence[ow.Variable]
 ) -> tuple[Piece, dict[str, str]]:
-    piece = make_piece(what, tuple(Meta(tuple(v.shape or ()), v.dtype) for v in values))
+    piece = make_piece(what, tuple(Meta(tuple(t.shape(v)), v.dtype) for v in values))
     if len(piece.block.program.blocks) > 1:
         raise Decline("it is a program with loops or branches, which runs as a whole")
     names = replay(piece, t.block, values)

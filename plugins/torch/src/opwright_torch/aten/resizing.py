@@ -40,13 +40,14 @@ def nearest(t: Translator, input: Value, output_size: Value, scale_factors: Valu
     if len(size) == 2 and found == [None, None]:
         return t.op("interpolate", input, output_size=size, mode="nearest")
     for axis, (index, new, dim) in enumerate(zip(found, size, old), 2):
-        places = index or t.op("floor_divide", t.op("multiply", _count(t, new), dim), new)
-        input = t.op("index_select", input, places, axis=axis)
+        places = _spread(t, new, dim) if index is None else index
+        input = t.op("gather", input, places, axis=axis)
     return input
 
 
-def _count(t: Translator, stop: Any) -> Value:
-    return t.op("arange", stop=stop, dtype="int64")
+def _spread(t: Translator, new: Any, old: Any) -> Value:
+    count = t.op("arange", stop=new, dtype="int64")
+    return t.op("floor_divide", t.op("multiply", count, old), new)
 
 
 def _has_factors(size: list[Any], old: list[Any], factors: Any) -> bool:

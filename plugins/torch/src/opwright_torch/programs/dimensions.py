@@ -12,6 +12,7 @@ from torch.export import Dim
 from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map
 
 from opwright.errors import SettingError
+from opwright_torch.translate.sizes import as_size
 
 TORCH: Final = str(Path(torch.__file__).parent)
 
@@ -68,7 +69,7 @@ class Dimensions:
             size = shapes[feed][axis] if feed in shapes else None
             if size is None:
                 continue
-            if not isinstance(size, torch.SymInt):
+            if isinstance(as_size(size), int):
                 raise SettingError(
                     f"to_program: dimension {axis} of {feed} is {size} for this model, got "
                     f"dynamic={name!r}; leave it out of dynamic="

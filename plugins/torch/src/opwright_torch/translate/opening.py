@@ -29,13 +29,13 @@ def open_composite(node: Node) -> Opened | None:
         return None
     leaves, spec = tree_flatten((node.args, node.kwargs))
     given = [leaf.meta["val"] if isinstance(leaf, Node) else leaf for leaf in leaves]
-    places = [i for i, value in enumerate(given) if isinstance(value, torch.Tensor)]
+    places = [i for i, v in enumerate(given) if isinstance(v, (torch.Tensor, torch.SymInt))]
     fakes = [given[i] for i in places]
 
-    def call(*tensors: torch.Tensor) -> Any:
+    def call(*varying: Any) -> Any:
         values = list(given)
-        for i, tensor in zip(places, tensors):
-            values[i] = tensor
+        for i, value in zip(places, varying):
+            values[i] = value
         args, kwargs = tree_unflatten(values, spec)
         return target(*args, **kwargs)
 
@@ -43,7 +43,8 @@ def open_composite(node: Node) -> Opened | None:
 
 
 def _traced(call: Callable[..., Any], fakes: list[Any]) -> GraphModule:
-    mode = fakes[0].fake_mode if fakes else FakeTensorMode()
+    tensors = [value for value in fakes if isinstance(value, torch.Tensor)]
+    mode = tensors[0].fake_mode if tensors else FakeTensorMode()
     functional = dispatch_functionalize(call, FunctionalTensorMode(pre_dispatch=True))
     with mode:
         return make_fx(functional, pre_dispatch=True)(*fakes)

@@ -1,0 +1,29 @@
+"""Calls a model and the program of it, and says how far apart their results are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_leaves
+
+import opwright as ow
+
+NEAR = 2e-5
+"""Of the norm of a result; float32's own errors in the deepest models are a tenth of it."""
+
+
+def distance(model: torch.nn.Module, program: ow.LoadedProgram, *inputs: torch.Tensor) -> float:
+    """Return the largest distance of a result from PyTorch's, relative to its norm."""
+    with torch.no_grad():
+        wanted = [leaf for leaf in tree_leaves(model(*inputs)) if isinstance(leaf, torch.Tensor)]
+    got = program(*inputs)
+    assert [tuple(x.shape) for x in got] == [tuple(x.shape) for x in wanted]
+    return max(_distance(x, y) for x, y in zip(got, wanted, strict=True))
+
+
+def _distance(got: Any, wanted: torch.Tensor) -> float:
+    expected = wanted.double().numpy()
+    error = np.linalg.norm((np.asarray(got, np.float64) - expected).ravel())
+    return float(error / max(np.linalg.norm(expected.ravel()), 1e-12))
