@@ -10,7 +10,7 @@ import sympy
 import opwright as ow
 from opwright.errors import OpwrightError, ShapeError
 from opwright.op import Meta
-from opwright_torch.translate.sizes import Op, Size, has_size, write_size
+from opwright_torch.translate.sizes import Op, Size, has_size, shorten, write_size
 
 
 def open_shape(shape: Sequence[Any]) -> list[int]:
@@ -87,7 +87,16 @@ class Lengths:
         cut = self._op("slice", self._op("shape", x), axes=[0], starts=[axis], ends=[axis + 1])
         return self._op("squeeze", cut, axis=[0])
 
-    def name_sizes(self, proto: Any, attrs: Mapping[str, Any]) -> dict[str, Any]:
+    def append(self, proto: Any, inputs: Mapping[str, Any], attrs: dict[str, Any]) -> ow.Operator:
+        """Append an operator, whose attributes may have sizes."""
+        if proto.type in ("reshape", "expand") and has_size(attrs["shape"]):
+            like = self.shape(inputs["x"])
+            attrs = {**attrs, "shape": shorten(proto.type, attrs["shape"], like)}
+        written = self._block.append_op(proto.type, inputs, {}, self._name_sizes(proto, attrs))
+        self._infer(written, attrs)
+        return written
+
+    def _name_sizes(self, proto: Any, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes of an operator with names of variables for sizes."""
         named = dict(attrs)
         for name, value in attrs.items():
@@ -100,7 +109,7 @@ class Lengths:
             named[name] = names if isinstance(value, (list, tuple)) else names[0]
         return named
 
-    def infer(self, written: ow.Operator, attrs: Mapping[str, Any]) -> None:
+    def _infer(self, written: ow.Operator, attrs: Mapping[str, Any]) -> None:
         """Note the shapes of the outputs of an operator that are unknown in the Program."""
         metas = [self._block.var(name).meta for name in written.output_names()]
         if not any(meta is not None and -1 in meta.shape for meta in metas):

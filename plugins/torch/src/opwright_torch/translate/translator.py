@@ -15,7 +15,7 @@ from opwright_torch.calls.emitting import Deferred, has_deferred, refuse, settle
 from opwright_torch.dtypes import NAMES, dtype_name, torch_dtype
 from opwright_torch.translate.lengths import Lengths, open_shape
 from opwright_torch.translate.opening import open_composite
-from opwright_torch.translate.sizes import Size, as_size, has_size, shorten
+from opwright_torch.translate.sizes import Size, as_size
 from opwright_torch.translate.table import Decline, apply_row, bind, find_row
 
 Value = Any
@@ -119,14 +119,10 @@ class Translator:
             for slot, value in given.items()
             if value is not None and slot not in proto.operands
         }
-        if type in ("reshape", "expand") and has_size(named["shape"]):
-            named["shape"] = shorten(type, named["shape"], self.shape(bound["x"]))
-        attrs = self._lengths.name_sizes(proto, named)
-        written = self.block.append_op(type, bound, {}, attrs)
+        written = self._lengths.append(proto, bound, named)
         names = [
             written.output(slot.name) for slot in proto.outputs if slot.name in written.outputs
         ]
-        self._lengths.infer(written, named)
         self.mark(bound.values(), written.output_names())
         self._writers.update(dict.fromkeys(written.output_names(), written))
         results: list[Any] = [
