@@ -153,8 +153,8 @@ class Translator:
     def full(self, value: Any, shape: Iterable[Any], dtype: str) -> Any:
         """Return a constant."""
         if isinstance(value, Size):
-            number = self.cast(self._lengths.number(value), dtype)
-            return self.op("expand", number, shape=list(shape)) if shape else number
+            size = self.cast(self._lengths.number(value), dtype)
+            return self.op("expand", size, shape=list(shape)) if shape else size
         number = int(value) if isinstance(value, bool) else value
         return self.op("fill", shape=list(shape), value=number, dtype=dtype)
 
@@ -294,8 +294,8 @@ class Translator:
         except (Decline, OpwrightError) as reason:
             self.node = node
             self._declined.append(Declined(node, str(reason)))
-            arguments, named = self._read(node.args), self._read(node.kwargs)
-            result = Deferred(node.target, arguments, named, self.meta())
+            read = self._read(node.args), self._read(node.kwargs)
+            result = Deferred(node.target, *read, self.meta())
         if isinstance(result, Deferred):
             result = self._stand_in(result) if self._alone else settle(self, result)
         names = [name for op in self.block.ops[before:] for name in op.output_names()]
@@ -362,10 +362,8 @@ class Translator:
     def _check(self, result: Value) -> None:
         """Decline a result that has not the shapes and dtypes which PyTorch's has."""
         expected = self.meta()
-        pairs = (
-            zip(expected, result) if isinstance(expected, (tuple, list)) else [(expected, result)]
-        )
-        for tensor, variable in pairs:
+        is_one = not isinstance(expected, (tuple, list))
+        for tensor, variable in [(expected, result)] if is_one else zip(expected, result):
             if not isinstance(tensor, torch.Tensor) or variable is None:
                 continue
             shape = [self.size(dim) for dim in tensor.shape]
