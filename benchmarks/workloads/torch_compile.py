@@ -1,4 +1,4 @@
-"""Models of PyTorch under `torch.compile(backend="opwright")`, beside PyTorch's own ways."""
+"""Models of PyTorch under `torch.compile(backend="opwright")` and as programs, beside PyTorch."""
 
 from __future__ import annotations
 
@@ -94,6 +94,18 @@ def inference(recipe: Recipe, who: str) -> Timed:
     return Timed(lambda: model(x), values=[float(model(x).abs().sum())])
 
 
+def serving(recipe: Recipe, who: str) -> Timed:
+    """Return a call of the program that the model became, or of the model in PyTorch."""
+    if who != "opwright":
+        return inference(recipe, who)
+    model, x, _ = prepare(recipe, False, who)
+    import opwright_torch
+
+    served = opwright_torch.to_program(model, (x,))
+    given = x.numpy()
+    return Timed(lambda: served(given), values=[float(abs(served(given)[0]).sum())])
+
+
 def workloads(name: str, recipe: Recipe) -> list[Workload]:
     """Return the rows of a model."""
     peers = [EAGER, INDUCTOR] if name in ("mlp", "gpt") else [EAGER, LAST, INDUCTOR]
@@ -121,6 +133,13 @@ def workloads(name: str, recipe: Recipe) -> list[Workload]:
             "ms",
             {who: partial(inference, recipe, who) for who in ("opwright", *peers)},
             {"opwright": [Goal(ratio=0.85)]},
+        ),
+        Workload(
+            f"torch-{name}-served",
+            "the same by a program of opwright, without PyTorch",
+            "ms",
+            {who: partial(serving, recipe, who) for who in ("opwright", *peers)},
+            {"opwright": [Goal(ratio=0.6)]},
         ),
     ]
 

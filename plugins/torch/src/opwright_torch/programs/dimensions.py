@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map
 from opwright.errors import SettingError
 from opwright_torch.translate.sizes import as_size
 
-TORCH: Final = str(Path(torch.__file__).parent)
+TORCH: Final = Path(torch.__file__).parent
 
 
 class Dimensions:
@@ -121,7 +121,7 @@ def _decisions(env: Any) -> Iterator[Any]:
     """Yield the conditions that code outside of PyTorch has asked for, and found fulfilled."""
     for guard in env.guards:
         place = guard.sloc.framework_loc
-        if place is None or str(place.filename).startswith(TORCH):
+        if place is None or Path(place.filename).is_relative_to(TORCH):
             continue
         condition = guard.expr.xreplace(env.replacements)
         if condition not in (True, sympy.true) and not _holds_from_two_on(condition):

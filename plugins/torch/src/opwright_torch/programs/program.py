@@ -133,7 +133,7 @@ def _fill_scope(exported: Exported, translated: Translated) -> ow.Scope:
     scope = ow.Scope()
     held = [(str(translated.inputs[i]), tensor) for i, (_, tensor) in exported.tensors.items()]
     for name, tensor in (*held, *translated.constants.items()):
-        scope.var(name).set(tensor.detach().contiguous().clone())
+        scope.var(name).set(tensor.detach().cpu().contiguous().clone())
     return scope
 
 
