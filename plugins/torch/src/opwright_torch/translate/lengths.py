@@ -89,11 +89,14 @@ class Lengths:
 
     def append(self, proto: Any, inputs: Mapping[str, Any], attrs: dict[str, Any]) -> ow.Operator:
         """Append an operator, whose attributes may have sizes."""
-        if proto.type in ("reshape", "expand") and has_size(attrs["shape"]):
-            like = self.shape(inputs["x"])
-            attrs = {**attrs, "shape": shorten(proto.type, attrs["shape"], like)}
+        whole: Any = attrs.get("shape") if proto.type in ("reshape", "expand") else None
+        if has_size(whole):
+            attrs = {**attrs, "shape": shorten(proto.type, whole, self.shape(inputs["x"]))}
         written = self._block.append_op(proto.type, inputs, {}, self._name_sizes(proto, attrs))
-        self._infer(written, attrs)
+        if has_size(whole) and -1 not in whole:
+            self.set(self._block.var(written.output("out")[0]), whole)
+        else:
+            self._infer(written, attrs)
         return written
 
     def _name_sizes(self, proto: Any, attrs: Mapping[str, Any]) -> dict[str, Any]:
