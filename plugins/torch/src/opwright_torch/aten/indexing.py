@@ -38,7 +38,7 @@ def _common(t: Translator, indices: list[Value]) -> tuple[list[Value], list[int]
     """Return indices of one shape, and that shape."""
     shape = broadcast_shape(t, indices)
     wide = [
-        index if list(index.shape or ()) == shape else t.op("expand", index, shape=shape)
+        index if t.shape(index) == shape else t.op("expand", index, shape=shape)
         for index in (positions(t, index) for index in indices)
     ]
     return wide, shape
@@ -104,8 +104,10 @@ def gather(
     """Elements at positions along an axis; what lies beyond the index does not count."""
     axis = axis_of(input, dim)
     if rank(input) < 2:
-        return t.op("gather", with_shape(t, input, [math.prod(input.shape)]), positions(t, index))
-    x = _cut(t, input, list(index.shape), axis)
+        return t.op(
+            "gather", with_shape(t, input, [math.prod(t.shape(input))]), positions(t, index)
+        )
+    x = _cut(t, input, t.shape(index), axis)
     return t.op("take_along_axis", x, positions(t, index), axis=axis)
 
 
@@ -131,7 +133,7 @@ def take_along_dim(t: Translator, input: Value, indices: Value, dim: Value = Non
 @ROWS.row("aten::take")
 def take(t: Translator, input: Value, index: Value) -> Value:
     """Elements at positions of the flat input."""
-    return t.op("gather", with_shape(t, input, [math.prod(input.shape)]), positions(t, index))
+    return t.op("gather", with_shape(t, input, [math.prod(t.shape(input))]), positions(t, index))
 
 
 @ROWS.row("aten::scatter.src", "aten::scatter.value", "aten::scatter.reduce")
@@ -193,7 +195,7 @@ def scatter_reduce(
 @ROWS.row("aten::index_select", "aten::index_select_copy")
 def index_select(t: Translator, input: Value, dim: int, index: Value) -> Value:
     """Positions of an axis."""
-    places = with_shape(t, positions(t, index), [math.prod(index.shape)])
+    places = with_shape(t, positions(t, index), [math.prod(t.shape(index))])
     if rank(input) == 0:
         return with_shape(t, t.op("gather", with_shape(t, input, [1]), places), [])
     return t.op("gather", input, places, axis=axis_of(input, dim))
@@ -225,7 +227,7 @@ def _slices(
 ) -> Value:
     if rank(x) == 0:
         x, updates = with_shape(t, x, [1]), with_shape(t, updates, [1])
-    places = with_shape(t, positions(t, index), [math.prod(index.shape), 1])
+    places = with_shape(t, positions(t, index), [math.prod(t.shape(index)), 1])
     x, updates = _front(t, x, [axis]), _front(t, updates, [axis])
     out = t.op("scatter_nd", x, places, updates, reduction=reduction)
     return with_shape(t, _back(t, out, [axis]), t.shape())

@@ -139,8 +139,8 @@ def multi_margin_loss(
     reduction: int,
 ) -> Value:
     """How far scores of other classes come within a margin."""
-    if tuple(target.shape) != tuple(input.shape[:-1]):
-        raise Decline(f"class ids of the shape {list(target.shape)} for {list(input.shape)}")
+    if t.shape(target) != t.shape(input)[:-1]:
+        raise Decline(f"class ids of the shape {t.shape(target)} for {t.shape(input)}")
     losses = t.op("multi_margin_loss", input, target, weight, p=int(p), margin=float(margin))
     return _reduced(t, losses, reduction)
 

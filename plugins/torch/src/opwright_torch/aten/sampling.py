@@ -169,7 +169,7 @@ def deform_conv2d(
     use_mask: bool,
 ) -> Value:
     """Deformable convolution."""
-    if not math.prod(offset.shape):
+    if not math.prod(t.shape(offset)):
         raise Decline("no images")
     return t.op(
         "deform_conv2d",
