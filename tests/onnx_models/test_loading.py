@@ -278,3 +278,15 @@ def test_a_loop_of_a_known_number_of_turns_is_a_scan_with_a_gradient() -> None:
     [(_, gradient)] = ow.append_backward(block.var(total))
     step = ow.Network(block).compile(["x"], [gradient], scope=loaded.scope)
     np.testing.assert_allclose(step(np.ones(2, np.float32))[0], [2 * 3 * 2.0**2])
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_statistics_that_are_also_a_bias_are_a_variable_of_their_own(trainable: bool) -> None:
+    nodes = [node("BatchNormalization", ["x", "one", "zero", "zero", "one"], ["y"], epsilon=0.0)]
+    weights = {"one": np.ones(32, np.float32), "zero": np.zeros(32, np.float32)}
+    weights["zero"][0], weights["one"][0] = 0.5, 4
+    model = make_model(nodes, [tensor("x", ["n", 32, 1])], [tensor("y", None)], weights)
+    x = np.ones((2, 32, 1), np.float32)
+    expected = x.copy()
+    expected[:, 0] = (1 - 0.5) / 2 * 4 + 0.5
+    np.testing.assert_allclose(opwright_onnx.load(model, trainable=trainable)(x)[0], expected)

@@ -27,6 +27,7 @@ def batch_norm(
         return _train(t, n, x, scale, bias, mean, variance)
     if n.n_outputs > 1 and any(n.wants(i) for i in range(1, n.n_outputs)):
         raise DeclinedError("it must have one output where training_mode is not set")
+    mean, variance = (t.own(v, scale, bias) for v in (mean, variance))
     for statistic in (mean, variance):
         if isinstance(statistic, ow.Parameter):
             statistic.trainable = False

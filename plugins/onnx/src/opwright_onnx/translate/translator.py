@@ -91,6 +91,8 @@ class Translator:
             folded = fold_sizes(self, type, bound, named)
             if folded is not None:
                 return folded
+        if type == "assign" and isinstance(bound["x"], np.ndarray):
+            return bound["x"]
         if self._is_known(type, bound, named) and self._is_small(type, bound, named):
             return self._compute(type, bound, named, outputs)
         return self._append(type, bound, named, outputs)
@@ -199,6 +201,15 @@ class Translator:
         if self.model.trainable and dtype in FLOATS:
             return block.create_parameter(name, array.shape, dtype)
         return block.create_var(name, array.shape, dtype, persistable=True, stop_gradient=True)
+
+    def own(self, value: Value, *others: Value) -> Value:
+        """Return what no other operator reads as well: an operator may write into it."""
+        array = self.array(value)
+        if array is None or (
+            isinstance(value, ow.Variable) and all(value is not o for o in others)
+        ):
+            return value
+        return self.place(array, self._names.get(id(array), (array, "statistic"))[1])
 
     def name(self, array: Array, name: str) -> None:
         """Name an array of the model: the Variable that it may become has that name."""
