@@ -30,9 +30,6 @@ REFUSED: Final = {
 }
 """Cases that do not pass, by a pattern of their names, and why."""
 
-PENDING: Final = r"^test_(det_|gridsample|basic_deform|deform)"
-"""Cases of operators that opwright-std does not have yet."""
-
 
 @lru_cache(maxsize=1)
 def load_cases() -> dict[str, Any]:

@@ -17,7 +17,7 @@ import opwright as ow
 from opwright_onnx.translate.table import all_rows
 
 sys.path.insert(0, str(Path(__file__).parent))
-from node_cases import PENDING, REFUSED, load_cases  # found by the line above
+from node_cases import REFUSED, load_cases  # found by the line above
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "run_onnx_models.md"
 BEGIN: Final = "<!-- what follows is written by tests/onnx_models/operators_page.py -->\n"
@@ -87,8 +87,7 @@ def _cases() -> list[str]:
     refused = {why: [n for n in names if re.search(pattern, n)] for pattern, why in REFUSED.items()}
     for pattern, why in REFUSED.items():
         refused[why] = sorted({*refused[why], *(n for n in names if re.search(pattern, n))})
-    pending = [name for name in names if re.search(PENDING, name)] if PENDING else []
-    count = len(names) - sum(map(len, refused.values())) - len(pending)
+    count = len(names) - sum(map(len, refused.values()))
     lines = [
         f"Of {len(names)} node cases {count} pass.",
         "",
@@ -97,10 +96,6 @@ def _cases() -> list[str]:
     ]
     for why, found in refused.items():
         lines.append(f"| {len(found)} | {why} | {_shorten(found)} |")
-    if pending:
-        lines.append(
-            f"| {len(pending)} | opwright-std has no such operator yet | {_shorten(pending)} |"
-        )
     return [*lines, ""]
 
 

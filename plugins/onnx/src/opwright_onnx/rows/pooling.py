@@ -192,13 +192,11 @@ def average_pool(t: Translator, n: Node, x: Value) -> Any:
 
 @ROWS.row("LpPool")
 def lp_pool(t: Translator, n: Node, x: Value) -> Any:
-    kernel, p = n.attr("kernel_shape"), n.attr("p")
+    kernel = n.attr("kernel_shape")
     steps, pads = read_windows(t, n, x, kernel)
     rank = check_rank(len(kernel))
-    powers = t.op("pow_scalar", t.op("abs", x), exponent=float(p))
-    flags = {"ceil_mode": bool(n.attr("ceil_mode")), "divisor": 1, "count_include_pad": True}
-    total = t.op(f"avg_pool{rank}d", powers, kernel=kernel, paddings=pads, **steps, **flags)
-    return t.op("pow_scalar", total, exponent=1 / p)
+    flags = {"ceil_mode": bool(n.attr("ceil_mode")), "p": float(n.attr("p"))}
+    return t.op(f"lp_pool{rank}d", x, kernel=kernel, paddings=pads, **steps, **flags)
 
 
 @ROWS.row("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
