@@ -255,6 +255,8 @@ def expected(sample: Sample, called: Call) -> dict[str, list[Array]]:
     wide = "float32" if sample.dtype in NARROW else sample.dtype
     kernel = next(e for e in entries if e.library == "numpy" and e.dtype in {wide, "*"}).load()
     arrays = {slot: [_wide(array) for array in listed] for slot, listed in called.arrays.items()}
+    if sample.op_type == "bit_cast":  # it has the bytes themselves
+        arrays = called.arrays
     attrs = {
         name: "float32" if name == "dtype" and value in NARROW else value
         for name, value in called.attrs.items()

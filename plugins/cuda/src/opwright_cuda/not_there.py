@@ -11,7 +11,11 @@ NOT_THERE: Final = {
         'the host computes it: fallback="cpu" runs it there (2026-11-28)',
     ),
     **dict.fromkeys(
-        ("det", "det_grad", "slogdet", "fftn", "ifftn", "embedding_bag", "embedding_bag_grad"),
+        (
+            *("det", "det_grad", "slogdet", "fftn", "ifftn", "embedding_bag", "embedding_bag_grad"),
+            *("lgamma", "digamma", "polygamma", "erfinv", "cummax", "cummin", "logcumsumexp"),
+            "logcumsumexp_grad",
+        ),
         'the host computes it: fallback="cpu" runs it there (2026-11-28)',
     ),
     **dict.fromkeys(
@@ -19,7 +23,10 @@ NOT_THERE: Final = {
         "their bodies are gathers, slices and sums (2026-11-28)",
     ),
     "masked_select": "how many are true, only the values tell: as of nonzero (2026-11-28)",
-    "unique": "how many elements differ, only the values tell: as of nonzero (2026-11-23)",
+    **dict.fromkeys(
+        ("unique", "unique_consecutive"),
+        "how many elements differ, only the values tell: as of nonzero (2026-11-23)",
+    ),
     **dict.fromkeys(("resize", "resize_grad"), 'fallback="cpu" runs it there (2026-11-28)'),
     "print": 'the host writes the values: fallback="cpu" runs it there (2026-11-23)',
     **dict.fromkeys(
