@@ -118,6 +118,7 @@ BOUND = {
         "fft2",
         "ifft2",
         "irfftn",
+        "hfft",
         "istft",
         "grid_sample",
         "deform_conv2d",

@@ -126,6 +126,14 @@ def transformed(op: str) -> Any:
     return function
 
 
+def hfft(x: Array, n: int) -> Array:
+    return transformed("irfftn")(x * np.array([1.0, -1.0]), [-2], n=n) * n
+
+
+def ihfft(x: Array) -> Array:
+    return transformed("rfftn")(x, [-1]) * np.array([1.0, -1.0]) / x.shape[-1]
+
+
 def completed(values: Array, axes: list[int], n: int) -> Array:
     last = axes[-1]
     turned = values
@@ -251,6 +259,16 @@ CASES = (
     ),
     *(transform(op, "empty", (0, 2, 2, 2)) for op in ("fft2", "ifft2")),
     transform("irfftn", "empty", (0, 3, 2), axis=[1], n=4),
+    *(
+        Case(op, {"x": Random(shape)}, function, attrs, label=label, terms=8, magnitude=8.0)
+        for op, function, shapes, length in (
+            ("hfft", hfft, {"even": (2, 3, 2), "one": (1, 3, 2), "empty": (0, 3, 2)}, {"n": 4}),
+            ("hfft", hfft, {"odd": (1, 3, 2)}, {"n": 5}),
+            ("ihfft", ihfft, {"even": (2, 4), "odd": (1, 5), "empty": (0, 3)}, {}),
+        )
+        for label, shape in shapes.items()
+        for attrs in (length,)
+    ),
     frames("stft", "empty", (0, 8), n_fft=4),
     frames("istft", "empty", (0, 3, 2, 2), n_fft=4, hop_length=2),
     transform("fftn", "all", (2, 3, 2)),

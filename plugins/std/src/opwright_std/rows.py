@@ -236,7 +236,7 @@ ROWS: tuple[Row, ...] = (
     Row("fourier", "fft ifft rfft irfft", WIDE),
     Row("cdist", "cdist", NO_KERNEL),
     Row("fourier_nd", "fftn ifftn", WIDE),
-    Row("fourier_nd", "fft2 ifft2 rfftn irfftn", NO_KERNEL),
+    Row("fourier_nd", "fft2 ifft2 rfftn irfftn hfft ihfft", NO_KERNEL),
     Row("stft", "stft istft", NO_KERNEL),
     Row("fourier_shifts", "fftshift ifftshift", NO_KERNEL),
     Row("cos_sim", "cos_sim", WIDE),

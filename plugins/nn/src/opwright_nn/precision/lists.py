@@ -36,8 +36,8 @@ FLOAT32: Final = _names(
     accuracy auc bincount histogram precision_recall
     box_coder iou multiclass_nms nms prior_box roi_align roi_pool
     affine_grid grid_sample lp_pool1d lp_pool2d lp_pool3d
-    cholesky det fft fft2 fftn ifft ifft2 ifftn inverse irfft irfftn istft rfft rfftn slogdet solve
-    stft triangular_solve
+    cholesky det fft fft2 fftn hfft ifft ifft2 ifftn ihfft inverse irfft irfftn istft rfft rfftn
+    slogdet solve stft triangular_solve
     """
 )
 """Reductions, losses, and functions that magnify rounding errors or overflow."""

@@ -31,18 +31,22 @@ def sample_by_taking(b: BodyContext) -> str:
         raise GradientError(
             f"{b.type}: the sizes of x must be known, got {list(shapes[0])}; declare them"
         )
+    counts = shapes[1][1:-1]
+    if 0 in counts:
+        dtype = "float32" if metas[0] is None else metas[0].dtype
+        attrs = {"shape": [*shapes[0][:2], *counts], "value": 0.0, "dtype": dtype}
+        return b.emit("fill", {}, attrs=attrs)
     flat = x.then("flatten", start_axis=2, stop_axis=1 + rank)
     places = grid.then("flatten", start_axis=1, stop_axis=rank).then("transpose", axes=[0, 2, 1])
-    attrs = [b.attr(name) for name in ("mode", "padding_mode", "align_corners", "normalized")]
+    rules = [b.attr(name) for name in ("mode", "padding_mode", "align_corners", "normalized")]
     axes = [
-        _taps(GridAxis(size, *attrs), _coordinate(places, rank - 1 - axis))
+        _taps(GridAxis(size, *rules), _coordinate(places, rank - 1 - axis))
         for axis, size in enumerate(sizes)
     ]
     parts = [_taken(flat, sizes, taps) for taps in product(*axes)]
     total = parts[0]
     for part in parts[1:]:
         total = total + part
-    counts = shapes[1][1:-1]
     return split_axis(b, total.name, (*shapes[0][:2], -1), 2, counts)
 
 

@@ -73,7 +73,7 @@ def _pairs_shape(ctx: InferContext) -> None:
     ctx.set_output("out", _pairs(ctx)[0])
 
 
-def _conjugated(g: GradientContext, x: Expression) -> Expression:
+def _conjugated(g: GradientContext | BodyContext, x: Expression) -> Expression:
     dtype = known_meta(g).dtype
     attrs = {"values": [1.0, -1.0], "shape": [2], "dtype": dtype}
     return x * Expression(g, g.emit("constant", {}, attrs=attrs))
@@ -244,4 +244,65 @@ FFT2 = _of_images("fft2", "fftn of two axes, as numpy.fft.fft2.").build(
 
 IFFT2 = _of_images("ifft2", "ifftn of two axes, as numpy.fft.ifft2.").build(
     infer_shape=_pairs_shape, body=_images_body
+)
+
+
+def _hfft_shape(ctx: InferContext) -> None:
+    """The output has n numbers for the n // 2 + 1 pairs of x."""
+    shape, n = ctx.input("x").shape, ctx.attr("n")
+    if len(shape) < 2 or not (dims_match(shape[-1], 2) and dims_match(shape[-2], n // 2 + 1)):
+        ctx.fail(f"x must be [..., {n // 2 + 1}, 2] for n = {n}, got {format_shape(shape)}")
+    ctx.set_output("out", (*shape[:-2], n))
+
+
+def _ihfft_shape(ctx: InferContext) -> None:
+    """The output has n // 2 + 1 pairs for n numbers."""
+    shape = ctx.input("x").shape
+    if not shape or shape[-1] == 0:
+        ctx.fail(f"x must have at least 1 element in the last axis, got {format_shape(shape)}")
+    ctx.set_output("out", (*shape[:-1], shape[-1] // 2 + 1 if shape[-1] > 0 else -1, 2))
+
+
+def _hfft_body(b: BodyContext) -> None:
+    n = b.attr("n")
+    b.set_output("out", (_conjugated(b, read(b, "x")).then("irfft", n=n) * float(n)).name)
+
+
+def _hermitian(b: BodyContext) -> str:
+    n = known_meta(b).shape[-1]
+    return _conjugated(b, read(b, "x").then("rfft") * (1 / n)).name
+
+
+def _ihfft_body(b: BodyContext) -> None:
+    b.set_output("out", _hermitian(b))
+
+
+HFFT = (
+    OpMaker("hfft")
+    .add_comment(
+        "Discrete Fourier transform of a signal whose other half are the conjugates of this one, "
+        "as numpy.fft.hfft: real numbers."
+    )
+    .add_input("x", "[..., n // 2 + 1, 2], real and imaginary parts")
+    .dtypes(*WIDE)
+    .add_output("out", "[..., n], dtype of x")
+    .same_dtype_as("x")
+    .add_attr("n", int, "how many numbers out has along the last axis")
+    .required()
+    .between(1, 2**31 - 1)
+    .build(infer_shape=_hfft_shape, body=_hfft_body)
+)
+
+IHFFT = (
+    OpMaker("ihfft")
+    .add_comment("Inverse of hfft, as numpy.fft.ihfft: the first n // 2 + 1 pairs.")
+    .add_input("x", "[..., n]")
+    .dtypes(*WIDE)
+    .add_output("out", "[..., n // 2 + 1, 2], real and imaginary parts; dtype of x")
+    .same_dtype_as("x")
+    .build(
+        infer_shape=_ihfft_shape,
+        body=_ihfft_body,
+        gradient=grad_op("ihfft_grad", needs=["x"], body=by_differentiating(_hermitian)),
+    )
 )

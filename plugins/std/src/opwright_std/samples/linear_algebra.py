@@ -117,6 +117,6 @@ SAMPLES = {
     "solve": system,
     "triangular_solve": triangular_system,
     **dict.fromkeys(("fft", "ifft"), pairs),
-    "irfft": half,
-    "rfft": numbers,
+    **dict.fromkeys(("irfft", "hfft"), half),
+    **dict.fromkeys(("rfft", "ihfft"), numbers),
 }

@@ -1,0 +1,28 @@
+"""Bodies of operators that have kernels on the CPU: what devices without these kernels run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from case import Case
+from table import load_cases
+
+import opwright as ow
+from opwright.op import OpDefinition, no_gradient
+
+SAMPLING = ("grid_sample", "unfold", "fold")
+CASES = [case for case in load_cases() if case.op in SAMPLING and not case.label.startswith("far")]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_body_computes_what_the_reference_says(case: Case, add: Any) -> None:
+    definition = ow.current_context().ops.get(case.op)
+    proto = definition.proto.replace(type="test.part")
+    without = no_gradient("its body is run alone")
+    add(part=OpDefinition(proto, definition.infer_shape, without, body=definition.body))
+    arrays = case.make_inputs("float64")
+    got = ow.ops.test.part(**{slot: listed[0] for slot, listed in arrays.items()}, **case.attrs)
+    (expected,) = case.compute_expected(arrays)
+    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
