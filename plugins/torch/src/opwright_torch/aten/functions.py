@@ -44,6 +44,14 @@ def polygamma(t: Translator, n: int, input: Value) -> Value:
     return t.block.var(written.output("out")[0])
 
 
+@ROWS.row("aten::mvlgamma", "aten::special_multigammaln")
+def mvlgamma(t: Translator, input: Value, p: int) -> Value:
+    """The logarithm of the multivariate gamma function."""
+    x = t.cast(input, t.dtype())
+    parts = [t.op("lgamma", t.op("scale", x, bias=-j / 2)) for j in range(p)]
+    return t.op("scale", t.op("add_n", parts), bias=p * (p - 1) / 4 * math.log(math.pi))
+
+
 @ROWS.row("aten::signbit")
 def signbit(t: Translator, input: Value) -> Value:
     """Whether the sign bit is set."""

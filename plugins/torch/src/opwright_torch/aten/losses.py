@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from opwright_torch.translate import Decline, Rows, Translator
+from opwright_torch.aten.shapes import with_shape
+from opwright_torch.translate import Rows, Translator
 from opwright_torch.translate.translator import Value
 
 ROWS: Final = Rows()
@@ -139,9 +140,9 @@ def multi_margin_loss(
     reduction: int,
 ) -> Value:
     """How far scores of other classes come within a margin."""
-    if t.shape(target) != t.shape(input)[:-1]:
-        raise Decline(f"class ids of the shape {t.shape(target)} for {t.shape(input)}")
-    losses = t.op("multi_margin_loss", input, target, weight, p=int(p), margin=float(margin))
+    x = input if t.shape(input) else with_shape(t, input, [1])
+    label = with_shape(t, target, list(t.shape(x)[:-1]))
+    losses = t.op("multi_margin_loss", x, label, weight, p=int(p), margin=float(margin))
     return _reduced(t, losses, reduction)
 
 
