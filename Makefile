@@ -130,8 +130,9 @@ test-all: export OPWRIGHT_EVERY_CASE := 1
 test-all: test  ## run all tests, with every case of an operator in every dtype on every library
 
 test-peers: export OPWRIGHT_EVERY_CASE := 1
-test-peers: $(STAMPS)/packages $(STAMPS)/tools $(PEERS_VENV)/.stamps/peers  ## compare operators with PyTorch
+test-peers: $(STAMPS)/packages $(STAMPS)/tools $(PEERS_VENV)/.stamps/peers $(TORCH_VENV)/.stamps/torch  ## compare operators with PyTorch
 	@OPWRIGHT_TEST_PEERS=$(PEERS_VENV)/bin/python $(BIN)/python -m pytest tests/peers $(ARGS)
+	@$(TORCH_VENV)/bin/python -m pytest tests/pytorch/opinfo/test_judge.py $(ARGS)
 
 # Makes an environment that finds behind its own packages those of $(VENV).
 BEHIND := import site, sys; open(site.getsitepackages()[0] + "/development.pth", "w").write( \

@@ -1,0 +1,137 @@
+"""``opwright.ops`` agrees with PyTorch's samples, but for what docs/differences.md says."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import judge_page
+import pytest
+import torch
+from adapters import ADAPTERS
+from differences import DIFFERENCES
+from evaluation import render as render_differences
+from judge import PHASES, draw, judge
+from judge_run import has_reference
+from judged_names import LACKING, LEFT_OUT, entries, is_counted, reason_of
+from on_purpose import GRADIENTS, MARKS, REFERENCES
+from opinfo_entries import full_name
+
+from every_case import EVERY, is_one_in
+
+ROOM = Path(__file__).parent
+MOST = 12
+"""Samples of an operator and a phase in CI, where one of so many operators runs."""
+IN_CI = 16
+
+ALLOWED = {
+    "arange",
+    "as_strided",
+    "as_tensor",
+    "broadcast_shapes",
+    "finfo",
+    "iinfo",
+    "promote_types",
+    "tensor",
+    "triu_indices",
+}
+"""Functions of PyTorch that an adapter may call: of shapes, dtypes and constants."""
+
+
+def test_every_name_has_an_adapter_or_a_reason() -> None:
+    names = {entry.name for entry in entries()}
+    assert [name for name in sorted(names) if name not in ADAPTERS and not reason_of(name)] == []
+    assert sorted(set(ADAPTERS) - names) == []
+    assert sorted(set(ADAPTERS) & {*LEFT_OUT, *LACKING}) == []
+
+
+def test_430_names_are_mapped() -> None:
+    names = {entry.name for entry in entries()}
+    assert len(names & set(ADAPTERS)) >= 430
+    assert sum(map(is_counted, names)) >= 498
+
+
+@pytest.mark.parametrize("file", sorted((ROOM / "adapters").glob("*.py")), ids=lambda f: f.stem)
+def test_adapters_compute_by_opwright_alone(file: Path) -> None:
+    tree = ast.parse(file.read_text())
+    imported = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    assert imported <= {"itertools", "math", "torch", "opwright"}
+    called = {
+        node.func.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and ast.unparse(node.func.value) == "torch"
+    }
+    assert called <= ALLOWED
+
+
+def test_the_page_lists_what_differs() -> None:
+    written = judge_page.PAGE.read_text().partition(judge_page.BEGIN)[2]
+    table = written.partition(judge_page.MIDDLE)[0]
+    assert table == f"\n{render_differences()}", (
+        "python tests/pytorch/opinfo/judge_page.py writes it"
+    )
+
+
+def test_what_differs_on_purpose_has_a_row() -> None:
+    named = {*GRADIENTS.values(), *REFERENCES.values(), *(row for _, row in MARKS.values())}
+    assert named <= {row.topic for row in DIFFERENCES}
+
+
+def sampled() -> list[Any]:
+    return [
+        pytest.param(entry, id=full_name(entry))
+        for entry in entries()
+        if entry.name in ADAPTERS and (is_one_in(IN_CI, full_name(entry)) and not EVERY)
+    ]
+
+
+@pytest.mark.skipif(EVERY, reason="all samples run at once")
+@pytest.mark.parametrize("entry", sampled())
+@pytest.mark.parametrize("phase", PHASES)
+def test_samples_agree(entry: Any, phase: str) -> None:
+    dtype = torch.float64 if phase in ("gradients", "references") else torch.float32
+    if dtype not in entry.supported_dtypes("cpu"):
+        pytest.skip("PyTorch lacks it in this dtype")
+    if phase == "gradients" and not entry.supports_autograd:
+        pytest.skip("it has no gradient")
+    if phase == "references" and not has_reference(entry):
+        pytest.skip("OpInfo names no function of NumPy")
+    outcomes = [judge(task, phase) for task in itertools.islice(draw(entry, dtype, phase), MOST)]
+    assert [outcome.reasons for outcome in outcomes if outcome.kind == "failed"] == []
+
+
+@pytest.mark.skipif(not EVERY, reason="runs all samples: OPWRIGHT_EVERY_CASE=1")
+def test_as_many_samples_pass_as_the_page_says() -> None:
+    counts = judge_page.counted(judge_page.run_all())
+    page = judge_page.PAGE.read_text()
+    fewer = {}
+    for name, groups in counts.items():
+        line = re.search(rf"^\| `{re.escape(name)}` \|(.*)$", page, re.MULTILINE)
+        assert line, f"docs/differences.md lacks {name}"
+        cells = [cell.strip() for cell in line[1].split("|")[: len(judge_page.GROUPS)]]
+        for group, cell in zip(judge_page.GROUPS, cells, strict=True):
+            if cell and groups[group]["passed"] < int(cell.split(" ")[0]):
+                fewer[name, group] = (groups[group]["passed"], cell)
+    assert fewer == {}
+    _check_bars(judge_page.totals(counts))
+
+
+def _check_bars(totals: dict[str, Counter[str]]) -> None:
+    shares = {
+        group: {kind: n / sum(kinds.values()) for kind, n in kinds.items()}
+        for group, kinds in totals.items()
+    }
+    assert shares["floats"]["passed"] >= 0.98
+    assert shares["floats"]["refused"] <= 0.01
+    assert shares["other dtypes"]["passed"] >= 0.95
