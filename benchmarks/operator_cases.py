@@ -85,14 +85,20 @@ SMOOTH: Final = (
     *("negative", "sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "erf", "sigmoid"),
     *("log_sigmoid", "relu", "relu6", "softplus", "softsign", "silu", "mish", "tanh_shrink"),
     *("elu", "selu", "celu", "leaky_relu", "gelu", "hard_sigmoid", "hard_swish", "hard_shrink"),
-    *("soft_shrink", "thresholded_relu", "swish", "stanh", "soft_relu"),
+    *("soft_shrink", "thresholded_relu", "swish", "stanh", "soft_relu", "asinh", "exp2"),
+    *("log10", "sinc", "erfc", "lgamma", "deg2rad", "digamma"),
 )
-STEPS: Final = ("sign", "ceil", "floor", "round", "isnan", "isinf", "isfinite", "assign")
+STEPS: Final = (
+    *("sign", "ceil", "floor", "round", "trunc", "signbit", "isnan", "isinf", "isfinite", "assign"),
+)
+POSITIVE: Final = frozenset(
+    ("log", "log1p", "log2", "log10", "sqrt", "rsqrt", "reciprocal", "lgamma", "digamma")
+)
 ARITHMETIC: Final = (
     *("add", "subtract", "multiply", "divide", "power", "maximum", "minimum"),
-    *("squared_difference", "atan2"),
+    *("squared_difference", "atan2", "hypot", "logaddexp", "xlogy"),
 )
-WHOLE: Final = ("mod", "floor_divide")
+WHOLE: Final = ("mod", "floor_divide", "fmod", "fmax", "heaviside", "copysign", "isclose")
 COMPARISONS: Final = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 REDUCTIONS: Final = ("sum", "mean", "max", "min", "prod", "logsumexp", "norm", "variance")
 POINT_LOSSES: Final = (
@@ -105,9 +111,9 @@ def _unary(size: int) -> Iterator[Case]:
     positive = {"x": Spec((size,), 0.1, 2.0)}
     inside = {"x": Spec((size,), -0.9, 0.9)}
     for op in SMOOTH:
-        needs = op in {"log", "log1p", "log2", "sqrt", "rsqrt", "reciprocal"}
+        needs = op in POSITIVE
         yield Case(op, size, positive if needs else x, graded=("x",))
-    for op in ("asin", "acos"):
+    for op in ("asin", "acos", "atanh", "erfinv"):
         yield Case(op, size, inside, graded=("x",))
     for op in STEPS:
         yield Case(op, size, x)
@@ -135,6 +141,8 @@ def _binary(size: int) -> Iterator[Case]:
     whole = {slot: Spec((size,), 1, 99, "int32") for slot in "xy"}
     for op in ("add", "multiply", "maximum", "equal", "floor_divide"):
         yield Case(op, size, whole, layout="int32")
+    for op in ("bitwise_and", "bitwise_xor"):
+        yield Case(op, size, whole, layout="int32")
     choice = {"condition": Spec((size,), dtype="bool"), **flat}
     yield Case("where", size, choice, graded=("x", "y"))
     yield Case("lerp", size, {**flat, "weight": Spec((size,))}, graded=("x", "y"))
@@ -159,8 +167,14 @@ def _reductions(size: int) -> Iterator[Case]:
     for op in ("softmax", "log_softmax"):
         yield Case(op, size, x, graded=("x",))
         yield Case(op, size, x, {"axis": 0}, "columns", ("x",))
-    for op in ("cumsum", "cumprod"):
+    for op in ("cumsum", "cumprod", "cummax", "logcumsumexp"):
         yield Case(op, size, x, {"axis": 1}, "rows", ("x",))
+    for op in ("nansum", "nanmean"):
+        yield Case(op, size, x, {"axis": [1]}, "rows", ("x",))
+    seen = {**x, "mask": Spec(shape, dtype="bool")}
+    for op in ("masked_sum", "masked_mean", "masked_max", "masked_variance"):
+        yield Case(op, size, seen, {"axis": [1]}, "rows", ("x",))
+    yield Case("masked_softmax", size, seen, {"axis": 1}, "rows", ("x",))
     for op in ("sort", "argsort"):
         yield Case(op, size, x, {"axis": 1}, "rows")
     yield Case("top_k", size, x, {"k": 5}, "rows", ("x",))
@@ -185,6 +199,8 @@ def _movement(size: int) -> Iterator[Case]:
     yield Case("pad", size, x, {"paddings": [0, 0, 4, 4]}, graded=("x",))
     yield Case("tile", size, {"x": Spec((rows, COLUMNS // 2))}, {"repeats": [1, 2]}, graded=("x",))
     yield Case("expand", size, {"x": Spec((COLUMNS,))}, {"shape": list(shape)}, graded=("x",))
+    yield Case("rot90", size, x, graded=("x",))
+    yield Case("diff", size, x, {"axis": 1}, graded=("x",))
     yield Case("triu", size, x, graded=("x",))
     yield Case("tril", size, x, graded=("x",))
     index = Spec((rows,), 0, rows, "int64")
@@ -201,6 +217,9 @@ def _movement(size: int) -> Iterator[Case]:
     ids = {"x": Spec((size,), 0, 1000, "int64")}
     yield Case("bincount", size, ids, {"length": 1000})
     yield Case("unique", size, ids)
+    yield Case("unique_consecutive", size, ids)
+    steps = {"x": Spec((size,)), "boundaries": Spec((8,), 0.5, 0.500001)}
+    yield Case("bucketize", size, steps)
     yield Case("histogram", size, {"x": Spec((size,))}, {"bins": 100, "min": 0.1, "max": 2.0})
     yield Case("fill", size, {}, {"shape": list(shape), "value": 1.0})
     embedded = {"weight": Spec((1000, COLUMNS)), "index": Spec((rows,), 0, 1000, "int64")}
@@ -210,6 +229,8 @@ def _movement(size: int) -> Iterator[Case]:
 def _losses(size: int) -> Iterator[Case]:
     pair = {"x": Spec((size,), 0.1, 0.9), "label": Spec((size,), 0.1, 0.9)}
     for op in POINT_LOSSES:
+        yield Case(op, size, pair, graded=("x",))
+    for op in ("poisson_nll", "soft_margin_loss"):
         yield Case(op, size, pair, graded=("x",))
     yield Case("huber", size, pair, {"delta": 0.5}, graded=("x",))
     rows = (size // COLUMNS, COLUMNS)

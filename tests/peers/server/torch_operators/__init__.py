@@ -14,8 +14,10 @@ from torch_operators import (
     decoding,
     detection,
     elementwise,
+    functions,
     linear_algebra,
     losses,
+    masked,
     metrics,
     movement,
     networks,
@@ -30,6 +32,8 @@ from torch_operators.convert import Function, NotExpressibleError
 
 OPERATORS: dict[str, Function] = {
     **elementwise.OPERATORS,
+    **functions.OPERATORS,
+    **masked.OPERATORS,
     **reductions.OPERATORS,
     **linear_algebra.OPERATORS,
     **movement.OPERATORS,
