@@ -243,7 +243,7 @@ def poisson_nll(
     x: Any, target: Any, log_input: bool = True, full: bool = False, **given: Any
 ) -> Any:
     eps = given.get("eps", 1e-8)
-    x, target = promoted(x, target)
+    x, target = promoted(x, target, floats=True)
     if log_input:
         losses = ops.subtract(ops.exp(x), ops.multiply(target, x))
     else:
