@@ -282,7 +282,10 @@ def test_a_loop_of_a_known_number_of_turns_is_a_scan_with_a_gradient() -> None:
 
 @pytest.mark.parametrize("trainable", [False, True])
 def test_statistics_that_are_also_a_bias_are_a_variable_of_their_own(trainable: bool) -> None:
-    nodes = [node("BatchNormalization", ["x", "one", "zero", "zero", "one"], ["y"], epsilon=0.0)]
+    nodes = [
+        node("BatchNormalization", ["x", "one", "zero", "zero", "one"], ["norm"], epsilon=0.0),
+        node("Relu", ["norm"], ["y"]),
+    ]
     weights = {"one": np.ones(32, np.float32), "zero": np.zeros(32, np.float32)}
     weights["zero"][0], weights["one"][0] = 0.5, 4
     model = make_model(nodes, [tensor("x", ["n", 32, 1])], [tensor("y", None)], weights)
@@ -290,3 +293,19 @@ def test_statistics_that_are_also_a_bias_are_a_variable_of_their_own(trainable: 
     expected = x.copy()
     expected[:, 0] = (1 - 0.5) / 2 * 4 + 0.5
     np.testing.assert_allclose(opwright_onnx.load(model, trainable=trainable)(x)[0], expected)
+
+
+def test_parameters_of_a_trained_model_lie_in_memory_that_a_step_writes() -> None:
+    model, weights = make_perceptron()
+    weights = {name: array.copy() for name, array in weights.items()}
+    loaded = opwright_onnx.load(model, trainable=True)
+    block = loaded.program.global_block()
+    loss = block.append_op("sum", {"x": "scores"}, {"out": "loss"}).output("out")[0]
+    gradients = {p.name: g for p, g in ow.append_backward(block.var(loss))}
+    rate = block.append_op("fill", {}, {"out": "rate"}, {"shape": [1], "value": 0.5})
+    slots = {"param": "w2", "grad": gradients["w2"], "learning_rate": rate.output("out")[0]}
+    block.append_op("sgd", slots, {"param_out": "w2"})
+    ow.Network(block).compile(["input.1"], [loss], scope=loaded.scope)(FEW)
+    active = np.maximum(FEW @ weights["w1"] + weights["b1"], 0)
+    moved = weights["w2"] - 0.5 * active.T @ np.ones((5, 3), np.float32)
+    np.testing.assert_allclose(loaded.scope.var("w2").numpy(), moved, rtol=1e-5, atol=1e-6)

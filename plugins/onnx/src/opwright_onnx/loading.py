@@ -13,7 +13,7 @@ from onnx import ModelProto, TypeProto, ValueInfoProto
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, FileMissingError, OpwrightError
-from opwright_onnx.dtypes import Array, array_dtype, dtype_name
+from opwright_onnx.dtypes import array_dtype, dtype_name
 from opwright_onnx.errors import ModelError, UnsupportedError
 from opwright_onnx.translate.codes import KINDS, Codes, as_codes
 from opwright_onnx.translate.model import Model, make_model
@@ -138,16 +138,13 @@ def _translate(model: Model, device: str, options: Mapping[str, Any] | None) -> 
     fetches = _name_results(t, [output.name for output in graph.output], results)
     scope = ow.Scope()
     for name, array in t.arrays.items():
-        scope.var(name).borrow(_as_borrowed(array))
+        borrowed = np.require(array, requirements=["C", "A"])
+        is_fixed = model.trainable and not borrowed.flags.writeable  # the memory of a message
+        scope.var(name).borrow(borrowed.copy() if is_fixed else borrowed)
     notes = {"onnx": _describe(model)}
     return ow.LoadedProgram(
         t.program, scope, fetches, feeds, notes=notes, device=device, options=options
     )
-
-
-def _as_borrowed(array: Array) -> Array:
-    """Return an array in the order and alignment that kernels read."""
-    return np.require(array, requirements=["C", "A"])
 
 
 def _enter_inputs(t: Translator) -> tuple[dict[str, Value], list[str]]:

@@ -195,7 +195,7 @@ def lp_pool(t: Translator, n: Node, x: Value) -> Any:
     kernel = n.attr("kernel_shape")
     steps, pads = read_windows(t, n, x, kernel)
     rank = check_rank(len(kernel))
-    flags = {"ceil_mode": bool(n.attr("ceil_mode")), "p": float(n.attr("p"))}
+    flags: dict[str, Any] = {"ceil_mode": bool(n.attr("ceil_mode")), "p": float(n.attr("p"))}
     return t.op(f"lp_pool{rank}d", x, kernel=kernel, paddings=pads, **steps, **flags)
 
 

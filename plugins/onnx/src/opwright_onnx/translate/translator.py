@@ -203,13 +203,14 @@ class Translator:
         return block.create_var(name, array.shape, dtype, persistable=True, stop_gradient=True)
 
     def own(self, value: Value, *others: Value) -> Value:
-        """Return what no other operator reads as well: an operator may write into it."""
+        """Return a Variable that an operator may write into: none of the others, own memory."""
         array = self.array(value)
-        if array is None or (
-            isinstance(value, ow.Variable) and all(value is not o for o in others)
-        ):
+        if array is None:
             return value
-        return self.place(array, self._names.get(id(array), (array, "statistic"))[1])
+        if isinstance(value, ow.Variable) and all(value is not other for other in others):
+            self.arrays[value.name] = array.copy()
+            return value
+        return self.place(array.copy(), self._names.get(id(array), (array, "statistic"))[1])
 
     def name(self, array: Array, name: str) -> None:
         """Name an array of the model: the Variable that it may become has that name."""
