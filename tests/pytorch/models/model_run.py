@@ -15,12 +15,15 @@ from typing import Any, NamedTuple
 
 import torch
 from model_zoo import Entry, entries
-from training import Course, Errors, errors
+from training import MOST, Course, Errors, errors, jumps
 
 from opwright_torch.backend import opwright
 
 BATCHES = (4, 4, 3)
 """Of the calls in turn."""
+
+FURTHER = 4
+"""Draws of weights and inputs for a model that is too far away in the first one."""
 
 
 class Outcome(NamedTuple):
@@ -30,10 +33,10 @@ class Outcome(NamedTuple):
     declined: Counter[str]  # what PyTorch computes, by operator and reason
 
 
-def try_model(entry: Entry, optimizer: str | None, is_training: bool) -> Outcome:
+def try_model(entry: Entry, optimizer: str | None, is_training: bool, seed: int = 3) -> Outcome:
     """Return how a model does in plans; everything that `torch.compile` raises is raised."""
     torch._dynamo.reset()
-    torch.manual_seed(3)
+    torch.manual_seed(seed)
     model = entry.build().train(is_training)
     course = Course([entry.inputs(batch) for batch in BATCHES], optimizer)
     regions: list[Any] = []
@@ -44,6 +47,18 @@ def try_model(entry: Entry, optimizer: str | None, is_training: bool) -> Outcome
         d for region in regions for p in region.plans[:1] for d in p.draft.translated.declined
     ]
     return Outcome(found, Counter(f"{d.node.target}: {d.reason}" for d in declined))
+
+
+def find_excess(
+    entry: Entry, optimizer: str | None, is_training: bool, first: Errors, most: float = MOST
+) -> dict[str, tuple[float, float]]:
+    """Return what is too far away in the errors of the first draw, and in no other one less so."""
+    excess = first.excess(most)
+    if not (excess and is_training):
+        return excess
+    seeds = range(4, 4 + FURTHER)
+    draws = [first, *(try_model(entry, optimizer, is_training, seed).errors for seed in seeds)]
+    return {} if jumps(draws, most) else excess
 
 
 def watch(regions: list[Any]) -> Callable[..., Any]:
@@ -79,9 +94,12 @@ def _show(name: str, entry: Entry, given: argparse.Namespace) -> bool:
         words = " ".join(str(error).split())[:400]
         print(f"{name:45} FAILS {type(error).__name__}: {words}", flush=True)
         return False
-    excess = outcome.errors.excess()
+    excess = find_excess(entry, given.optimizer, given.train, outcome.errors)
+    jumped = " (jumps)" if outcome.errors.excess() and not excess else ""
     word, taken = "WRONG" if excess else "right", time.perf_counter() - started
-    print(f"{name:45} {word} calls {sum(outcome.declined.values())} {taken:.0f} s", flush=True)
+    print(
+        f"{name:45} {word}{jumped} calls {sum(outcome.declined.values())} {taken:.0f} s", flush=True
+    )
     for label, (ours, theirs) in list(excess.items())[:5]:
         print(f"    {label}: {ours:.2g} instead of {theirs:.2g}")
     for reason, n in outcome.declined.most_common(5):

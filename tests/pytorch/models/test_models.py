@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 import torch
-from model_run import Outcome, try_model
+from model_run import find_excess, try_model
 from model_zoo import TORCHVISION, entries
 from training import MOST
 
@@ -20,6 +20,10 @@ SHARE: Final = 0.95
 LOOSE: Final = {"timm.test_nfnet": 12.0}
 """Errors beside PyTorch's where layers amplify those of the layers before: each layer alone has at
 most twice PyTorch's."""
+
+JUMPS: Final = {"timm.efficientvit_m0": 20.0}
+"""The same of training alone. Outputs of all three calls and the gradients of two are as near as
+those of other models; the gradients of the third, behind kinks of relus, are not."""
 
 
 def sample(share: int) -> list[str]:
@@ -35,21 +39,17 @@ def plain() -> dict[str, bool]:
 
 @pytest.mark.parametrize("name", entries() if EVERY else IN_CI)
 def test_inference_is_as_near_to_float64_as_pytorch(name: str, plain: dict[str, bool]) -> None:
-    outcome = try_model(entries()[name], None, is_training=False)
-    plain[name] = not outcome.declined
-    check(name, outcome)
+    plain[name] = check(name, None, is_training=False)
 
 
-@pytest.mark.parametrize("name", sample(3) if EVERY else IN_CI)
+@pytest.mark.parametrize("name", entries() if EVERY else IN_CI)
 def test_training_is_as_near_to_float64_as_pytorch(name: str, plain: dict[str, bool]) -> None:
-    outcome = try_model(entries()[name], "sgd", is_training=True)
-    plain[name] = plain.get(name, True) and not outcome.declined
-    check(name, outcome)
+    plain[name] = check(name, "sgd", is_training=True) and plain.get(name, True)
 
 
 @pytest.mark.parametrize("name", sample(3)[::4] if EVERY else IN_CI[-1:])
 def test_fine_tuning_is_as_near_to_float64_as_pytorch(name: str) -> None:
-    check(name, try_model(entries()[name], "adamw", is_training=False))
+    check(name, "adamw", is_training=False)
 
 
 @pytest.mark.skipif(not EVERY, reason="needs all models: OPWRIGHT_EVERY_CASE=1")
@@ -59,6 +59,12 @@ def test_families_of_torchvision_run_in_one_plan(plain: dict[str, bool]) -> None
     assert len(ran) - len(others) >= ceil(SHARE * len(ran)), others
 
 
-def check(name: str, outcome: Outcome) -> None:
+def check(name: str, optimizer: str | None, is_training: bool) -> bool:
+    """Check the errors of a model; return whether it ran without PyTorch."""
+    entry = entries()[name]
+    outcome = try_model(entry, optimizer, is_training)
+    most = (LOOSE | JUMPS if is_training else LOOSE).get(name, MOST)
+    excess = find_excess(entry, optimizer, is_training, outcome.errors, most)
     torch._dynamo.reset()
-    assert not outcome.errors.excess(LOOSE.get(name, MOST))
+    assert not excess
+    return not outcome.declined

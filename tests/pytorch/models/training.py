@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -97,6 +98,18 @@ class Errors(NamedTuple):
         }
 
 
+def jumps(draws: Sequence[Errors], most: float = MOST) -> bool:
+    """Whether what is too far away comes from kinks, by the errors of several draws of a model.
+
+    Where rounding moves an element across the kink of a relu or a maximum, gradients jump, those
+    of PyTorch in float32 too. Then some draws have no such jump, and PyTorch jumps as far.
+    """
+    worst = {name: max(d.theirs[name] for d in draws) for name in draws[0].theirs}
+    return any(not d.excess(most) for d in draws) and not any(
+        d._replace(theirs=worst).excess(most) for d in draws
+    )
+
+
 def errors(model: nn.Module, course: Course, compile: Callable[[nn.Module], Any]) -> Errors:
     """Return how far a compiled model, and PyTorch's own, are from the same in float64."""
     double = copy.deepcopy(model).double()
@@ -115,13 +128,25 @@ def errors(model: nn.Module, course: Course, compile: Callable[[nn.Module], Any]
 def _distances(found: Results, truth: Results) -> dict[str, float]:
     if found.keys() != truth.keys():
         raise AssertionError(f"other results: {sorted(found.keys() ^ truth.keys())}")
-    return {name: _distance(found[name], value) for name, value in truth.items()}
+    typical = _typical(truth)
+    return {name: _distance(found[name], value, typical) for name, value in truth.items()}
 
 
-def _distance(found: Tensor, truth: Tensor) -> float:
+def _typical(truth: Results) -> float:
+    """Return the size of an element of a parameter or buffer, the median of all of them.
+
+    What is zero but for rounding, as a bias before a batch norm or the mean of what one has
+    normalized, is as exact as the others are: its own norm says nothing.
+    """
+    state = [value for name, value in truth.items() if not name.startswith(("call ", "gradients "))]
+    sizes = [v.square().mean().sqrt().item() for v in state if v.is_floating_point() and v.numel()]
+    return median(sizes) if sizes else 0.0
+
+
+def _distance(found: Tensor, truth: Tensor, typical: float) -> float:
     if found.shape != truth.shape:
         raise AssertionError(f"shape {list(found.shape)} instead of {list(truth.shape)}")
     if truth.numel() == 0:
         return 0.0
-    largest = truth.double().norm().item()
+    largest = max(truth.double().norm().item(), typical * truth.numel() ** 0.5)
     return (found.double() - truth.double()).norm().item() / max(largest, 1e-12)
