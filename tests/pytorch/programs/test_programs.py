@@ -18,6 +18,7 @@ from torch.export import Dim
 import opwright as ow
 import opwright_nn
 import opwright_torch
+from every_case import EVERY
 from opwright.errors import OperatorNotFoundError, SettingError, ShapeError
 
 
@@ -102,6 +103,25 @@ def test_a_saved_program_runs_where_pytorch_is_never_imported(tmp_path: Path) ->
     with torch.no_grad():
         wanted = model(image)["mask"].numpy()
     np.testing.assert_allclose(np.load(tmp_path / "mask.npy"), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not EVERY, reason="compiles kernels: OPWRIGHT_EVERY_CASE=1")
+def test_a_saved_program_runs_on_cuda(tmp_path: Path) -> None:
+    pytest.importorskip("opwright_cuda_emulator")
+    model = build(Tied)
+    program = opwright_torch.to_program(model, (torch.randn(4, 6),), {"x": {0: "batch"}})
+    program.save(tmp_path / "model")
+    x = torch.randn(3, 6)
+    np.save(tmp_path / "x.npy", x.numpy())
+    script = (
+        "import numpy as np, opwright as ow, opwright_cuda_emulator\n"
+        "driver = opwright_cuda_emulator.start()\n"
+        "loaded = ow.load('model', device='cuda')\n"
+        "np.save('out.npy', np.asarray(loaded(np.load('x.npy'))[0]))\n"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+    wanted = model(x).detach().numpy()
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 16, 16), (1, 3, 12, 20), (5, 3, 8, 40)])
