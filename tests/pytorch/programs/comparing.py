@@ -20,10 +20,11 @@ def distance(model: torch.nn.Module, program: ow.LoadedProgram, *inputs: torch.T
         wanted = [leaf for leaf in tree_leaves(model(*inputs)) if isinstance(leaf, torch.Tensor)]
     got = program(*inputs)
     assert [tuple(x.shape) for x in got] == [tuple(x.shape) for x in wanted]
-    return max(_distance(x, y) for x, y in zip(got, wanted, strict=True))
+    return max(error(x, y) for x, y in zip(got, wanted, strict=True))
 
 
-def _distance(got: Any, wanted: torch.Tensor) -> float:
+def error(got: Any, wanted: torch.Tensor) -> float:
+    """Return how far a result is from another, relative to its norm."""
     expected = wanted.double().numpy()
-    error = np.linalg.norm((np.asarray(got, np.float64) - expected).ravel())
-    return float(error / max(np.linalg.norm(expected.ravel()), 1e-12))
+    difference = np.linalg.norm((np.asarray(got, np.float64) - expected).ravel())
+    return float(difference / max(np.linalg.norm(expected.ravel()), 1e-12))
