@@ -272,6 +272,12 @@ void RegionOfThreads(void (*function)(void*), void* data, uint32_t n_threads, ui
 // Where OpenMP has no threads left.
 void RegionOfTheCaller(void (*function)(void*), void* data, uint32_t, uint32_t) { function(data); }
 
+// Where OpenMP's thread is there before the caller begins.
+void RegionOfAnother(void (*function)(void*), void* data, uint32_t, uint32_t) {
+  std::thread(function, data).join();
+  function(data);
+}
+
 void EveryShareRunsOnceOnTheHostsThreads() {
   for (const HostThreads::Parallel region : {RegionOfThreads, RegionOfTheCaller}) {
     Team& team = *new Team(HostThreads(region));
@@ -294,6 +300,9 @@ void OnlyBusyThreadsOfThisProcessMoveJobsToOpenMp() {
   const HostThreads::Parallel known = HostThreads::FindNext(nullptr);
   CHECK(known != nullptr);
   CHECK(HostThreads::FindNext(known) != nullptr);
+  CHECK(HostThreads::FindIn("libgomp.so.1") != nullptr);
+  CHECK(HostThreads::FindIn("libc.so.6") == nullptr);
+  CHECK(HostThreads::FindIn("no such library") == nullptr);
   HostThreads host;
   int64_t others_ns = 500 * kMs;
   host.AfterStall(1'000 * kMs, others_ns);  // what was before the first stall is not known
@@ -302,6 +311,30 @@ void OnlyBusyThreadsOfThisProcessMoveJobsToOpenMp() {
   CHECK(host.OfCaller() == nullptr);
   host.AfterStall(1'200 * kMs, others_ns += 60 * kMs);
   CHECK(host.OfCaller() == known);
+}
+
+void AChosenHostStaysAfterStalls() {
+  HostThreads host(RegionOfTheCaller);
+  host.AfterStall(1'000 * kMs, 500 * kMs);
+  host.AfterStall(1'100 * kMs, 600 * kMs);
+  std::thread([&host] { host.AfterStall(1'200 * kMs, 700 * kMs); }).join();
+  CHECK(host.OfCaller() == RegionOfTheCaller);
+}
+
+void AHostIsChosenWhileJobsRun() {
+  Team& team = NewTeam();
+  Counts counts(4);
+  std::thread chooser([&team] {
+    for (int32_t n = 0; n < 200; ++n) team.UseHost(HostThreads(RegionOfTheCaller));
+  });
+  for (int32_t job = 0; job < 2000; ++job) team.Run(2, 4, Counts::Count, &counts);
+  chooser.join();
+  CHECK(counts.AllAre(2000));
+  Threads threads{&team};
+  team.UseHost(HostThreads(RegionOfAnother));
+  const Team::BriefWork brief;
+  CHECK(threads.Shared());  // OpenMP's threads are awake
+  CHECK_EQ(team.n_workers(), 1);
 }
 
 void JobsWithoutAHelperAreNoticedAfterEightMilliseconds() {
@@ -334,6 +367,8 @@ void AddTeamTests(check::Tests* tests) {
   tests->push_back({"shares on the host's threads", EveryShareRunsOnceOnTheHostsThreads});
   tests->push_back({"threads that did not stall", AThreadThatDidNotStallKeepsTheTeamsOwn});
   tests->push_back({"jobs move to OpenMP", OnlyBusyThreadsOfThisProcessMoveJobsToOpenMp});
+  tests->push_back({"a chosen host", AChosenHostStaysAfterStalls});
+  tests->push_back({"a host chosen meanwhile", AHostIsChosenWhileJobsRun});
   tests->push_back({"jobs without a helper", JobsWithoutAHelperAreNoticedAfterEightMilliseconds});
   tests->push_back({"jobs after a rest", JobsAfterARestSayNothingOfTheLoad});
 }

@@ -181,3 +181,11 @@ def prepare_native(
 
 def limit_threads(n_threads: int) -> None:
     """Let jobs of kernels run on this many threads at most, whatever they were prepared for."""
+
+def use_openmp(library: str) -> bool:
+    """Run jobs of the calling thread on the OpenMP threads of a loaded library, from now on.
+
+    A program that calls the library and plans in turn has one pool of threads then. `library` is
+    the path of what is loaded already and linked with OpenMP; anything else changes nothing, and
+    returns False.
+    """

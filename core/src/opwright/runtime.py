@@ -28,6 +28,7 @@ from opwright._runtime import (
     free_retired,
     host_device,
     prepare_python,
+    use_openmp,
 )
 from opwright.device.intake import hold
 from opwright.run.eager import EagerSource, Missing
@@ -62,4 +63,5 @@ __all__ = [
     "host_device",
     "make_function",
     "prepare_python",
+    "use_openmp",
 ]

@@ -108,6 +108,8 @@ void BindPrepared(py::module_& module) {
              "Call prepare of the ow_kernel at this address.");
   module.def("limit_threads", &LimitThreads, py::arg("n_threads"),
              "Let jobs of kernels run on this many threads at most.");
+  module.def("use_openmp", &UseOpenMp, py::arg("library"),
+             "Run jobs of the calling thread on the OpenMP threads of a loaded library.");
 }
 
 }  // namespace opwright

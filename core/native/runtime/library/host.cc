@@ -105,6 +105,12 @@ void LimitThreads(int32_t n_threads) noexcept {
   most_threads.store(n_threads, std::memory_order_relaxed);
 }
 
+bool UseOpenMp(const std::string& path) {
+  const HostThreads::Parallel parallel = HostThreads::FindIn(path.c_str());
+  if (parallel != nullptr) Team::OfProcess().UseHost(HostThreads(parallel));
+  return parallel != nullptr;
+}
+
 const ow_host* HostServices() {
   static const ow_host host = MakeHost();
   return &host;

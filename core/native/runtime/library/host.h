@@ -15,6 +15,10 @@ const ow_host* HostServices();
 // Limits the threads of kernels' jobs, also of kernels that were prepared for more.
 void LimitThreads(int32_t n_threads) noexcept;
 
+// Runs jobs of the calling thread on the OpenMP runtime that a loaded library is linked with, from
+// now on. Returns whether there is one.
+bool UseOpenMp(const std::string& path);
+
 // Writes a NUL-terminated, possibly shortened message of two parts into a frame's buffer.
 void WriteMessage(char* buffer, uint64_t buffer_bytes, const char* text,
                   const char* rest = "") noexcept;

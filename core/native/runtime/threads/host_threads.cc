@@ -39,13 +39,17 @@ std::vector<std::string> OpenMpPaths() {
 
 }  // namespace
 
+HostThreads::Parallel HostThreads::FindIn(const char* path) {
+  // Never closed again: jobs run on its threads from now on.
+  void* library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+  void* symbol = library == nullptr ? nullptr : dlsym(library, "GOMP_parallel");
+  return reinterpret_cast<Parallel>(symbol);
+}
+
 HostThreads::Parallel HostThreads::FindNext(Parallel known) {
   Parallel first = nullptr;
   for (const std::string& path : OpenMpPaths()) {
-    // Never closed again: jobs run on its threads from now on.
-    void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
-    void* symbol = library == nullptr ? nullptr : dlsym(library, "GOMP_parallel");
-    const auto found = reinterpret_cast<Parallel>(symbol);
+    const Parallel found = FindIn(path.c_str());
     if (found == nullptr) continue;
     if (known == nullptr) return found;
     if (first == nullptr) first = found;
@@ -55,6 +59,7 @@ HostThreads::Parallel HostThreads::FindNext(Parallel known) {
 }
 
 void HostThreads::AfterStall(int64_t now_ns, int64_t others_ns) {
+  if (is_chosen_) return;
   const pthread_t caller = pthread_self();
   const bool is_known = stall_ns_ != 0 && pthread_equal(caller_, caller) != 0;
   const bool are_busy = (others_ns - others_ns_) * kBusyPart > now_ns - stall_ns_;

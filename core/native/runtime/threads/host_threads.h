@@ -21,8 +21,9 @@ class HostThreads {
                             uint32_t flags);
 
   HostThreads() = default;
-  // Jobs of the calling thread run on `parallel` from the beginning.
-  explicit HostThreads(Parallel parallel) : parallel_(parallel), caller_(pthread_self()) {}
+  // Jobs of the calling thread run on `parallel` from the beginning, and for good.
+  explicit HostThreads(Parallel parallel)
+      : parallel_(parallel), caller_(pthread_self()), is_chosen_(true) {}
 
   // What jobs of the calling thread run on; null: the team's own threads. OpenMP keeps threads for
   // each thread that calls it, so only the thread that stalled uses them.
@@ -50,6 +51,9 @@ class HostThreads {
   // null where there is none.
   static Parallel FindNext(Parallel known);
 
+  // The OpenMP runtime that a loaded library is, or is linked with; null for any other path.
+  static Parallel FindIn(const char* path);
+
  private:
   static constexpr int64_t kBusyPart = 4;       // of one processor
   static constexpr int64_t kBriefNs = 100'000;  // a thread that wakes may come too late for less
@@ -57,6 +61,7 @@ class HostThreads {
 
   Parallel parallel_ = nullptr;
   pthread_t caller_{};
+  bool is_chosen_ = false;
   int64_t alone_ns_ = 0;
   int64_t stall_ns_ = 0;   // when the caller's jobs stalled last
   int64_t others_ns_ = 0;  // what others had taken by then

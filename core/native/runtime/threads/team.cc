@@ -129,6 +129,12 @@ void Team::Run(int32_t n_threads, int32_t n_shares, Function function, void* dat
   has_job_.clear(std::memory_order_release);
 }
 
+void Team::UseHost(HostThreads host) noexcept {
+  while (has_job_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+  host_ = host;
+  has_job_.clear(std::memory_order_release);
+}
+
 void Team::RunTogether(int32_t n_threads, int32_t n_shares, Function function,
                        void* data) noexcept {
   const int64_t begin_ns = SteadyNs();
@@ -138,7 +144,7 @@ void Team::RunTogether(int32_t n_threads, int32_t n_shares, Function function,
   }
   const HostThreads::Parallel parallel = host_.OfCaller();
   const int32_t n_wanted = std::min(n_threads, n_shares);
-  const bool are_awake = parallel == nullptr && AreAwake(n_wanted);
+  const bool are_awake = parallel != nullptr || AreAwake(n_wanted);  // OpenMP's threads spin
   if (work_is_brief && !are_awake && !brief_jobs_.PaysToWake(begin_ns, load_.SpinNs())) {
     RunAlone(n_shares, function, data);
     const int64_t end_ns = SteadyNs();

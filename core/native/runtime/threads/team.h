@@ -38,6 +38,9 @@ class Team {
   // stays in one core's cache.
   void Run(int32_t n_threads, int32_t n_shares, Function function, void* data) noexcept;
 
+  // Jobs run on `host` from now on.
+  void UseHost(HostThreads host) noexcept;
+
   // While one lives, jobs of its thread are brief: few of them wake threads that sleep.
   class BriefWork {
    public:

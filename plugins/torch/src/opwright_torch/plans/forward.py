@@ -14,6 +14,7 @@ from opwright.errors import SettingError
 from opwright.plugin import hint
 from opwright.runtime import Watch
 from opwright_torch.dtypes import torch_dtype
+from opwright_torch.openmp import share_threads
 from opwright_torch.plans.building import Draft, Job, write_state
 from opwright_torch.plans.kept import STEPS, Kept
 
@@ -57,6 +58,7 @@ class Forward:
     kind = "inference"
 
     def __init__(self, job: Job, sizes: Sequence[int], kept: Kept, options: Options) -> None:
+        share_threads()
         self.job, self.kept, self._options = job, kept, options
         symbols = dict(zip((symbol for _, symbol in job.symbols), sizes, strict=True))
         self.draft: Draft = job.draft(job, symbols)
