@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -69,23 +70,56 @@ def _size(case: Case) -> int:
 def over_targets(
     cases: Callable[[], Iterator[tuple[Case, str]]],
     chosen: Callable[[Target], bool] = lambda target: True,
-) -> Any:
-    """Parametrize a test over cases in dtypes, on every device and library that has a kernel.
+) -> Callable[[Callable[..., None]], Any]:
+    """Run a test over cases in dtypes, on every device and library that has a kernel.
 
     Unless every case was asked for, it is a sample: each kernel once, each case once on the CPU and
-    some on other devices, and some of the rest.
+    some on other devices, and some of the rest. One test of pytest runs all points of an operator
+    and a library, and a failure names its point: most are quicker than pytest is around them.
     """
     grid = [
         (case, dtype, target)
         for case, dtype in cases()
         for target in filter(chosen, targets(case, dtype))
     ]
-    parameters = []
-    for case, dtype, target in grid if EVERY else take_sample(grid):
-        marks = [pytest.mark.cuda_kernels] if target.device == "cuda" else []
-        name = f"{case}-{dtype}-{target}"
-        parameters.append(pytest.param(case, dtype, target, id=name, marks=marks))
-    return pytest.mark.parametrize(("case", "dtype", "target"), parameters)
+    groups: dict[tuple[str, Target], list[Point]] = {}
+    for point in grid if EVERY else take_sample(grid):
+        groups.setdefault((point[0].op, point[2]), []).append(point)
+    parameters = [
+        pytest.param(
+            points,
+            id=f"{op_type}-{target}",
+            marks=[pytest.mark.cuda_kernels] if target.device == "cuda" else [],
+        )
+        for (op_type, target), points in groups.items()
+    ]
+
+    def decorate(test: Callable[..., None]) -> Any:
+        def run(points: list[Point], **fixtures: Any) -> None:
+            skips = [_run_point(test, point, fixtures) for point in points]
+            if None not in skips:
+                pytest.skip(", ".join(sorted({skip for skip in skips if skip})))
+
+        run.__name__, run.__doc__ = test.__name__, test.__doc__
+        own = Parameter("points", Parameter.POSITIONAL_OR_KEYWORD)
+        others = list(signature(test).parameters.values())[3:]
+        run.__signature__ = Signature([own, *others])  # type: ignore[attr-defined]
+        return pytest.mark.parametrize("points", parameters)(run)
+
+    return decorate
+
+
+def _run_point(test: Callable[..., None], point: Point, fixtures: dict[str, Any]) -> str | None:
+    """Run a test for one point; return why it was skipped, if it was."""
+    try:
+        test(*point, **fixtures)
+    except pytest.skip.Exception as skip:
+        return str(skip)
+    except Exception as error:
+        case, dtype, target = point
+        error.add_note(f"for {case} in {dtype} on {target}")
+        raise
+    return None
 
 
 def take_sample(grid: Iterable[Point]) -> list[Point]:
