@@ -21,10 +21,10 @@ Point: TypeAlias = tuple[Case, str, Target]
 
 FOLDER = Path(__file__).parent / "cases"
 
-SHARE = 12
+SHARE = 24
 """Of the cases in each dtype on each library: where not every one runs, one in so many does."""
 
-DEVICE_SHARE = 3
+DEVICE_SHARE = 4
 """Of the cases on another device than the CPU, where every instance of a kernel is compiled."""
 
 
