@@ -68,7 +68,9 @@ def test_a_row_without_an_argument_of_the_overload_is_declined(rows: Rows) -> No
 
 
 def test_an_operator_without_a_row_is_declined(rows: Rows) -> None:
-    assert translated(torch.lgamma, [X]).declined[0].reason == "no row of a table names it"
+    assert (
+        translated(torch.special.bessel_j0, [X]).declined[0].reason == "no row of a table names it"
+    )
 
 
 def test_the_row_of_an_overload_counts_before_that_of_its_name(rows: Rows) -> None:
@@ -83,10 +85,10 @@ def test_the_row_of_an_overload_counts_before_that_of_its_name(rows: Rows) -> No
 def test_rows_of_a_package_that_comes_later_are_used() -> None:
     context = ow.Context.discover()
     with ow.context_guard(context):
-        assert translated(torch.lgamma, [X]).declined
-        rows = {"aten::lgamma": lambda t, input: t.op("square", input)}
+        assert translated(torch.special.bessel_j0, [X]).declined
+        rows = {"aten::special_bessel_j0": lambda t, input: t.op("square", input)}
         context.annexes.add("torch", "acme", rows, ACME)
-        found = translated(torch.lgamma, [X])
+        found = translated(torch.special.bessel_j0, [X])
     assert [op.type for op in found.program.global_block().ops] == ["square"]
 
 
@@ -103,7 +105,7 @@ def test_composites_are_opened() -> None:
 
 
 def test_a_composite_with_a_piece_that_declines_is_called_whole() -> None:
-    found = translated(lambda x: torch.ops.aten.mvlgamma(x, 2), [X.detach() + 5])
+    found = translated(torch.linalg.svdvals, [X.detach()])
     assert [op.type for op in found.program.global_block().ops] == ["torch.call"]
 
 

@@ -1,4 +1,4 @@
-"""Standard operators without a CUDA kernel, for the page of coverage and its tests."""
+"""Standard operators that lack a CUDA kernel, or one dtype of it, for the page of coverage."""
 
 from __future__ import annotations
 
@@ -28,6 +28,17 @@ NOT_THERE: Final = {
         "how many elements differ, only the values tell: as of nonzero (2026-11-23)",
     ),
     **dict.fromkeys(("resize", "resize_grad"), 'fallback="cpu" runs it there (2026-11-28)'),
+    **dict.fromkeys(
+        ("add", "multiply", "maximum", "minimum", "cumsum", "cumprod", "top_k"),
+        'the host computes bool: fallback="cpu" runs it there (2026-11-28)',
+    ),
+    **dict.fromkeys(
+        (
+            *("scale", "pow_scalar", "max_pool2d", "max_pool3d"),
+            *("adaptive_max_pool2d", "adaptive_max_pool3d"),
+        ),
+        'the host computes whole numbers: fallback="cpu" runs it there (2026-11-28)',
+    ),
     "print": 'the host writes the values: fallback="cpu" runs it there (2026-11-23)',
     **dict.fromkeys(
         ("nms", "multiclass_nms"),
@@ -37,4 +48,4 @@ NOT_THERE: Final = {
     "nonzero": "how many elements are not 0, only the values tell: a plan that is launched, or "
     "recorded as a graph, has made the output before it runs (2026-11-22)",
 }
-"""Standard operators without a CUDA kernel: why, and when that was found."""
+"""Standard operators without a CUDA kernel in some dtype: why, and when that was found."""
