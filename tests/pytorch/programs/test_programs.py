@@ -284,6 +284,24 @@ def test_a_dimension_that_the_model_fixes_is_refused() -> None:
         opwright_torch.to_program(build(Tied), (torch.randn(4, 6),), {"x": {1: "width"}})
 
 
+FLOATS_OF_SIZES = {
+    "written by PyTorch": lambda x: torch.nn.functional.layer_norm(x, (2,), eps=x.shape[0] * 1e-3),
+    "left in the graph": lambda x: torch.nn.functional.leaky_relu(x, x.shape[0] / 8),
+    "a size again": lambda x: x[: int(x.shape[0] * 0.5)],
+}
+
+
+@pytest.mark.parametrize("use", FLOATS_OF_SIZES.values(), ids=FLOATS_OF_SIZES)
+def test_a_float_of_an_open_size_is_refused_with_its_line(use: Any) -> None:
+    class Uses(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return use(x)
+
+    text = r"dimension 0 of x must stay a whole number(.|\n)*test_programs.py\", line \d+, in"
+    with pytest.raises(SettingError, match=text):
+        opwright_torch.to_program(Uses(), (torch.randn(5, 2),), {"x": {0: "batch"}})
+
+
 def test_dynamic_names_inputs() -> None:
     with pytest.raises(SettingError, match="to_program: dynamic must name inputs.*got 'y'"):
         opwright_torch.to_program(build(Tied), (torch.randn(4, 6),), {"y": {0: "batch"}})

@@ -9,12 +9,17 @@ from typing import Any, Final
 import sympy
 import torch
 from torch.export import Dim
+from torch.fx import Graph
 from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map
+from torch.utils._sympy.functions import IntTrueDiv, ToFloat
 
 from opwright.errors import SettingError
 from opwright_torch.translate.sizes import as_size
 
 TORCH: Final = Path(torch.__file__).parent
+HERE: Final = Path(__file__).parents[1]
+
+_FLOATS: Final = (ToFloat, IntTrueDiv)
 
 
 class Dimensions:
@@ -52,7 +57,7 @@ class Dimensions:
         spelled = tree_map(lambda value: Dim.AUTO if isinstance(value, str) else value, dynamic)
         return {name: spelled.get(name, _each(v, None)) for name, v in arguments.items()}
 
-    def conditions(self, shapes: Mapping[str, Any]) -> list[Any]:
+    def conditions(self, shapes: Mapping[str, Any], graph: Graph) -> list[Any]:
         """Return what sizes must fulfil: bounds that were given, and what the model has decided by.
 
         What PyTorch itself decides by sizes, such as strides, changes no result. Nor does whether
@@ -62,6 +67,13 @@ class Dimensions:
         ----------
         shapes : mapping
             Of the feeds.
+        graph : Graph
+            The captured one.
+
+        Raises
+        ------
+        SettingError
+            The model makes a float of a size, whose value in the example the graph holds.
         """
         symbols: dict[str, sympy.Expr] = {}
         found: list[Any] = []
@@ -89,6 +101,7 @@ class Dimensions:
             None,
         )
         if env is not None:
+            _refuse_floats(env, shapes, graph)
             found += _decisions(env)
         return list(dict.fromkeys(found))
 
@@ -117,11 +130,54 @@ def _bounds(expr: sympy.Expr, dim: Any) -> Iterator[Any]:
         yield sympy.Le(expr, high)
 
 
+def _refuse_floats(env: Any, shapes: Mapping[str, Any], graph: Graph) -> None:
+    """Refuse floats that a size was made, which the graph holds as numbers of the example."""
+    for guard in env.guards:
+        expr = guard.expr
+        made = [part for part in sympy.preorder_traversal(expr) if isinstance(part, _FLOATS)]
+        symbols = {symbol for part in made for symbol in part.free_symbols}
+        place = guard.sloc.framework_loc
+        if not symbols or (_is_within(place) and not isinstance(expr, sympy.Eq)):
+            continue
+        sizes = [
+            f"dimension {axis} of {feed}"
+            for feed, shape in shapes.items()
+            for axis, size in enumerate(shape)
+            if isinstance(size, torch.SymInt) and size.node.expr in symbols
+        ]
+        raise SettingError(
+            f"to_program: what is made of {sizes[0] if sizes else 'a dimension'} must stay a whole "
+            f"number, got {expr}, which holds for the example alone; leave the dimension out of "
+            f"dynamic=, or make the number a tensor\n{_line(guard, graph)}"
+        )
+
+
+def _line(guard: Any, graph: Graph) -> str:
+    """Return the line of the model where a size became a number, or where that is used."""
+    place = guard.sloc.framework_loc
+    if not _is_within(place):
+        return (
+            f'    File "{place.filename}", line {place.lineno}, in {place.name}\n    {place.line}'
+        )
+    numbers = [arg for arg in guard.expr.args if arg.is_number]
+    for node in graph.nodes:
+        held = tree_leaves([node.args, node.kwargs])
+        if any(type(value) in (int, float) and value in numbers for value in held):
+            lines = (node.meta.get("stack_trace") or "").rstrip().splitlines()[-2:]
+            return "\n".join(f"    {line.strip()}" for line in lines)
+    return f"    {place}"
+
+
+def _is_within(place: Any) -> bool:
+    """Return whether a line is PyTorch's, or of this package."""
+    return place is None or any(map(Path(place.filename).is_relative_to, (TORCH, HERE)))
+
+
 def _decisions(env: Any) -> Iterator[Any]:
     """Yield the conditions that code outside of PyTorch has asked for, and found fulfilled."""
     for guard in env.guards:
         place = guard.sloc.framework_loc
-        if place is None or Path(place.filename).is_relative_to(TORCH):
+        if _is_within(place):
             continue
         condition = guard.expr.xreplace(env.replacements)
         if condition not in (True, sympy.true) and not _holds_from_two_on(condition):

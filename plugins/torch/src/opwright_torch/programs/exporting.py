@@ -55,7 +55,7 @@ def export(model: torch.nn.Module, example_inputs: Any, dynamic: Any, trainable:
         ]
         captured = capture(module, given)
         shapes = {feeds[n.name]: n.meta["val"].shape for n in inputs if n.name in feeds}
-        conditions = dimensions.conditions(shapes)
+        conditions = dimensions.conditions(shapes, captured.module.graph)
     return Exported(
         captured,
         {i: tensors[node.name] for i, node in enumerate(inputs) if node.name in tensors},
