@@ -26,6 +26,10 @@ def _gives_nan(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
     return truth.isnan()
 
 
+def _has_overflowed(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+    return truth.isnan() | (truth == 0)
+
+
 _NOTHING_SEEN = "`softmax` of a line of which a mask leaves nothing"
 
 MARKS: Final[dict[str, tuple[Mark, str]]] = {
@@ -36,10 +40,11 @@ MARKS: Final[dict[str, tuple[Mark, str]]] = {
     "masked.softmin": (_gives_nan, _NOTHING_SEEN),
     "sign": (_is_nan, "`sign(NaN)`"),
     "sgn": (_is_nan, "`sign(NaN)`"),
+    "signal.windows.kaiser": (_has_overflowed, "the edge of `kaiser_window` by a beta of 100"),
     "nn.functional.mish": (_is_infinite, "`mish(-inf)`"),
     "nn.functional.silu": (_is_infinite, "`silu(-inf)`"),
     "nn.functional.softsign": (_is_infinite, "`softsign(inf)`"),
-    "polygamma": (_is_infinite, "`polygamma(1, -inf)`"),
+    "polygamma": (_is_infinite, "`polygamma(2, -inf)`"),
 }
 """By operator: which elements differ from PyTorch's, by its input and result, and the row."""
 
@@ -50,6 +55,7 @@ GRADIENTS: Final[dict[str, str]] = {
     "cholesky_inverse": "gradient of `cholesky_solve` by the triangle that is not read",
     "cholesky_solve": "gradient of `cholesky_solve` by the triangle that is not read",
     "as_strided_scatter": "gradient of `as_strided_scatter` by what is overwritten",
+    "masked.log_softmax": "gradient of `masked_log_softmax` by what is hidden",
     "nn.functional.ctc_loss": "gradient of `ctc_loss` by logarithms",
     "nn.functional.max_unpool3d": "gradient of `scatter` by two updates of one place",
 }

@@ -194,6 +194,9 @@ def pad(x: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     if mode == "constant":
         number = value or 0
         return ops.pad(x, paddings=paddings, value=float(number))
+    if mode == "circular":  # of what is left
+        x = ops.pad(x, paddings=[min(width, 0) for width in paddings])
+        paddings = [max(width, 0) for width in paddings]
     kinds = {"replicate": "edge", "circular": "wrap"}
     return ops.pad(x, paddings=paddings, mode=kinds.get(mode, mode))
 

@@ -50,6 +50,8 @@ def _whole_power(x: Array, exponent: int) -> Array:
 def polygamma(x: Array, n: int) -> Array:
     """Return the derivative of digamma of order `n`, 1 and above: infinite at whole numbers <= 0.
 
+    At -inf it is NaN.
+
     By (-1)**(n + 1) * n! * zeta(n + 1, x), whose sum is taken up to a number from which on the
     Euler-Maclaurin formula has all digits; below 1 / 2 by reflection.
     """
@@ -71,7 +73,9 @@ def polygamma(x: Array, n: int) -> Array:
         value = sign * math.factorial(n) * total
         reflected = _reflect(x, n) + (1 if n % 2 == 0 else -1) * value
         value = np.where(is_low, reflected, value)
-        return np.asarray(np.where((x <= 0) & (x == np.rint(x)), sign * np.inf, value))
+        return np.asarray(
+            np.where(np.isfinite(x) & (x <= 0) & (x == np.rint(x)), sign * np.inf, value)
+        )
 
 
 def _reflect(x: Array, n: int) -> Array:
