@@ -54,6 +54,18 @@ def _not_finite(given: Inputs) -> Array:
     return np.full(given["x"].shape, any(marks))
 
 
+def _without_slope(x: Array, y: Array) -> Array:
+    """Mark where PyTorch squares the two and gets 0 or infinity."""
+    largest = np.maximum(np.abs(x), np.abs(y)).astype(np.float64)
+    return ~((largest > 1e-150) & (largest < 1e150))
+
+
+def _singular(given: Inputs) -> Array:
+    """Mark matrices without an inverse, from which PyTorch makes the gradient."""
+    x = given["x"].astype(np.float64)
+    return np.array(bool((np.linalg.matrix_rank(x) < x.shape[-1]).any()))
+
+
 OUTPUTS: dict[str, Mask] = {
     "gelu": lambda given: given["x"] == -np.inf,
     "silu": lambda given: given["x"] == -np.inf,
@@ -61,6 +73,7 @@ OUTPUTS: dict[str, Mask] = {
     "swish": lambda given: np.isinf(given["x"]),
     "hard_swish": lambda given: given["x"] == -np.inf,
     "softsign": lambda given: np.isinf(given["x"]),
+    "polygamma": lambda given: np.isinf(given["x"]),
     "pow_scalar": lambda given: (given["x"] == 0) | (given["x"] == -np.inf),
     "nan_to_num": lambda given: np.isinf(given["x"]),  # the ends of float64, not of the dtype
     "kl_div": _not_finite,
@@ -94,13 +107,19 @@ GRADIENTS: dict[str, Mask] = {
     "softsign": lambda given: np.isinf(given["x"]),
     "swish": lambda given: np.isinf(given["x"]),
     "pow_scalar": lambda given: ~np.isfinite(given["x"]) | (given["x"] == 0),
-    "atan2": _broadcast(lambda x, y: (x == 0) & (y == 0) | np.isinf(x) | np.isinf(y)),
+    "atan2": _broadcast(_without_slope),
+    "atan2_slope": _broadcast(_without_slope),
+    "det": _singular,
     "prelu": lambda given: ~np.isfinite(given["x"]),
     "kl_div": _not_finite,
     "hinge": _not_finite,
     "sequence_pool": _any(np.isnan),
     "cumprod": _any(lambda x: ~np.isfinite(x)),
     "logsumexp": _any(np.isinf),
+    "logcumsumexp": _any(np.isinf),
+    "hypot": _broadcast(lambda x, y: (x == 0) & (y == 0) | np.isinf(x) | np.isinf(y)),
+    "fmod": _broadcast(lambda x, y: np.isinf(x) | (y == 0)),
+    "polygamma": lambda given: np.isinf(given["x"]),
     "scatter": lambda given: np.isnan(given["x"]).any() | np.isnan(given["updates"]).any(),
     "tan": _near_poles,  # where it is the square of a rounded number
     "acos": lambda given: np.abs(given["x"]) > 0.99,  # where digits of 1 - x are few

@@ -16,6 +16,11 @@ NO_PEER = {
     "dropout_attention": _DRAWN,
     **dict.fromkeys(("truncated_normal", "uniform"), _DRAWN),
     **dict.fromkeys(("cond", "scan", "while_loop"), "its bodies are blocks: test_loops.py"),
+    **dict.fromkeys(
+        ("quantize", "dequantize"), "PyTorch's have other codes: tests of ONNX have ours"
+    ),
+    "deform_conv2d": "it is torchvision's",
+    "general_lstm": "PyTorch's LSTM has no peepholes and no bounds",
     **dict.fromkeys(("assert_true", "print"), "it computes nothing"),
 }
 """Operators that no peer has, with the reason."""

@@ -22,10 +22,12 @@ from torch_operators import (
     movement,
     networks,
     optimizers,
+    places,
     proximal,
     recurrent,
     reductions,
     sequences,
+    signals,
     sparse_optimizers,
 )
 from torch_operators.convert import Function, NotExpressibleError
@@ -40,6 +42,8 @@ OPERATORS: dict[str, Function] = {
     **networks.OPERATORS,
     **recurrent.OPERATORS,
     **sequences.OPERATORS,
+    **signals.OPERATORS,
+    **places.OPERATORS,
     **losses.OPERATORS,
     **decoding.OPERATORS,
     **detection.OPERATORS,

@@ -82,6 +82,11 @@ def _logcumsumexp(x: Tensor, axis: int, reverse: bool) -> Tensor:
     return out.flip(axis) if reverse else out
 
 
+def _fmod(x: Tensor, y: Tensor) -> Tensor:
+    require(x.is_floating_point() or bool((y != 0).all()), "the rest of a division by a whole 0")
+    return torch.fmod(x, y)
+
+
 def _is_close(function: Function) -> Function:
     def close(x: Tensor, y: Tensor, rtol: float, atol: float, equal_nan: bool) -> Tensor:
         x, y = torch.broadcast_tensors(x, y)
@@ -127,8 +132,9 @@ def _gaussian(x: Tensor, label: Tensor, variance: Tensor, eps: float, full: bool
 OPERATORS: dict[str, Function] = {
     **_named("acosh", "asinh", "atanh", "deg2rad", "digamma", "erfc", "erfinv", "exp2", "frac"),
     **_named("lgamma", "log10", "rad2deg", "signbit", "sinc", "trunc", "bitwise_not"),
-    **_of_two("bitwise_and", "bitwise_or", "bitwise_xor", "copysign", "fmax", "fmin", "fmod"),
+    **_of_two("bitwise_and", "bitwise_or", "bitwise_xor", "copysign", "fmax", "fmin"),
     **_of_two("heaviside", "hypot", "logaddexp", "logaddexp2", "xlogy"),
+    "atan2_slope": lambda x, y: y / (x * x + y * y),
     "allclose": _is_close(torch.allclose),
     "aminmax": _aminmax,
     "bit_cast": lambda x, dtype: x.view(getattr(torch, dtype)),
@@ -137,6 +143,7 @@ OPERATORS: dict[str, Function] = {
     "cummax": _cumulative(torch.cummax),
     "cummin": _cumulative(torch.cummin),
     "diff": _diff,
+    "fmod": _fmod,
     "gaussian_nll": _gaussian,
     "isclose": _is_close(torch.isclose),
     "left_shift": _shift(torch.bitwise_left_shift),

@@ -63,6 +63,8 @@ OPERATORS: dict[str, Function] = {
     "cross": _cross,
     "diag": _diag,
     "trace": _trace,
+    "det": lambda x: torch.linalg.det(x),
+    "slogdet": lambda x: tuple(torch.linalg.slogdet(x)),
     "inverse": lambda x: torch.linalg.inv(x),
     "cholesky": _cholesky,
     "solve": _solve,

@@ -163,17 +163,6 @@ def _multiplex(index: Tensor, x: list[Tensor]) -> Tensor:
     return torch.stack(x)[rows, torch.arange(rows.numel())]
 
 
-def _max_unpool2d(x: Tensor, index: Tensor, output_size: Sequence[int], data_format: str) -> Tensor:
-    if data_format == "NHWC":
-        x, index = x.movedim(-1, 1), index.movedim(-1, 1)
-        return _max_unpool2d(x, index, output_size, "NCHW").movedim(1, -1)
-    flat = torch.zeros(*x.shape[:2], output_size[0] * output_size[1], dtype=x.dtype)
-    places = index.long().flatten(2)
-    counts = flat.scatter_add(2, places, torch.ones_like(places, dtype=x.dtype))
-    require(bool((counts <= 1).all()), "which of equal places counts")
-    return flat.scatter(2, places, x.flatten(2)).reshape(*x.shape[:2], *output_size)
-
-
 OPERATORS: dict[str, Function] = {
     "reshape": _reshape,
     "flatten": _flatten,
@@ -215,7 +204,6 @@ OPERATORS: dict[str, Function] = {
     "eye": _eye,
     "increment": lambda x, step: x + step,
     "multiplex": _multiplex,
-    "max_unpool2d": _max_unpool2d,
     "linspace": lambda start, stop, num, dtype: torch.linspace(
         start, stop, num, dtype=_dtype(dtype)
     ),

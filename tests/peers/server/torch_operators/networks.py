@@ -253,11 +253,43 @@ def _resize(
     return F.interpolate(x, size, mode=kind, align_corners=corners, antialias=antialias)
 
 
+def _multi_head_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    num_heads: int,
+    causal: bool,
+    mask: Tensor | None = None,
+    **weights: Tensor,
+) -> Tensor:
+    """Projections and attention; PyTorch's function of all masks in another shape."""
+
+    def project(x: Tensor, part: str) -> Tensor:
+        bias = weights.get(f"{part}_bias")
+        return F.linear(x, weights[f"{part}_weight"].T, bias)
+
+    parts = [
+        project(x, part).unflatten(-1, (num_heads, -1)).transpose(1, 2)
+        for x, part in ((query, "q"), (key, "k"), (value, "v"))
+    ]
+    if causal:
+        seen = torch.ones(query.shape[1], key.shape[1], dtype=torch.bool).tril()
+        hidden = torch.zeros(seen.shape, dtype=query.dtype).masked_fill(~seen, -torch.inf)
+        given = 0.0 if mask is None else mask
+        if mask is not None and mask.dtype == torch.bool:
+            given = torch.zeros(mask.shape, dtype=query.dtype).masked_fill(~mask, -torch.inf)
+        mask = given + hidden
+    out = F.scaled_dot_product_attention(*parts, attn_mask=mask)
+    return project(out.transpose(1, 2).flatten(2), "out")
+
+
 OPERATORS: dict[str, Function] = {
     "conv1d": _conv(1),
     "conv2d": _conv(2),
     "conv3d": _conv(3),
+    "conv1d_transpose": _conv_transpose(1),
     "conv2d_transpose": _conv_transpose(2),
+    "multi_head_attention": _multi_head_attention,
     "conv3d_transpose": _conv_transpose(3),
     "max_pool1d": _max_pool(1),
     "max_pool2d": _max_pool(2),
