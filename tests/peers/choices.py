@@ -73,6 +73,7 @@ OUTPUTS: dict[str, Mask] = {
     "swish": lambda given: np.isinf(given["x"]),
     "hard_swish": lambda given: given["x"] == -np.inf,
     "softsign": lambda given: np.isinf(given["x"]),
+    "heaviside": lambda given: np.isnan(given["x"]),
     "polygamma": lambda given: np.isinf(given["x"]),
     "pow_scalar": lambda given: (given["x"] == 0) | (given["x"] == -np.inf),
     "nan_to_num": lambda given: np.isinf(given["x"]),  # the ends of float64, not of the dtype
@@ -116,6 +117,11 @@ GRADIENTS: dict[str, Mask] = {
     "sequence_pool": _any(np.isnan),
     "cumprod": _any(lambda x: ~np.isfinite(x)),
     "logsumexp": _any(np.isinf),
+    "binary_cross_entropy": lambda given: (given["x"] == 0) | (given["x"] == 1),
+    "logaddexp": _broadcast(lambda x, y: np.isinf(x) | np.isinf(y)),
+    "copysign": lambda given: np.isinf(given["x"]),
+    "acosh": lambda given: given["x"] < 1,  # of which it is NaN
+    "digamma": lambda given: (given["x"] <= 0) & (given["x"] == np.rint(given["x"])),
     "logcumsumexp": _any(np.isinf),
     "hypot": _broadcast(lambda x, y: (x == 0) & (y == 0) | np.isinf(x) | np.isinf(y)),
     "fmod": _broadcast(lambda x, y: np.isinf(x) | (y == 0)),

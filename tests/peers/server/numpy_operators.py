@@ -19,7 +19,7 @@ Function = Callable[..., Any]
 
 def _reduction(function: Function) -> Function:
     def reduced(x: Array, axis: Sequence[int], keepdims: bool) -> Any:
-        return function(x, axis=tuple(axis) or None, keepdims=keepdims)
+        return function(x, axis=tuple(axis[: x.ndim]) or None, keepdims=keepdims)
 
     return reduced
 

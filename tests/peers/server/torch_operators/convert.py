@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import torch
@@ -30,6 +31,18 @@ def pad_spatial(x: torch.Tensor, paddings: Sequence[int], value: float) -> torch
     """Pad the last axes by pairs of begin and end, in the order of the axes."""
     pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
     return F.pad(x, [n for pair in reversed(pairs) for n in pair], value=value)
+
+
+def of_axes(function: Function) -> Function:
+    """Leave out scalars with an axis named, which ours takes as lines of one."""
+
+    @wraps(function)
+    def checked(**given: Any) -> Any:
+        is_named = given.get("axis", ()) not in ((), [])
+        require(given["x"].dim() > 0 or not is_named, "axes of a scalar")
+        return function(**given)
+
+    return checked
 
 
 def channels_first(function: Function) -> Function:

@@ -29,7 +29,8 @@ def _clip(x: Tensor, min: float, max: float) -> Tensor:
 
 
 def _pow_scalar(x: Tensor, exponent: float) -> Tensor:
-    return torch.pow(x, exponent)
+    is_whole = not x.is_floating_point() and exponent >= 0 and exponent == int(exponent)
+    return torch.pow(x, int(exponent) if is_whole else exponent)
 
 
 def _power(x: Tensor, y: Tensor) -> Tensor:

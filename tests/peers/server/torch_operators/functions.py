@@ -95,6 +95,12 @@ def _is_close(function: Function) -> Function:
     return close
 
 
+def _bit_cast(x: Tensor, dtype: str) -> Tensor:
+    wanted = getattr(torch, dtype)
+    require(x.dtype.itemsize == wanted.itemsize, "bits of numbers that were widened")
+    return x.view(wanted)
+
+
 def _unique_consecutive(x: Tensor, axis: int | None = None) -> tuple[Tensor, ...]:
     return torch.unique_consecutive(x, return_inverse=True, return_counts=True, dim=axis)
 
@@ -110,7 +116,8 @@ def _logspace(start: float, stop: float, num: int, base: float, dtype: str) -> T
 def _multi_margin(
     x: Tensor, label: Tensor, p: int, margin: float, weight: Tensor | None = None
 ) -> Tensor:
-    return F.multi_margin_loss(x, label, p, margin, weight, reduction="none")
+    require(x.dim() <= 2, "axes behind that of the classes")
+    return F.multi_margin_loss(x, label.long(), p, margin, weight, reduction="none")
 
 
 def _triplet(
@@ -137,7 +144,7 @@ OPERATORS: dict[str, Function] = {
     "atan2_slope": lambda x, y: y / (x * x + y * y),
     "allclose": _is_close(torch.allclose),
     "aminmax": _aminmax,
-    "bit_cast": lambda x, dtype: x.view(getattr(torch, dtype)),
+    "bit_cast": _bit_cast,
     "bucketize": _bucketize,
     "cdist": lambda x, y, p: torch.cdist(x, y, p),
     "cummax": _cumulative(torch.cummax),

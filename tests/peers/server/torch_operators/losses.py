@@ -92,7 +92,8 @@ def _weighted_sigmoid(
 
 def _binary(x: Tensor, label: Tensor, weight: Tensor | None = None) -> Tensor:
     require(bool(((x >= 0) & (x <= 1)).all()), "probabilities that are none")
-    return F.binary_cross_entropy(x, label, weight, reduction="none")
+    out = F.binary_cross_entropy(x, label, reduction="none")
+    return out if weight is None else out * weight  # PyTorch has no gradient of the weight
 
 
 def _nll(x: Tensor, label: Tensor, ignore_index: int, axis: int) -> Tensor:

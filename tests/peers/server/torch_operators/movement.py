@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 
-from torch_operators.convert import Function, pad_spatial, require
+from torch_operators.convert import Function, of_axes, pad_spatial, require
 
 Tensor = torch.Tensor
 
@@ -178,15 +178,15 @@ OPERATORS: dict[str, Function] = {
     "slice": _slice,
     "slice_scatter": _slice_scatter,
     "pad": _pad,
-    "gather": _rows,
+    "gather": of_axes(_rows),
     "index_select": _rows,
     "gather_nd": _gather_nd,
-    "take_along_axis": lambda x, index, axis: torch.take_along_dim(x, index.long(), axis),
-    "scatter": _scatter,
+    "take_along_axis": of_axes(lambda x, index, axis: torch.take_along_dim(x, index.long(), axis)),
+    "scatter": of_axes(_scatter),
     "scatter_reduce": _scatter_reduce,
     "scatter_nd": _scatter_nd,
     "flip": lambda x, axis: torch.flip(x, tuple(axis) or tuple(range(x.dim()))),
-    "roll": _roll,
+    "roll": of_axes(_roll),
     "triu": lambda x, k: torch.triu(x, k),
     "tril": lambda x, k: torch.tril(x, k),
     "one_hot": _one_hot,

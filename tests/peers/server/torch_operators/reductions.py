@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from torch_operators.convert import Function, axes_of, require
+from torch_operators.convert import Function, axes_of, of_axes, require
 
 Tensor = torch.Tensor
 
@@ -21,6 +21,11 @@ def _over_axes(function: Function) -> Function:
         return function(x, axes, keepdims) if axes else function(x[None], (0,), False)
 
     return reduced
+
+
+def _mean(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    require(x.is_floating_point(), "means of whole numbers")
+    return x.mean(axes, keepdim=keepdims)
 
 
 def _one_by_one(function: Function) -> Function:
@@ -169,10 +174,10 @@ def _cos_sim(x: Tensor, y: Tensor, scale: float, axis: int, epsilon: float) -> A
 
 REDUCTIONS: dict[str, Function] = {
     "sum": _over_axes(lambda x, axes, keepdims: x.sum(axes, keepdim=keepdims)),
-    "mean": _over_axes(lambda x, axes, keepdims: x.mean(axes, keepdim=keepdims)),
+    "mean": of_axes(_over_axes(_mean)),
     "max": _over_axes(lambda x, axes, keepdims: torch.amax(x, axes, keepdims)),
     "min": _over_axes(lambda x, axes, keepdims: torch.amin(x, axes, keepdims)),
-    "prod": _one_by_one(lambda x, axis: torch.prod(x, axis)),
+    "prod": of_axes(_one_by_one(lambda x, axis: torch.prod(x, axis))),
     "any": _over_axes(lambda x, axes, keepdims: torch.any(x != 0, axes, keepdims)),
     "all": _over_axes(lambda x, axes, keepdims: torch.all(x != 0, axes, keepdims)),
     "logsumexp": _over_axes(lambda x, axes, keepdims: torch.logsumexp(x, axes, keepdims)),
@@ -186,8 +191,8 @@ REDUCTIONS: dict[str, Function] = {
     "cumsum": _cumulated(torch.cumsum, 0),
     "cumprod": _cumulated(torch.cumprod, 1),
     "sort": _sort,
-    "median": _median,
-    "quantile": _quantile,
+    "median": of_axes(_median),
+    "quantile": of_axes(_quantile),
     "searchsorted": _searchsorted,
     "bincount": _bincount,
     "histogram": _histogram,
