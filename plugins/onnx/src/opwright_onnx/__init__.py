@@ -6,6 +6,7 @@
 
     model = opwright_onnx.load("resnet50.onnx")
     (scores,) = model(images)
+    opwright_onnx.save("mine.onnx", program, scope, fetch=[prob])
 """
 
 from __future__ import annotations
@@ -18,16 +19,27 @@ from opwright_onnx._version import __version__
 if TYPE_CHECKING:
     from opwright_onnx.errors import ModelError, UnsupportedError, ValueNeededError
     from opwright_onnx.loading import load
+    from opwright_onnx.saving import SaveReport, save
 
 _HOMES = {
     "ModelError": "errors",
+    "SaveReport": "saving",
     "UnsupportedError": "errors",
     "ValueNeededError": "errors",
     "load": "loading",
+    "save": "saving",
 }
 """Imported at first use: discovery imports this package for its table alone."""
 
-__all__ = ["ModelError", "UnsupportedError", "ValueNeededError", "__version__", "load"]
+__all__ = [
+    "ModelError",
+    "SaveReport",
+    "UnsupportedError",
+    "ValueNeededError",
+    "__version__",
+    "load",
+    "save",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -62,7 +62,8 @@ def load(
     -------
     LoadedProgram
         Its feeds and results have the names of the model's inputs and outputs. ``notes["onnx"]``
-        names the dimensions of inputs as the model does, the producer and the opsets.
+        names the dimensions of inputs as the model does, the producer, the opsets and the
+        metadata.
 
     Raises
     ------
@@ -235,4 +236,5 @@ def _describe(model: Model) -> dict[str, Any]:
         "producer": f"{model.proto.producer_name} {model.proto.producer_version}".strip(),
         "opsets": dict(model.opsets),
         "dims": dims,
+        "metadata": {entry.key: entry.value for entry in model.proto.metadata_props},
     }

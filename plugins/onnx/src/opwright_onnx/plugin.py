@@ -24,10 +24,22 @@ SUBJECTS = (
     "signals",
     "training",
 )
+WRITTEN = (
+    "control",
+    "elementwise",
+    "indexing",
+    "normalization",
+    "recurrent",
+    "reductions",
+    "shapes",
+    "windows",
+)
 
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name the tables from operators of ONNX to what writes ours."""
+    """Name the tables from operators of ONNX to what writes ours, and back."""
     for subject in SUBJECTS:
         registry.add("onnx", f"rows.{subject}", f"opwright_onnx.rows.{subject}:ROWS")
+    for subject in WRITTEN:
+        registry.add("onnx_write", f"rows.{subject}", f"opwright_onnx.writing.rows.{subject}:ROWS")

@@ -12,8 +12,11 @@ from typing import Final
 _SAME: Final = {
     "Abs": "abs",
     "Acos": "acos",
+    "Acosh": "acosh",
     "Asin": "asin",
+    "Asinh": "asinh",
     "Atan": "atan",
+    "Atanh": "atanh",
     "BitwiseAnd": "bitwise_and",
     "BitwiseNot": "bitwise_not",
     "BitwiseOr": "bitwise_or",
@@ -21,6 +24,7 @@ _SAME: Final = {
     "Ceil": "ceil",
     "Cos": "cos",
     "Cosh": "cosh",
+    "Det": "det",
     "Equal": "equal",
     "Erf": "erf",
     "Exp": "exp",
@@ -33,6 +37,7 @@ _SAME: Final = {
     "LessOrEqual": "less_equal",
     "Log": "log",
     "Mish": "mish",
+    "Neg": "negative",
     "NonZero": "nonzero",
     "Not": "logical_not",
     "Reciprocal": "reciprocal",
@@ -44,6 +49,7 @@ _SAME: Final = {
     "Softsign": "softsign",
     "Sqrt": "sqrt",
     "Tan": "tan",
+    "Tanh": "tanh",
     "Where": "where",
 }
 

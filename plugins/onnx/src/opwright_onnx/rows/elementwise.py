@@ -78,11 +78,6 @@ def power(t: Translator, n: Node, x: Value, y: Value) -> Any:
     return t.op("power", x, t.cast(y, t.dtype(x)))
 
 
-@ROWS.row("Neg")
-def negative(t: Translator, n: Node, x: Value) -> Any:
-    return t.op("negative", x)
-
-
 @ROWS.row("Sign")
 def sign(t: Translator, n: Node, x: Value) -> Any:
     if not t.dtype(x).startswith("uint"):
@@ -95,26 +90,6 @@ def many(t: Translator, n: Node, *inputs: Value) -> Any:
     pair = {"Max": "maximum", "Min": "minimum"}.get(n.op_type, "add")
     total = reduce(lambda x, y: t.op(pair, x, y), inputs)
     return t.op("divide", total, len(inputs)) if n.op_type == "Mean" else total
-
-
-@ROWS.row("Asinh")
-def asinh(t: Translator, n: Node, x: Value) -> Any:
-    size = t.op("abs", x)
-    root = t.op("sqrt", t.op("add", t.op("square", size), 1))
-    grown = t.op("add", size, t.op("divide", t.op("square", size), t.op("add", root, 1)))
-    return t.op("multiply", t.op("sign", x), t.op("log1p", grown))
-
-
-@ROWS.row("Acosh")
-def acosh(t: Translator, n: Node, x: Value) -> Any:
-    less, more = t.op("subtract", x, 1), t.op("add", x, 1)
-    return t.op("log", t.op("add", x, t.op("sqrt", t.op("multiply", less, more))))
-
-
-@ROWS.row("Atanh")
-def atanh(t: Translator, n: Node, x: Value) -> Any:
-    difference = t.op("subtract", t.op("log1p", x), t.op("log1p", t.op("negative", x)))
-    return t.op("multiply", difference, 0.5)
 
 
 @ROWS.row("IsInf")
@@ -132,11 +107,6 @@ def isinf(t: Translator, n: Node, x: Value) -> Any:
 @ROWS.row("Relu")
 def relu(t: Translator, n: Node, x: Value) -> Any:
     return t.op("relu", x) if t.dtype(x) in FLOATS else t.op("maximum", x, 0)
-
-
-@ROWS.row("Tanh")
-def tanh(t: Translator, n: Node, x: Value) -> Any:
-    return t.op("tanh", x)
 
 
 @ROWS.row("Selu")

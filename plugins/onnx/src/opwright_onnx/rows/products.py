@@ -50,8 +50,3 @@ def gemm(t: Translator, n: Node, a: Value, b: Value, c: Value = None) -> Any:
 def einsum(t: Translator, n: Node, *inputs: Value) -> Any:
     equation = n.attr("equation").replace(" ", "")
     return t.op("einsum", list(inputs), equation=equation)
-
-
-@ROWS.row("Det")
-def det(t: Translator, n: Node, x: Value) -> Any:
-    return t.op("det", x)

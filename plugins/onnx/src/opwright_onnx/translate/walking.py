@@ -17,6 +17,7 @@ from opwright_onnx.errors import DeclinedError, ModelError, UnsupportedError, Va
 from opwright_onnx.translate.codes import Codes
 from opwright_onnx.translate.model import MAX_DEPTH, MIN_OPSET, read_opsets
 from opwright_onnx.translate.node import Node, describe_node, find_schema, read_attributes
+from opwright_onnx.translate.own import PREFIX, read_own
 from opwright_onnx.translate.table import find_row
 from opwright_onnx.translate.tensors import read_sparse, read_tensor
 from opwright_onnx.translate.translator import Translator
@@ -148,6 +149,8 @@ class Walk:
         function = t.model.functions.get((proto.domain, proto.op_type, proto.overload))
         if function is not None:
             return self._function(function, node)
+        if node.domain.startswith(PREFIX):
+            return read_own(t, node)
         row = find_row(node.domain, node.op_type)
         schema = find_schema(node.op_type, node.domain, node.opset)
         try:

@@ -1,0 +1,272 @@
+"""`save`: a program as an ONNX model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import onnx
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+import opwright as ow
+from opwright.errors import AttributeTypeError, AttributeValueError
+from opwright_onnx._version import __version__
+from opwright_onnx.dtypes import Array, array_dtype, element_type
+from opwright_onnx.errors import UnsupportedError
+from opwright_onnx.writing.writer import Writer
+
+OLDEST_OPSET: Final = 18
+USUAL_OPSET: Final = 21
+"""What the runtimes of the last two years read."""
+
+MAX_MESSAGE_BYTES: Final = 2**31 - 2**24
+"""Of tensors in the file of the model; what is larger is written beside it."""
+
+MIN_EXTERNAL_BYTES: Final = 1024
+_ALIGNMENT: Final = 4096
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
+class SaveReport(NamedTuple):
+    """What `save` has written.
+
+    Attributes
+    ----------
+    opset : int
+        Of ONNX's own operators.
+    own_nodes : dict of str to str
+        The operator types of which there are nodes that only opwright runs, and why.
+    files : tuple of Path
+        The model, and the file of its tensors where there is one.
+    """
+
+    opset: int
+    own_nodes: Mapping[str, str]
+    files: tuple[Path, ...]
+
+
+def save(
+    path: str | os.PathLike[str],
+    program: ow.Program | ow.LoadedProgram,
+    scope: ow.Scope | None = None,
+    fetch: Iterable[ow.Variable | str] | ow.Variable | str | None = None,
+    *,
+    opset: int = USUAL_OPSET,
+    only_onnx: bool = False,
+    external_data: bool | None = None,
+    metadata: Mapping[str, str] = _NOTHING,
+) -> SaveReport:
+    """Write what a program computes for prediction as an ONNX model.
+
+    Feeds, results and parameters keep their names, and open sizes stay open. Updates of parameters
+    are left out, and ``training`` is false, as in ``Program.clone(for_inference=True)``. An
+    operator without a counterpart in ONNX becomes nodes of its body, or else one node of the domain
+    ``opwright.PLUGIN``, which `load` reads and other runtimes refuse. Checks such as
+    ``assert_true`` are left out.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file; a file of that name is replaced.
+    program : Program or LoadedProgram
+    scope : Scope, optional
+        Holds the parameters; by default the default scope. Not with a LoadedProgram.
+    fetch : list of Variable or str
+        The results; by default those of the LoadedProgram.
+    opset : int, 18 to the newest that onnx knows
+    only_onnx : bool
+        Refuse operators that ONNX has no counterpart of.
+    external_data : bool, optional
+        Whether tensors are written to a file beside the model, ``path`` with ``.data`` behind it;
+        by default where they do not fit into one file, of 2 GiB.
+    metadata : mapping of str to str
+        Properties of the model, added to those of a model that was loaded.
+
+    Returns
+    -------
+    SaveReport
+        Which operators only opwright runs, and the files.
+
+    Raises
+    ------
+    UnsupportedError
+        With `only_onnx` for an operator that ONNX has no counterpart of; for control flow that ONNX
+        cannot express.
+    AttributeValueError
+        For an opset that is too old or unknown.
+    ProgramError
+        If the scope lacks a parameter.
+
+    Examples
+    --------
+    ::
+
+        report = opwright_onnx.save("mine.onnx", program, scope, fetch=[prob])
+        print(report.own_nodes)
+    """
+    newest = onnx.defs.onnx_opset_version()
+    if not OLDEST_OPSET <= opset <= newest:
+        raise AttributeValueError(
+            f"save: opset must be in [{OLDEST_OPSET}, {newest}], got {opset}; newer ones need a "
+            "newer onnx"
+        )
+    writer, model = write_model(_as_loaded(program, scope, fetch), opset, metadata)
+    if only_onnx and writer.own:
+        found = ", ".join(f"{name} ({why})" for name, why in sorted(writer.own.items()))
+        raise UnsupportedError(
+            f"save: every operator must have a counterpart in ONNX with only_onnx, got {found}; "
+            "without it, opwright reads the model"
+        )
+    files = _write_files(Path(path), model, writer.arrays, external_data)
+    return SaveReport(opset, dict(sorted(writer.own.items())), files)
+
+
+def _as_loaded(program: Any, scope: Any, fetch: Any) -> ow.LoadedProgram:
+    if isinstance(program, ow.LoadedProgram):
+        if scope is not None:
+            raise AttributeTypeError(
+                "save: scope must be left out for a LoadedProgram, which has one"
+            )
+        if fetch is None:
+            return program
+        names = _list_names(fetch)
+        return ow.LoadedProgram(program.program, program.scope, names, notes=program.notes)
+    if not isinstance(program, ow.Program):
+        raise AttributeTypeError(
+            f"save: program must be a Program or a LoadedProgram, got {type(program).__name__}"
+        )
+    return ow.LoadedProgram(
+        program, ow.default_scope() if scope is None else scope, _list_names(fetch)
+    )
+
+
+def _list_names(fetch: Any) -> list[str]:
+    listed = [fetch] if isinstance(fetch, (str, ow.Variable)) else list(fetch or ())
+    if not listed:
+        raise AttributeValueError("save: fetch must name a result at least, got none")
+    return [item.name if isinstance(item, ow.Variable) else item for item in listed]
+
+
+def write_model(
+    loaded: ow.LoadedProgram,
+    opset: int,
+    metadata: Mapping[str, str] = _NOTHING,
+    *,
+    only_own: bool = False,
+) -> tuple[Writer, ModelProto]:
+    """Return a model without its initializers, and the writer that has these.
+
+    With `only_own` every operator without a block is a node of our domain.
+    """
+    fetches = [spec.name for spec in loaded.fetches]
+    if not fetches:
+        raise AttributeValueError("save: fetch must name a result at least, got none")
+    program = loaded.program.clone(for_inference=True).prune(fetches)
+    block = program.global_block()
+    writer = Writer(program, opset, only_own=only_own)
+    notes = loaded.notes.get("onnx", {})
+    inputs = []
+    read = [*ow.names_read_first(block.ops), *_read_inside(program), *fetches]
+    written = {name for op in block.ops for name in op.output_names()}
+    feeds = [n for n in loaded.program_feeds if n in read]
+    feeds += [n for n in dict.fromkeys(read) if n in block.vars and n not in feeds]
+    for name in feeds:
+        variable = block.var(name)
+        if variable.persistable:
+            writer.enter(name, loaded.scope.var(name).numpy())
+        elif name in loaded.program_feeds or name not in written:
+            dims = notes.get("dims", {}).get(name) or _name_dims(name, variable)
+            inputs.append(writer.enter(name, variable, dims))
+    for op in block.ops:
+        writer.write(op)
+    outputs = [writer.describe(writer.finish(n), block.var(n)) for n in fetches]
+    graph = helper.make_graph(writer.nodes, "opwright", inputs, outputs, value_info=writer.infos)
+    imports = [helper.make_opsetid("", opset)]
+    imports += [helper.make_opsetid(d, 1) for d in sorted(writer.domains - {""})]
+    model = helper.make_model(
+        graph,
+        opset_imports=imports,
+        producer_name="opwright",
+        producer_version=__version__,
+        ir_version=max(10, helper.find_min_ir_version_for(imports, ignore_unknown=True)),
+    )
+    helper.set_model_props(model, {**notes.get("metadata", {}), **metadata})
+    return writer, model
+
+
+def _read_inside(program: ow.Program) -> list[str]:
+    """Return the outer names that blocks within the program read."""
+    return [name for block in program.blocks[1:] for op in block.ops for name in op.input_names()]
+
+
+def _name_dims(name: str, variable: ow.Variable) -> list[str]:
+    return [f"{name}_{i}" for i in range(len(variable.shape or ()))]
+
+
+def _write_files(
+    path: Path, model: ModelProto, arrays: Mapping[str, Array], external: bool | None
+) -> tuple[Path, ...]:
+    """Write the model, and its tensors beside it where they are too many bytes or it is wanted."""
+    used = _find_used(model.graph)
+    kept = {name: array for name, array in arrays.items() if name in used}
+    if external is None:
+        external = sum(array.nbytes for array in kept.values()) > MAX_MESSAGE_BYTES
+    data = path.with_name(path.name + ".data")
+    fresh = [_beside(path)] + [_beside(data)] * external
+    try:
+        if external:
+            with fresh[1].open("wb") as file:
+                for name, array in kept.items():
+                    model.graph.initializer.append(_write_tensor(file, name, array, data.name))
+        else:
+            model.graph.initializer.extend(make_tensor(n, a) for n, a in kept.items())
+        fresh[0].write_bytes(model.SerializeToString())
+        if external:
+            fresh[1].replace(data)
+        fresh[0].replace(path)
+    finally:
+        for each in fresh:
+            each.unlink(missing_ok=True)
+    return (path, data) if external else (path,)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}")
+
+
+def _find_used(graph: Any) -> set[str]:
+    """Return the names that a graph and those within it read."""
+    used = {output.name for output in graph.output}
+    for node in graph.node:
+        used.update(node.input)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                used |= _find_used(attribute.g)
+    return used
+
+
+def make_tensor(name: str, array: Array) -> TensorProto:
+    """Return an initializer."""
+    if array_dtype(array) in ("int4", "uint4"):
+        number = element_type(array_dtype(array))
+        return helper.make_tensor(name, number, array.shape, array.astype(np.int8).ravel().tolist())
+    tensor: TensorProto = numpy_helper.from_array(
+        np.ascontiguousarray(array).reshape(array.shape), name
+    )
+    return tensor
+
+
+def _write_tensor(file: Any, name: str, array: Array, location: str) -> TensorProto:
+    """Write a tensor to the file of the external ones; small ones stay in the message."""
+    if array.nbytes < MIN_EXTERNAL_BYTES or array_dtype(array) in ("int4", "uint4"):
+        return make_tensor(name, array)
+    file.write(b"\0" * (-file.tell() % _ALIGNMENT))
+    tensor = TensorProto(name=name, data_type=element_type(array_dtype(array)), dims=array.shape)
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", file.tell()), ("length", array.nbytes)):
+        tensor.external_data.add(key=key, value=str(value))
+    file.write(np.ascontiguousarray(array).view(np.uint8).data)
+    return tensor

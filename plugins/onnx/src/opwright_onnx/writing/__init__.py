@@ -1,0 +1,1 @@
+"""From programs of opwright to graphs of ONNX."""

@@ -1,0 +1,1 @@
+"""How operators of ours are written with those of ONNX, by subject."""

@@ -1,0 +1,58 @@
+"""The rows of all installed packages: how an operator of ours is written with those of ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from opwright import Context, current_context
+from opwright_onnx.translate.table import all_rows
+
+TOPIC: Final = "onnx_write"
+Row = Callable[..., Any]
+
+
+class Rows(dict[str, Row]):
+    """A table under construction: ``@ROWS.row("relu")`` adds a function for an operator type."""
+
+    def row(self, *names: str) -> Callable[[Row], Row]:
+        """Return a decorator that adds its function under these names."""
+
+        def add(function: Row) -> Row:
+            self.update(dict.fromkeys(names, function))
+            return function
+
+        return add
+
+
+def find_function(op_type: str) -> Row | None:
+    """Return the function that writes an operator type, or None."""
+    context = current_context()
+    return _all_functions(context, context.epoch.now).get(op_type)
+
+
+def find_data(op_type: str) -> list[tuple[str, str, int, Mapping[str, str]]]:
+    """Return domain, name, first opset and ONNX's attributes by ours of rows that are data."""
+    context = current_context()
+    return _all_data(context, context.epoch.now).get(op_type, [])
+
+
+@lru_cache(maxsize=4)
+def _all_functions(context: Context, epoch: int) -> dict[str, Row]:
+    rows: dict[str, Row] = {}
+    for entry in context.annexes.entries(TOPIC):
+        rows.update(entry.load())
+    return rows
+
+
+@lru_cache(maxsize=4)
+def _all_data(context: Context, epoch: int) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for key, row in all_rows(context, epoch).items():
+        if not callable(row):
+            since, op_type, names = row
+            domain, _, name = key.rpartition("::")
+            ours = {ours: theirs for theirs, ours in names.items()}
+            found.setdefault(op_type, []).append((domain, name, since, ours))
+    return found

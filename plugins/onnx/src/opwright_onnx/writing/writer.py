@@ -1,0 +1,375 @@
+"""Writes the operators of a program as nodes of a graph."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from onnx import GraphProto, ValueInfoProto, helper
+
+import opwright as ow
+from opwright.errors import OpwrightError
+from opwright_onnx.dtypes import element_type
+from opwright_onnx.errors import DeclinedError, UnsupportedError
+from opwright_onnx.translate.own import (
+    INPUTS,
+    MARK,
+    MORE,
+    OUTPUTS,
+    PREFIX,
+    name_own,
+    write_attribute,
+)
+from opwright_onnx.writing.bodies import open_body
+from opwright_onnx.writing.nodes import Nodes
+from opwright_onnx.writing.table import find_data, find_function
+
+Op = Any
+"""What rows are given, an Operator: they know the types of its attributes."""
+
+_HALVES: Final = ("float16", "bfloat16")
+
+
+class Writer(Nodes):
+    """What a row is given: it appends nodes, and reads operators of a program.
+
+    Attributes
+    ----------
+    program, block : Program, Block
+        Of the operator that is written.
+    own : dict
+        Why nodes of our domains were written, by operator type.
+    infos : list of ValueInfoProto
+        What they write.
+    """
+
+    def __init__(self, program: ow.Program, opset: int, *, only_own: bool = False) -> None:
+        super().__init__(opset)
+        self.block = program.global_block()
+        self.program = program
+        self.infos: list[ValueInfoProto] = []
+        self.own: dict[str, str] = {}
+        self._only_own = only_own
+        self._env: ChainMap[str, str] = ChainMap()
+        self._read: set[str] = {n for b in program.blocks for op in b.ops for n in op.input_names()}
+        self._inside = 0
+        self._is_wide = False
+
+    def var(self, name: str) -> ow.Variable:
+        """Return the variable of the program of a name."""
+        return self.block.var(name)
+
+    def get(self, name: str) -> str:
+        """Return the name in the graph of a variable."""
+        if name not in self._env:
+            raise UnsupportedError(
+                f"save: {name!r} must be fed, written or in the scope, got neither"
+            )
+        return self._env[name]
+
+    def input(self, op: Op, slot: str) -> str:
+        """Return the name in the graph of an input, '' for an absent one."""
+        names = op.inputs.get(slot, ())
+        return self.get(names[0]) if names else ""
+
+    def inputs(self, op: Op, slot: str) -> list[str]:
+        """Return the names in the graph of the inputs of a slot."""
+        return [self.get(name) for name in op.inputs.get(slot, ())]
+
+    def dtype(self, op: Op, slot: str = "x") -> str:
+        """Return the dtype of an input or output."""
+        dtype = str(self._of(op, slot).dtype)
+        return "float32" if self._is_wide and dtype in _HALVES else dtype
+
+    def shape(self, op: Op, slot: str = "x") -> tuple[int, ...]:
+        """Return the shape of an input or output, with -1; DeclinedError for an unknown rank."""
+        shape = self._of(op, slot).shape
+        if shape is None:
+            raise DeclinedError(f"the number of axes of {slot} must be known")
+        return tuple(shape)
+
+    def known_shape(self, op: Op, slot: str = "x") -> tuple[int, ...]:
+        """Return a shape all of whose sizes are known."""
+        shape = self.shape(op, slot)
+        if -1 in shape:
+            raise DeclinedError(f"the shape of {slot} must be known, got {shape}")
+        return shape
+
+    def _of(self, op: Op, slot: str) -> ow.Variable:
+        names = op.inputs.get(slot) or op.outputs.get(slot) or ()
+        if not names:
+            raise DeclinedError(f"{slot} must be given")
+        return self.var(names[0])
+
+    def wants(self, op: Op, slot: str) -> bool:
+        """Return whether an output is read."""
+        return any(name in self._read for name in op.outputs.get(slot, ()))
+
+    def items(self, op: Op, attr: str) -> list[Any]:
+        """Return numbers of an attribute, and names in the graph, each of one number, of others."""
+        value = op.attrs.get(attr)
+        numbers = list(value) if isinstance(value, tuple) else [] if value is None else [value]
+        found: list[Any] = []
+        names = iter(op.inputs.get(attr, ()))
+        vector, place = "", 0
+        for i, number in enumerate(numbers):
+            if number not in (MARK, MORE):
+                found.append(number)
+                continue
+            if number == MARK:
+                vector, place = self._as_vector(next(names)), 0
+            is_one = number == MARK and numbers[i + 1 : i + 2] != [MORE]
+            bounds = [self.ints([p]) for p in (place, place + 1)]
+            found.append(vector if is_one else self.node("Slice", vector, *bounds))
+            place += 1
+        return found
+
+    def _as_vector(self, variable: str) -> str:
+        name = self.cast(self.get(variable), "int64")
+        shape = self.var(variable).shape
+        is_vector = shape is not None and len(shape) == 1
+        return name if is_vector else str(self.node("Reshape", name, self.ints([-1])))
+
+    def numbers(self, op: Op, attr: str) -> str:
+        """Return the name of a vector of int64 with the numbers of an attribute."""
+        names, value = op.inputs.get(attr, ()), op.attrs[attr]
+        if len(names) == 1 and isinstance(value, tuple) and set(value) <= {MARK, MORE}:
+            return self._as_vector(names[0])
+        return self.vector(self.items(op, attr))
+
+    def known(self, op: Op, attr: str) -> list[int]:
+        """Return the numbers of an attribute, none of which a run computes."""
+        if op.inputs.get(attr):
+            raise DeclinedError(f"{attr} must be known")
+        return list(op.attrs.get(attr) or ())
+
+    def known_number(self, op: Op, attr: str) -> int:
+        """Return the number of an attribute, which no run computes."""
+        if op.inputs.get(attr):
+            raise DeclinedError(f"{attr} must be known")
+        return int(op.attrs[attr])
+
+    def enter(self, name: str, value: Any, dims: Sequence[Any] | None = None) -> Any:
+        """Add a parameter, or an input of the graph, which is returned."""
+        self.taken.add(name)
+        self.bind(name, name)
+        if isinstance(value, np.ndarray):
+            return self.place(value, name)
+        self.dtypes[name] = str(value.dtype)
+        return self.describe(name, value, dims)
+
+    def bind(self, variable: str, name: str) -> None:
+        """Let a name in the graph stand for a variable from here on."""
+        self._env[variable] = name
+
+    # Operators
+
+    def write(self, op: Op) -> None:
+        """Write an operator: by its row, its body, or as a node of our domain."""
+        start, infos, domains = len(self.nodes), len(self.infos), set(self.domains)
+        reasons = []
+        for way in self._ways(op):
+            try:
+                self._bind(op, way(op), start)
+                return
+            except DeclinedError as reason:
+                reasons.append(str(reason))
+                del self.nodes[start:], self.infos[infos:]
+                self.domains = set(domains)
+        if self._inside:
+            raise DeclinedError(f"{op.type}: {'; '.join(reasons) or 'it has no row'}")
+        self._bind(op, self._write_own(op, reasons), start)
+
+    def _ways(self, op: Op) -> list[Callable[[Op], Any]]:
+        function = find_function(op.type)
+        if self._only_own and not op.definition.proto.has_blocks:
+            return []
+        ways: list[Callable[[Op], Any]] = [] if function is None else [partial(function, self)]
+        ways += [partial(self._write_data, row) for row in find_data(op.type)]
+        if any(self.var(name).dtype in _HALVES for name in op.input_names()):
+            ways += [partial(self._write_wide, way) for way in ways]
+        return [*ways, self._write_body] if op.definition.body is not None else ways
+
+    def _write_wide(self, way: Callable[[Op], Any], op: Op) -> Any:
+        """Write an operator on 16-bit floats in float32, where ONNX does not take them."""
+        before, self._env = self._env, self._env.new_child()
+        self._is_wide = True
+        try:
+            for name in op.input_names():
+                if self.var(name).dtype in _HALVES:
+                    self.bind(name, self.cast(self.get(name), "float32"))
+            return way(op)
+        finally:
+            self._env, self._is_wide = before, False
+
+    def _write_data(self, row: tuple[Any, ...], op: Op) -> tuple[Any, ...]:
+        domain, name, since, names = row
+        if not domain and self.opset < since:
+            raise DeclinedError(f"{name} of ONNX is there from opset {since} on")
+        proto = op.definition.proto
+        for attr in proto.attrs:
+            if attr.name not in names and op.attrs.get(attr.name) != attr.default:
+                raise DeclinedError(f"{name} of ONNX has no {attr.name}")
+        if any(op.inputs.get(name) for name in proto.operands):
+            raise DeclinedError(f"{name} of ONNX takes numbers alone")
+        inputs = [n for slot in proto.inputs for n in self.inputs(op, slot.name) or [""]]
+        attrs = {names[key]: value for key, value in op.attrs.items() if key in names}
+        count = sum(1 for slot in proto.outputs if slot.name in op.outputs)
+        return tuple(self.node(name, *inputs, outputs=count, domain=domain, **attrs))
+
+    def _write_body(self, op: Op) -> list[Any]:
+        try:
+            inner = open_body(op, self.block)
+        except OpwrightError as reason:
+            raise DeclinedError(f"its body cannot be written: {reason}") from reason
+        if inner is None:
+            raise DeclinedError("it has no body for these inputs")
+        outputs = list(op.output_names())
+        before, self._env = self._env, self._env.new_child()
+        block, self.block = self.block, inner
+        read = self._read
+        self._read = {n for o in inner.ops for n in o.input_names()} | set(outputs)
+        self._inside += 1
+        try:
+            for each in inner.ops:
+                self.write(each)
+            return [
+                [self.get(name) if name in self._env.maps[0] else None for name in names]
+                for names in (op.outputs.get(s.name, ()) for s in op.definition.proto.outputs)
+            ]
+        finally:
+            self._env, self.block, self._read = before, block, read
+            self._inside -= 1
+
+    def _write_own(self, op: Op, reasons: Sequence[str]) -> list[Any]:
+        proto = op.definition.proto
+        if proto.has_blocks:
+            raise UnsupportedError(
+                f"save: {op.type} must be one that ONNX has, got {op!r}: {'; '.join(reasons)}"
+            )
+        slots = [slot for slot, names in op.inputs.items() for _ in names]
+        named = [s.name for s in proto.outputs for _ in op.outputs.get(s.name, ())]
+        domain, name = name_own(op.type)
+        inputs = [self.get(n) for n in op.input_names()]
+        outputs = [self.take(name) for _ in named]
+        node = helper.make_node(name, inputs, outputs, domain=domain)
+        for attr in proto.attrs:
+            if op.attrs.get(attr.name) is not None:
+                node.attribute.append(write_attribute(attr, op.attrs[attr.name]))
+        if slots != [s.name for s in proto.inputs][: len(slots)]:
+            node.attribute.append(helper.make_attribute(INPUTS, slots))
+        if named != [s.name for s in proto.outputs][: len(named)]:
+            node.attribute.append(helper.make_attribute(OUTPUTS, named))
+        self.nodes.append(node)
+        self.domains.add(domain)
+        self.own[op.type] = "; ".join(reasons) or "no row writes it"
+        found = iter(outputs)
+        return [[next(found) for _ in op.outputs.get(s.name, ())] for s in proto.outputs]
+
+    def _bind(self, op: Op, results: Any, start: int) -> None:
+        """Let variables of the program stand for what a row has returned, under their names."""
+        slots = op.definition.proto.outputs
+        groups = list(results) if isinstance(results, (tuple, list)) else [results]
+        groups += [None] * (len(slots) - len(groups))
+        pairs: list[tuple[str, str]] = []
+        for slot, group in zip(slots, groups):
+            names = op.outputs.get(slot.name, ())
+            listed = list(group) if isinstance(group, (tuple, list)) else [group] * len(names)
+            for name, found in zip(names, listed, strict=True):
+                if found:
+                    dtype = self.var(name).dtype
+                    self.dtypes[found] = self.dtypes.get(found) or dtype
+                    pairs.append((name, self.cast(found, dtype)))
+                elif name in self._read:
+                    raise DeclinedError(f"its output {slot.name} has no counterpart")
+        for name, found in pairs:
+            self.bind(name, self._rename(found, name, start))
+
+    def _rename(self, found: str, name: str, start: int) -> str:
+        """Give what a node has written the name that the program has for it."""
+        written = self.nodes[start:]
+        if name in self.taken or not any(found in node.output for node in written):
+            return found
+        if self._inside:
+            return found
+        for node in written:
+            for names in (node.input, node.output):
+                for i, old in enumerate(names):
+                    if old == found:
+                        names[i] = name
+        self.taken.add(name)
+        self.dtypes[name] = self.dtypes.pop(found)
+        if any(n.domain.startswith(PREFIX) and name in n.output for n in written):
+            self.infos.append(self.describe(name, self.var(name)))
+        return name
+
+    # Graphs
+
+    def describe(
+        self, name: str, variable: ow.Variable, dims: Sequence[Any] | None = None
+    ) -> ValueInfoProto:
+        """Return what a graph says of a value: dtype, and shape with names for open sizes."""
+        shape: list[Any] | None = None
+        if variable.shape is not None:
+            given = dims or [None] * len(variable.shape)
+            shape = [
+                size if size >= 0 else dim if isinstance(dim, str) else None
+                for size, dim in zip(variable.shape, given)
+            ]
+        return helper.make_tensor_value_info(name, element_type(str(variable.dtype)), shape)
+
+    def graph(
+        self,
+        block: ow.Block,
+        inputs: Sequence[tuple[str | None, str, ow.Variable | None]],
+        leave: Callable[[], Iterable[str]],
+        name: str,
+    ) -> GraphProto:
+        """Return a block as a graph within the one that is written.
+
+        Parameters
+        ----------
+        inputs : sequence of (str or None, str, Variable or None)
+            The variable that an input stands for, or None; its dtype; what describes it.
+        leave : callable
+            Returns the names in the graph of what leaves it; called when the block is written.
+        """
+        outer = self._env, self.block, self.nodes, self.infos
+        self._env, self.block, self.nodes, self.infos = self._env.new_child(), block, [], []
+        try:
+            entries = []
+            for variable, dtype, like in inputs:
+                entry = self.take(variable or name)
+                self.dtypes[entry] = dtype
+                if variable is not None:
+                    self.bind(variable, entry)
+                shape: list[int | None] | None = [] if like is None else None
+                if like is not None and like.shape is not None:
+                    shape = [size if size >= 0 else None for size in like.shape]
+                entries.append(helper.make_tensor_value_info(entry, element_type(dtype), shape))
+            for op in block.ops:
+                self.write(op)
+            made = [self._own(found) for found in leave()]
+            outputs = [
+                helper.make_tensor_value_info(n, element_type(str(self.dtypes[n])), None)
+                for n in made
+            ]
+            return helper.make_graph(self.nodes, name, entries, outputs, value_info=self.infos)
+        finally:
+            self._env, self.block, self.nodes, self.infos = outer
+
+    def _own(self, name: str) -> str:
+        """Return a value that a node of this graph has written and that is no other output."""
+        return str(self.node("Identity", name, dtype=self.dtypes.get(name)))
+
+    def finish(self, fetch: str) -> str:
+        """Return the name of a result, that of the program where it is free."""
+        found = self.get(fetch)
+        if found == fetch:
+            return found
+        name = self.take(fetch)
+        self.nodes.append(helper.make_node("Identity", [found], [name]))
+        return name
