@@ -14,6 +14,7 @@ from opwright import Context, context_guard
 from opwright.errors import SettingError
 from opwright.plugins.threads import count_from_environment
 from opwright.registry import Package
+from opwright.runtime import use_openmp
 
 ACME = Package("acme", "opwright-acme", "1.0")
 
@@ -87,3 +88,8 @@ def test_a_python_kernel_is_told_the_count_in_prepare():
         gc.collect()
         # They live as long as their plans.
         assert all(reference() is None for reference in context.prepared.values())
+
+
+@pytest.mark.parametrize("library", ["libc.so.6", "no such library"])
+def test_threads_stay_our_own_where_a_library_has_no_openmp(library: str) -> None:
+    assert not use_openmp(library)

@@ -16,6 +16,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 import opwright_torch
+from opwright_torch import openmp
 from opwright_torch.finding import NotCompiledError, find_graphs
 
 
@@ -391,3 +392,7 @@ def test_options_reach_the_plans() -> None:
     fast = compiled(model, options={"passes": [], "deterministic": True})
     with torch.no_grad():
         assert_same(fast(images()), model(images()))
+
+
+def test_plans_run_on_the_threads_of_pytorch() -> None:
+    assert openmp.share_threads()

@@ -12,10 +12,10 @@ from opwright.runtime import use_openmp
 _TORCH: Final = str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
 
 
-def share_threads() -> None:
-    """Run jobs of plans that this thread calls on the OpenMP threads of PyTorch.
+def share_threads() -> bool:
+    """Run jobs of plans that this thread calls on the OpenMP threads of PyTorch, if it has any.
 
     After each of PyTorch's parallel regions, as in a fused optimizer, its threads spin for the
     next one. A plan whose threads had to wake beside them would wait for a processor.
     """
-    use_openmp(_TORCH)
+    return use_openmp(_TORCH)
