@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
+from counted_calls import count_calls
 from opwright.plugin import KernelRegistrar
 
 from .swish import ACME, make_kernels, swish
-
-
-def count_calls(function):
-    """Return how many functions of Python and C were called while `function` ran."""
-    calls = 0
-
-    def note(frame, event, argument):
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return calls
 
 
 def register(count):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
-GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+GATES = {"lstm": 4, "general_lstm": 4, "gru": 3, "rnn": 1}
 
 
 def recurrent(draw: Draw) -> Drawn:
@@ -30,7 +30,9 @@ def recurrent(draw: Draw) -> Drawn:
     for slot in ("bias_ih", "bias_hh"):
         if draw.choice([False, True]):
             given[slot] = [draw.floats((rows,), -0.5, 0.5) for _ in widths]
-    for slot in ("h0", "c0") if op_type == "lstm" else ("h0",):
+    if op_type == "general_lstm" and draw.choice([False, True]):
+        given["peephole"] = [draw.floats((3 * size,), -0.5, 0.5) for _ in widths]
+    for slot in ("h0", "c0") if op_type.endswith("lstm") else ("h0",):
         if draw.choice([False, True]):
             given[slot] = draw.floats((count, n, size))
     if draw.choice([False, True]):

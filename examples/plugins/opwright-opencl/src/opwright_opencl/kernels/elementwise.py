@@ -91,7 +91,7 @@ def _reduction_grad(is_mean: bool) -> Kernel:
     def write(ctx: PrepareContext, work: Work) -> None:
         x, out = ctx.outputs["x_grad"][0], ctx.inputs["out_grad"][0]
         axes = ctx.attrs["axis"] or range(len(x.shape))
-        summed = {axis % len(x.shape) for axis in axes}
+        summed = {axis % len(x.shape) for axis in axes if x.shape}
         kept = tuple(1 if axis in summed else dim for axis, dim in enumerate(x.shape))
         divisor = count_of(x) / count_of(out) if is_mean and count_of(out) else 1.0
         _spread(ctx, work, ("out_grad", "x_grad"), kept, divisor)
