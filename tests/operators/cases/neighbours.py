@@ -90,7 +90,7 @@ CASES = (
         label="joined",
     ),
     *(between("rot90", str(k), Random((3, 2)), {"k": k}) for k in (0, 1, 2, 3, -1)),
-    between("rot90", "0", Random((0, 3)), {}),
+    between("rot90", "empty", Random((0, 3)), {}),
     between("rot90", "axes", Random((3, 2, 4)), {"axes": [2, 0]}, dtypes=(*FLOATS, "int8")),
     *(
         Case(

@@ -84,7 +84,7 @@ FOREIGN_NAMES: Final = {
     "minimum": "elementwise_min",
     "mod": "elementwise_mod remainder floor_mod",
     "mse": "mse_loss square_error_cost mean_squared_error",
-    "multi_head_attention": "multihead_attention mha",
+    "multi_head_attention": "mha",
     "multiply": "elementwise_mul mul times",
     "negative": "neg",
     "nll": "nll_loss",

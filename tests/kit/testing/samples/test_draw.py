@@ -82,7 +82,7 @@ def test_each_edge_of_each_attribute_is_drawn() -> None:
     drawn = draw_samples(get("dropout"), "float32", seed=0)
     assert {s.attrs["probability"] for s in drawn if s.label == "probability at its most"} == {1.0}
     modes = {s.attrs["mode"] for s in draw_samples(get("pad"), "float32", seed=0)}
-    assert modes == {"constant", "edge", "reflect"}
+    assert modes == {"constant", "edge", "reflect", "wrap"}
 
 
 def test_edges_lie_inside_of_a_range_and_what_is_outside_is_refused() -> None:

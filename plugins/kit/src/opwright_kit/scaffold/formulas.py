@@ -12,7 +12,7 @@ from opwright_kit.scaffold.errors import ScaffoldError
 
 
 class Formula(NamedTuple):
-    """One element-wise operator: inputs ``x`` or ``x, y``, the output ``out``, no attributes.
+    """One element-wise operator: inputs ``x`` or ``x, y``, the output ``out``, default attributes.
 
     Attributes
     ----------
@@ -98,7 +98,11 @@ def find_formula(op_type: str, context: Context) -> Formula:
 
 
 def _fits(proto: OpProto, formula: Formula) -> bool:
-    """Whether the operator has the slots that the formula reads and writes."""
+    """Whether the operator has the slots of the formula, and attributes only of `as_added`.
+
+    A kernel without an added attribute serves the default of it, which is what a formula computes.
+    """
     inputs = [slot.name for slot in proto.inputs]
     outputs = [slot.name for slot in proto.outputs]
-    return inputs == ["x", "y"][: formula.n_inputs] and outputs == ["out"] and not proto.attrs
+    has_slots = inputs == ["x", "y"][: formula.n_inputs] and outputs == ["out"]
+    return has_slots and all(attr.added for attr in proto.attrs)
