@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from opwright.op import BodyContext, InferContext, OpMaker, dims_match, format_shape
+from opwright.op import BodyContext, InferContext, Meta, OpMaker, dims_match, format_shape
 from opwright_std.compositions.expression import Expression, read
 from opwright_std.operators.reduction import known_meta
 
 WIDE = ("float32", "float64")
+_MOST = 2**31 - 1
 _LEAST_ENVELOPE = 1e-11
 """A sum of squared windows below it stands for no window at all, as in PyTorch."""
 
@@ -51,10 +52,25 @@ def _window(b: BodyContext, dtype: str) -> Expression:
         return Expression(b, b.emit("fill", {}, attrs=attrs))
     window = read(b, "window")
     meta = b.meta(window.name)
-    missing = n_fft - (n_fft if meta is None or meta.shape[0] < 0 else meta.shape[0])
+    if meta is None or meta.shape[0] < 0:
+        return _window_of_unknown_length(b, window, dtype)
+    missing = n_fft - meta.shape[0]
     if not missing:
         return window
     return window.then("pad", paddings=[missing // 2, missing - missing // 2])
+
+
+def _window_of_unknown_length(b: BodyContext, window: Expression, dtype: str) -> Expression:
+    """Write n_fft zeros on both sides of the window, and take the n_fft numbers in the middle."""
+    n_fft = b.attr("n_fft")
+    zeros = b.emit("fill", {}, attrs={"shape": [n_fft], "value": 0.0, "dtype": dtype})
+    padded = b.emit("concat", {"x": [zeros, window.name, zeros]}, attrs={"axis": 0})
+    length = window.then("shape")
+    doubled = length + length.filled(n_fft + 1)
+    begin = doubled.with_("floor_divide", length.filled(2))
+    end = begin + length.filled(n_fft)
+    middle = Expression(b, padded).then("slice", axes=[0], starts=[begin.name], ends=[end.name])
+    return middle.then("reshape", shape=[n_fft])
 
 
 def _stft_body(b: BodyContext) -> None:
@@ -114,7 +130,7 @@ def _signal_length(ctx: InferContext | BodyContext, frames: int) -> int:
     """Return how many numbers the frames cover, without the padding of stft."""
     n_fft = ctx.attr("n_fft")
     reach = n_fft // 2 if ctx.attr("center") else 0
-    return int(n_fft + _hop(ctx) * (frames - 1) - 2 * reach)
+    return n_fft + _hop(ctx) * (frames - 1) - 2 * reach  # type: ignore[no-any-return]
 
 
 def _istft_shape(ctx: InferContext) -> None:
@@ -148,26 +164,36 @@ def _istft_body(b: BodyContext) -> None:
     if b.attr("normalized"):
         frames = frames * n_fft**0.5
     window = _window(b, meta.dtype)
-    count = meta.shape[-2]
-    total = _added(b, frames * window, count)
+    count, size = _counted(b, meta)
+    total = _added(b, frames * window, size)
     squares = window.then("square").then("expand", shape=[1, count, n_fft])
-    envelope = _added(b, squares, count)
+    envelope = _added(b, squares, size)
     is_there = envelope.compare("greater", _LEAST_ENVELOPE)
     total = total / is_there.choose(envelope, envelope.filled(1.0))
-    begin = n_fft // 2 if b.attr("center") else 0
-    length = b.attr("length") or _signal_length(b, count)
-    out = total.then("slice", axes=[1], starts=[begin], ends=[begin + length])
+    begin, length = n_fft // 2 if b.attr("center") else 0, b.attr("length")
+    end = begin + length if length else -begin or _MOST
+    out = total.then("slice", axes=[1], starts=[begin], ends=[end])
     if len(meta.shape) == 3:
         out = out.then("squeeze", axis=[0])
     b.set_output("out", out.name)
 
 
-def _added(b: BodyContext, frames: Expression, count: int) -> Expression:
-    """Write [n, frames, n_fft] added up to [n, numbers]."""
-    n_fft, hop = b.attr("n_fft"), _hop(b)
+def _counted(b: BodyContext, meta: Meta) -> tuple[int | str, int | str]:
+    """Return the number of frames and that of their sum's numbers: variables where unknown."""
+    hop, count = _hop(b), meta.shape[-2]
+    rest = b.attr("n_fft") - hop
+    if count >= 0:
+        return count, hop * count + rest
+    frames = read(b, "x").then("shape").then("slice", axes=[0], starts=[-2], ends=[-1])
+    numbers = frames * frames.filled(hop) + frames.filled(rest)
+    return frames.name, numbers.name
+
+
+def _added(b: BodyContext, frames: Expression, size: int | str) -> Expression:
+    """Write [n, frames, n_fft] added up to [n, size]."""
+    kernel, strides = [1, b.attr("n_fft")], [1, _hop(b)]
     columns = frames.then("transpose", axes=[0, 2, 1])
-    size = [1, n_fft + hop * (count - 1)]
-    images = columns.then("fold", output_size=size, kernel=[1, n_fft], strides=[1, hop])
+    images = columns.then("fold", output_size=[1, size], kernel=kernel, strides=strides)
     return images.then("squeeze", axis=[1, 2])
 
 

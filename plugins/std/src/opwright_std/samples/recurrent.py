@@ -41,6 +41,31 @@ def recurrent(draw: Draw) -> Drawn:
     return given, draw.attrs
 
 
+def general_lstm(draw: Draw) -> Drawn:
+    """Small weights and gates that no bound reaches, with projected states or peepholes."""
+    directions = 2 if draw.attrs["bidirectional"] else 1
+    steps, n, inputs = draw.choice([1, 3]), draw.other_length(), draw.other_length()
+    size, count = max(1, draw.length % 20), directions * draw.choice([1, 2])
+    is_projected = draw.choice([False, True])
+    states = max(1, size // 2) if is_projected else size
+    widths = [inputs if i < directions else directions * states for i in range(count)]
+    shape = (n, steps, inputs) if draw.attrs["batch_first"] else (steps, n, inputs)
+    given: dict[str, Any] = {
+        "x": draw.floats(shape),
+        "weight_ih": [draw.floats((4 * size, width), -0.5, 0.5) for width in widths],
+        "weight_hh": [draw.floats((4 * size, states), -0.5, 0.5) for _ in widths],
+    }
+    for slot, length in (("bias_ih", 4 * size), ("bias_hh", 4 * size), ("peephole", 3 * size)):
+        if draw.choice([False, True]):
+            given[slot] = [draw.floats((length,), -0.5, 0.5) for _ in widths]
+    if is_projected:
+        given["weight_hr"] = [draw.floats((states, size), -0.5, 0.5) for _ in widths]
+    for slot, width in (("h0", states), ("c0", size)):
+        if draw.choice([False, True]):
+            given[slot] = draw.floats((count, n, width))
+    return given, {**draw.attrs, "clip": draw.choice([0.0, 1000.0])}
+
+
 def recurrent_cell(draw: Draw) -> Drawn:
     """Small weights, so that no gate is all open or shut."""
     draw.loses_tails = "1 - gate, by which sums need not be kept, has few digits where it is open"
@@ -60,5 +85,6 @@ def recurrent_cell(draw: Draw) -> Drawn:
 
 SAMPLES = {
     **dict.fromkeys(GATES, recurrent),
+    "general_lstm": general_lstm,
     **dict.fromkeys(("lstm_cell", "gru_cell"), recurrent_cell),
 }
