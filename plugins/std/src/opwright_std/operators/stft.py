@@ -164,18 +164,34 @@ def _istft_body(b: BodyContext) -> None:
     if b.attr("normalized"):
         frames = frames * n_fft**0.5
     window = _window(b, meta.dtype)
+    # Squares of large numbers would overflow; a power of 2 changes no digits.
+    unit = _power_of_2(window)
+    window = window / unit
     count, size = _counted(b, meta)
     total = _added(b, frames * window, size)
     squares = window.then("square").then("expand", shape=[1, count, n_fft])
     envelope = _added(b, squares, size)
-    is_there = envelope.compare("greater", _LEAST_ENVELOPE)
-    total = total / is_there.choose(envelope, envelope.filled(1.0))
+    least = (unit.then("reciprocal") * _LEAST_ENVELOPE**0.5).then("square")
+    is_there = envelope.with_("greater", least)
+    quotient = total / is_there.choose(envelope, envelope.filled(1.0))
+    total = is_there.choose(quotient / unit, quotient * unit)
     begin, length = n_fft // 2 if b.attr("center") else 0, b.attr("length")
     end = begin + length if length else -begin or _MOST
     out = total.then("slice", axes=[1], starts=[begin], ends=[end])
     if len(meta.shape) == 3:
         out = out.then("squeeze", axis=[0])
     b.set_output("out", out.name)
+
+
+def _power_of_2(window: Expression) -> Expression:
+    """Write the power of 2, from 1, next below the largest magnitude; its gradient is 0.
+
+    It is 1 for a window with infinity or NaN, which then reaches only the positions that it covers.
+    """
+    largest = window.then("abs").reduce("max", [0])
+    one = largest.filled(1.0)
+    bounded = largest.then("isfinite").choose(largest.with_("maximum", one), one)
+    return bounded.then("log2").then("floor").then("exp2")
 
 
 def _counted(b: BodyContext, meta: Meta) -> tuple[int | str, int | str]:
