@@ -6,9 +6,10 @@ import pytest
 
 from opwright_cuda.compile.nvrtc import Nvrtc
 from opwright_cuda.dtypes import CTYPES, FLOATS, compute_type
-from opwright_cuda.kernels.elementwise_chain import Step, write_functor
+from opwright_cuda.kernels.elementwise_chain import Step, operands_of, write_functor
 from opwright_cuda.kernels.optimizers import RULES
 from opwright_cuda.source import Source, own_source
+from opwright_std.passes.elementwise import KINDS
 
 UPDATES = own_source("optimizers.cu", ("-fmad=false",))
 STEPS = [
@@ -30,6 +31,11 @@ def test_updates_of_many_parameters_compile(kind: str) -> None:
     rule = RULES[kind]
     tables = [f"update<{rule.name}, {CTYPES[dtype]}, {rule.most}>" for dtype in FLOATS]
     assert_compiles(UPDATES, tables)
+
+
+def test_functions_of_a_chain_read_what_the_pass_gives_them() -> None:
+    given = {op_type: len(kind.inputs) for op_type, kind in KINDS.items()}
+    assert {op_type: operands_of(op_type) for op_type in KINDS} == given
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

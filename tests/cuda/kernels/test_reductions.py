@@ -82,6 +82,15 @@ def test_lines_of_any_length_are_reduced(shape: Any, axes: list[int], dtype: str
         np.testing.assert_array_equal(place, wide.argmax(axes[0]))
 
 
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((3, 4, 5, 6), [0, 2]), ((2, 4001, 2, 3), [1, 3]), ((3000, 8), [0]), ((40_001,), [0])],
+    ids=str,
+)
+def test_squares_are_added_up_over_any_axes(shape: Any, axes: list[int]) -> None:
+    agree("norm", {"x": RNG.normal(size=shape)}, "out", axis=axes)
+
+
 @pytest.mark.parametrize("place", [0, 3, 8191, 8192, 40_000])
 def test_nan_wins_wherever_it_lies_and_the_first_is_found(place: int) -> None:
     x = numbers((40_001,))

@@ -206,9 +206,10 @@ struct IsSigned {
 // ---- Vectors, indices
 // ----------------------------------------------------------------------------
 
-// `n` elements that are read and written in one go.
+// `n` elements that are read and written in one go where they fill a power of 2 of bytes, and as
+// far as a power of 2 divides these otherwise.
 template <typename T, int n>
-struct alignas(sizeof(T) * n) Vector {
+struct alignas((sizeof(T) * n) & ~(sizeof(T) * n - 1)) Vector {
   T at[n];
 };
 

@@ -42,6 +42,7 @@ _MEMBERS: Final = {
 _BINARY: Final = (
     *("add", "subtract", "multiply", "divide", "maximum", "minimum"),
     *("squared_difference", "atan2", "atan2_slope", "mod", "floor_divide", "prelu"),
+    "copysign",
 )
 
 
@@ -63,12 +64,16 @@ class Step(NamedTuple):
     numbers: list[float]
 
 
+def operands_of(op_type: str) -> int:
+    """Return how many operands a function reads."""
+    return 2 if op_type in _BINARY or op_type.endswith("_grad") else 1
+
+
 def _steps(ctx: PrepareContext) -> Iterator[Step]:
     operands = iter(ctx.attrs["operands"])
     for i, op_type in enumerate(ctx.attrs["functions"]):
         numbers = ctx.attrs["parameters"][2 * i : 2 * i + 2]
-        n_read = 2 if op_type in _BINARY or op_type.endswith("_grad") else 1
-        read = [next(operands) for _ in range(n_read)]
+        read = [next(operands) for _ in range(operands_of(op_type))]
         yield Step(_functor(ctx, op_type, numbers[0]), read, numbers[: _MEMBERS.get(op_type, 0)])
 
 

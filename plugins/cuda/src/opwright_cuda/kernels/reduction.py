@@ -110,7 +110,10 @@ def launch_lines(
         team = team_to_read(lines, may_split=True)
     else:
         most = SHARED_BYTES // THREADS // reducer.value_bytes
-        team = columns_of(lines, min(VECTOR_BYTES // size_of(x.ctype), most))
+        # A launch before may have found what is of no dtype.
+        is_dtype = x.ctype in CTYPES.values()
+        n_bytes = size_of(x.ctype) if is_dtype else reducer.value_bytes
+        team = columns_of(lines, min(VECTOR_BYTES // n_bytes, most))
 
     def add(read: Pointer, ctype: str, made: Pointer, made_ctype: str, final: bool) -> None:
         kernel = "reduce_lines" if is_row else "reduce_columns"
