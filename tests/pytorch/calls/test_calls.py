@@ -306,6 +306,8 @@ def test_results_that_nothing_reads_are_not_asked_for() -> None:
     weight, ids = drawn(5, 3), torch.tensor([0, 2, 2, 4])
 
     def function(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.embedding_bag(ids, weight, torch.tensor([0, 2]))
+        return torch.nn.functional.embedding_bag(
+            ids, weight, torch.tensor([0, 2]), scale_grad_by_freq=True
+        )
 
     assert check(function, weight, ids)["torch.call"] == 1
