@@ -128,7 +128,7 @@ def assert_close(case: Any, ours: list[Any], theirs: list[Any]) -> None:
         wide = [a.astype(np.float64) if a.dtype.kind in "fV" else a for a in (mine, other)]
         size = float(np.max(np.abs(wide[0]), initial=0)) if mine.dtype.kind in "fV" else 0.0
         size = size if np.isfinite(size) else 0.0
-        rtol, atol = max(case.rtol, 1e-3), max(case.atol, 1e-5, 2e-6 * size)
+        rtol, atol = max(case.rtol, 1e-3), max(case.atol, 1e-5, 1e-5 * size)
         if is_narrow:
             rtol, atol = max(rtol, 2e-2), max(atol, 2e-2)
         np.testing.assert_allclose(wide[1], wide[0], rtol, atol)

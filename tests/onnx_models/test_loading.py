@@ -309,3 +309,13 @@ def test_parameters_of_a_trained_model_lie_in_memory_that_a_step_writes() -> Non
     active = np.maximum(FEW @ weights["w1"] + weights["b1"], 0)
     moved = weights["w2"] - 0.5 * active.T @ np.ones((5, 3), np.float32)
     np.testing.assert_allclose(loaded.scope.var("w2").numpy(), moved, rtol=1e-5, atol=1e-6)
+
+
+def test_slopes_of_channels_broadcast_from_the_last_axis() -> None:
+    slopes = {"slope": np.array([[1.0], [2.0], [3.0]], np.float32)}
+    nodes = [node("PRelu", ["x", "slope"], ["y"])]
+    loaded = opwright_onnx.load(
+        make_model(nodes, [tensor("x", [2, 3, 4])], [tensor("y", None)], slopes)
+    )
+    x = -np.ones((2, 3, 4), np.float32)
+    np.testing.assert_array_equal(loaded(x)[0], x * slopes["slope"])

@@ -28,6 +28,7 @@ WRITTEN = (
     "control",
     "elementwise",
     "indexing",
+    "losses",
     "normalization",
     "recurrent",
     "reductions",

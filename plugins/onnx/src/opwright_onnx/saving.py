@@ -13,8 +13,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError
+from opwright.vocabulary import STEP
 from opwright_onnx._version import __version__
-from opwright_onnx.dtypes import Array, array_dtype, element_type
+from opwright_onnx.dtypes import Array, array_dtype, element_type, numpy_dtype
 from opwright_onnx.errors import UnsupportedError
 from opwright_onnx.writing.writer import Writer
 
@@ -97,8 +98,8 @@ def save(
         cannot express.
     AttributeValueError
         For an opset that is too old or unknown.
-    ProgramError
-        If the scope lacks a parameter.
+    VariableNotFoundError
+        If the scope lacks a parameter, or the program a result.
 
     Examples
     --------
@@ -176,7 +177,7 @@ def write_model(
     for name in feeds:
         variable = block.var(name)
         if variable.persistable:
-            writer.enter(name, loaded.scope.var(name).numpy())
+            writer.enter(name, _read_value(loaded.scope, variable))
         elif name in loaded.program_feeds or name not in written:
             dims = notes.get("dims", {}).get(name) or _name_dims(name, variable)
             inputs.append(writer.enter(name, variable, dims))
@@ -195,6 +196,13 @@ def write_model(
     )
     helper.set_model_props(model, {**notes.get("metadata", {}), **metadata})
     return writer, model
+
+
+def _read_value(scope: ow.Scope, variable: ow.Variable) -> Array:
+    held = scope.var(variable.name)
+    if variable.name == STEP and not held.is_set:  # every program begins at step 0
+        return np.zeros(variable.shape or (), numpy_dtype(str(variable.dtype)))
+    return held.numpy()
 
 
 def _read_inside(program: ow.Program) -> list[str]:

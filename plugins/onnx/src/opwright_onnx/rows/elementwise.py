@@ -118,13 +118,10 @@ def selu(t: Translator, n: Node, x: Value) -> Any:
 @ROWS.row("PRelu")
 @knows_old
 def prelu(t: Translator, n: Node, x: Value, slope: Value) -> Any:
-    if t.dtype(x) in FLOATS and t.rank(x) >= 2:
-        shape, sizes = t.shape(slope), t.shape(x)
-        # ONNX broadcasts to the right: channels are axis 1 where all axes behind it have size 1.
-        if len(shape) == len(sizes) - 1 and shape[0] == sizes[1] and set(shape[1:]) <= {1}:
-            return t.op("prelu", x, t.reshape(slope, [-1]))
     if n.opset < MIN_OPSET and t.rank(slope) == 1 and t.shape(slope) != [1]:
         slope = t.reshape(slope, [-1, *[1] * (t.rank(x) - 2)])
+    if t.dtype(x) in FLOATS:
+        return t.op("prelu", x, slope)
     scaled = t.op("multiply", x, slope)
     return t.op("where", t.op("less", x, 0), scaled, x)
 

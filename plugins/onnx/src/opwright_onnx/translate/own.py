@@ -15,6 +15,7 @@ from onnx import AttributeProto, helper, numpy_helper
 
 import opwright as ow
 from opwright.op import INT_MIN, AttrProto, AttrType, OpProto
+from opwright.vocabulary import STEP_SLOT
 from opwright_onnx.errors import ModelError
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.translator import Translator
@@ -93,7 +94,9 @@ def read_own(t: Translator, n: Node) -> list[Value]:
         outputs.setdefault(slot, []).append(name)
     t.block.append_op(op_type, bound, outputs, named)
     found = {slot: iter(names) for slot, names in outputs.items()}
-    return [t.block.var(next(found[slot])) for slot in slots]
+    results = [(slot, t.block.var(next(found[slot]))) for slot in slots]
+    # A copy of what is overwritten: the walk gives a result the name that the model has for it.
+    return [t.op("assign", v) if proto.output(slot).aliases else v for slot, v in results]
 
 
 def _group(slots: Any, values: Sequence[Value]) -> dict[str, list[Value]]:
@@ -109,7 +112,7 @@ def _bind(
     t: Translator, proto: OpProto, inputs: Mapping[str, Sequence[Value]]
 ) -> dict[str, list[ow.Variable]]:
     """Return variables for the inputs; those that are overwritten have memory of their own."""
-    written = {slot.aliases for slot in proto.outputs}
+    written = {STEP_SLOT, *(slot.aliases for slot in proto.outputs)}
     bound: dict[str, list[ow.Variable]] = {}
     for slot, values in inputs.items():
         owned = [t.own(v) for v in values] if slot in written else values

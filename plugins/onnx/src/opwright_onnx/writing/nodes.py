@@ -56,7 +56,7 @@ class Nodes:
         is None is left out.
         """
         dtypes = [self.dtypes.get(name) for name in inputs]
-        found = check_types(op_type, domain, self.opset, dtypes) if not domain else {}
+        found = check_types(op_type, domain, self.opset, dtypes, dtype) if not domain else {}
         given = list(inputs)
         while given and not given[-1]:
             given.pop()

@@ -19,15 +19,19 @@ _DTYPES: Final = {spelling: name for name, spelling in _SPELLINGS.items()}
 
 
 def check_types(
-    op_type: str, domain: str, opset: int, dtypes: Sequence[str | None]
+    op_type: str, domain: str, opset: int, dtypes: Sequence[str | None], output: str | None = None
 ) -> Mapping[int, str]:
     """Return the dtypes of the outputs of a node, by position, where the schema decides them.
+
+    `output` is that of the first output where the schema does not.
 
     DeclinedError where ONNX has no such operator at the opset, or does not take one of the dtypes.
     """
     found, allowed, outputs = _read_schema(op_type, domain, opset)
     if not found:
         raise DeclinedError(f"{op_type} is none of ONNX's operators at opset {opset}")
+    if output is not None and output not in outputs[0][1]:
+        raise DeclinedError(f"{op_type} of ONNX gives no {output} at opset {opset}")
     given: dict[str, str] = {}
     for i, dtype in enumerate(dtypes):
         name, kinds, is_same = allowed[min(i, len(allowed) - 1)]

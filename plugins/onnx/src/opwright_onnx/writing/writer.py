@@ -110,13 +110,13 @@ class Writer(Nodes):
 
     def items(self, op: Op, attr: str) -> list[Any]:
         """Return numbers of an attribute, and names in the graph, each of one number, of others."""
-        value = op.attrs.get(attr)
+        value, marks = op.attrs.get(attr), (MARK, MORE) if op.inputs.get(attr) else ()
         numbers = list(value) if isinstance(value, tuple) else [] if value is None else [value]
         found: list[Any] = []
         names = iter(op.inputs.get(attr, ()))
         vector, place = "", 0
         for i, number in enumerate(numbers):
-            if number not in (MARK, MORE):
+            if number not in marks:
                 found.append(number)
                 continue
             if number == MARK:
@@ -187,11 +187,19 @@ class Writer(Nodes):
         function = find_function(op.type)
         if self._only_own and not op.definition.proto.has_blocks:
             return []
+        if self._turns_number(op):
+            return [self._write_body] if op.definition.body is not None else []
         ways: list[Callable[[Op], Any]] = [] if function is None else [partial(function, self)]
         ways += [partial(self._write_data, row) for row in find_data(op.type)]
         if any(self.var(name).dtype in _HALVES for name in op.input_names()):
             ways += [partial(self._write_wide, way) for way in ways]
         return [*ways, self._write_body] if op.definition.body is not None else ways
+
+    def _turns_number(self, op: Op) -> bool:
+        """Return whether an operator goes along an axis of a number, which ONNX does not do."""
+        names = op.inputs.get("x", ())
+        shape = self.var(names[0]).shape if len(names) == 1 else None
+        return shape == () and op.attrs.get("axis") not in (None, ()) and op.type != "unsqueeze"
 
     def _write_wide(self, way: Callable[[Op], Any], op: Op) -> Any:
         """Write an operator on 16-bit floats in float32, where ONNX does not take them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,15 @@ _BINARY = {
     "add": "Add",
     "subtract": "Sub",
     "multiply": "Mul",
-    "logical_and": "And",
-    "logical_or": "Or",
-    "logical_xor": "Xor",
     "maximum": "Max",
     "minimum": "Min",
+    "prelu": "PRelu",
+}
+_LOGICAL = {
+    "logical_and": "And",
+    "logical_not": "Not",
+    "logical_or": "Or",
+    "logical_xor": "Xor",
 }
 _UNARY = {
     "isinf": "IsInf",
@@ -35,7 +40,14 @@ _UNARY = {
 
 @ROWS.row(*_BINARY)
 def binary(w: Writer, op: Op) -> Any:
-    return w.node(_BINARY[op.type], w.input(op, "x"), w.input(op, "y"))
+    other = "weight" if op.type == "prelu" else "y"
+    return w.node(_BINARY[op.type], w.input(op, "x"), w.input(op, other))
+
+
+@ROWS.row(*_LOGICAL)
+def logical(w: Writer, op: Op) -> Any:
+    slots = ("x",) if op.type == "logical_not" else ("x", "y")
+    return w.node(_LOGICAL[op.type], *(w.cast(w.input(op, slot), "bool") for slot in slots))
 
 
 @ROWS.row(*_UNARY)
@@ -67,23 +79,36 @@ def divide(w: Writer, op: Op) -> Any:
 @ROWS.row("floor_divide")
 def floor_divide(w: Writer, op: Op) -> Any:
     x, y, dtype = w.input(op, "x"), w.input(op, "y"), w.dtype(op)
-    quotient = w.node("Div", x, y)
     if dtype in FLOATS:
-        return w.node("Floor", quotient)
+        return w.node("Floor", w.node("Div", x, y))
+    return _by_whole(w, y, lambda divisor: _quotient(w, x, divisor, dtype))
+
+
+def _by_whole(w: Writer, y: str, write: Callable[[str], str]) -> str:
+    """Write what divides by whole numbers: 0 where these are 0, which may end a runtime."""
+    if y in w.arrays and w.arrays[y].all():
+        return write(y)
+    # By sums and products, for ONNX Runtime has no Where of short whole numbers.
+    is_zero = w.cast(w.node("Equal", y, w.number(0, y)), str(w.dtypes[y]))
+    found = write(w.node("Add", y, is_zero))
+    return str(w.node("Mul", found, w.node("Sub", w.number(1, y), is_zero)))
+
+
+def _quotient(w: Writer, x: str, y: str, dtype: str) -> str:
+    quotient = str(w.node("Div", x, y))
     if dtype.startswith("uint"):
         return quotient
-    rest = w.node("Sub", x, w.node("Mul", quotient, y))
-    zero = w.number(0, x)
+    rest, zero = w.node("Sub", x, w.node("Mul", quotient, y)), w.number(0, x)
     is_below = w.node("Xor", w.node("Less", rest, zero), w.node("Less", y, zero))
     is_rest = w.node("Not", w.node("Equal", rest, zero))
-    return w.node("Sub", quotient, w.cast(w.node("And", is_rest, is_below), dtype))
+    return str(w.node("Sub", quotient, w.cast(w.node("And", is_rest, is_below), dtype)))
 
 
 @ROWS.row("mod")
 def mod(w: Writer, op: Op) -> Any:
     x, y = w.input(op, "x"), w.input(op, "y")
     if w.dtype(op) not in FLOATS:
-        return w.node("Mod", x, y)
+        return _by_whole(w, y, lambda divisor: w.node("Mod", x, divisor))
     rest, zero = w.node("Mod", x, y, fmod=1), w.number(0, x)
     is_other = w.node("Xor", w.node("Less", rest, zero), w.node("Less", y, zero))
     is_rest = w.node("Not", w.node("Equal", rest, zero))
@@ -92,7 +117,10 @@ def mod(w: Writer, op: Op) -> Any:
 
 @ROWS.row("fmod")
 def fmod(w: Writer, op: Op) -> Any:
-    return w.node("Mod", w.input(op, "x"), w.input(op, "y"), fmod=1)
+    x, y = w.input(op, "x"), w.input(op, "y")
+    if w.dtype(op) in FLOATS:
+        return w.node("Mod", x, y, fmod=1)
+    return _by_whole(w, y, lambda divisor: w.node("Mod", x, divisor, fmod=1))
 
 
 @ROWS.row("power")
@@ -174,6 +202,12 @@ def scale(w: Writer, op: Op) -> Any:
     return w.node("Add", found, w.number(op.attrs["bias"], x)) if op.attrs["bias"] else found
 
 
+@ROWS.row("increment")
+def increment(w: Writer, op: Op) -> Any:
+    x = w.input(op, "x")
+    return w.node("Add", x, w.number(op.attrs["step"], x))
+
+
 @ROWS.row("add_n")
 def add_n(w: Writer, op: Op) -> Any:
     return w.node("Sum", *w.inputs(op, "x"))
@@ -222,13 +256,6 @@ def expm1(w: Writer, op: Op) -> Any:
     return w.node("Where", is_small, small, w.node("Sub", w.node("Exp", x), w.number(1, x)))
 
 
-@ROWS.row("prelu")
-def prelu(w: Writer, op: Op) -> Any:
-    column = [-1, *[1] * (len(w.shape(op)) - 2)]
-    slope = w.node("Reshape", w.input(op, "weight"), w.ints(column))
-    return w.node("PRelu", w.input(op, "x"), slope)
-
-
 @ROWS.row("softmax", "log_softmax")
 def softmax(w: Writer, op: Op) -> Any:
     name = "Softmax" if op.type == "softmax" else "LogSoftmax"
@@ -252,6 +279,8 @@ def _running_product(w: Writer, op: Op, x: str) -> Any:
     dtype, rank = w.dtype(op, "out"), len(w.shape(op))
     if not rank:
         raise DeclinedError("x must have an axis")
+    if 0 in w.shape(op):
+        return x
     axis, turned = op.attrs["axis"] % rank, int(op.attrs["reverse"])
     before, factor, after, out = (w.take(n) for n in ("before", "factor", "after", "out"))
     product = helper.make_node("Mul", [before, factor], [after])

@@ -65,11 +65,34 @@ def scatter_nd(w: Writer, op: Op) -> Any:
     return w.node("ScatterND", w.input(op, "x"), index, w.input(op, "updates"), reduction=reduction)
 
 
+@ROWS.row("multiplex")
+def multiplex(w: Writer, op: Op) -> Any:
+    rows = w.node("Reshape", w.cast(w.input(op, "index"), "int64"), w.ints([-1]))
+    places = w.ints([0])
+    joined = w.node("Concat", *(w.node("Unsqueeze", x, places) for x in w.inputs(op, "x")), axis=0)
+    count = w.node("Reshape", w.node("Shape", rows), w.ints([]))
+    order = w.node("Range", w.const(0, "int64"), count, w.const(1, "int64"))
+    pairs = [w.node("Unsqueeze", column, w.ints([-1])) for column in (rows, order)]
+    return w.node("GatherND", joined, w.node("Concat", *pairs, axis=-1))
+
+
+@ROWS.row("scatter")
+def scatter(w: Writer, op: Op) -> Any:
+    shape, places = w.known_shape(op), w.known_shape(op, "index")
+    if not shape or places != w.known_shape(op, "updates"):
+        raise DeclinedError("index and updates must have one shape")
+    axis = op.attrs["axis"] % len(shape)
+    if any(p > n for i, (n, p) in enumerate(zip(shape, places, strict=True)) if i != axis):
+        raise DeclinedError("index must not be longer than x")
+    names = [w.input(op, slot) for slot in ("x", "index", "updates")]
+    return w.node("ScatterElements", *names, axis=axis, reduction=op.attrs["reduction"])
+
+
 @ROWS.row("one_hot")
 def one_hot(w: Writer, op: Op) -> Any:
     depth = w.vector(w.items(op, "depth"))
     values = w.const([0, 1], op.attrs["dtype"])
-    return w.node("OneHot", w.input(op, "x"), depth, values, axis=-1)
+    return w.node("OneHot", w.cast(w.input(op, "x"), "int64"), depth, values, axis=-1)
 
 
 @ROWS.row("nll", "softmax_with_cross_entropy")

@@ -67,8 +67,8 @@ def instance_norm(w: Writer, op: Op) -> Any:
 
 @ROWS.row("rms_norm")
 def rms_norm(w: Writer, op: Op) -> Any:
-    x, axis, dtype = w.input(op, "x"), op.attrs["begin_norm_axis"], w.dtype(op)
-    scale, rank = w.input(op, "scale"), len(w.shape(op))
+    x, scale, dtype, rank = w.input(op, "x"), w.input(op, "scale"), w.dtype(op), len(w.shape(op))
+    axis = op.attrs["begin_norm_axis"] % rank
     if w.opset >= 23 and scale:
         return w.node("RMSNormalization", x, scale, axis=axis, epsilon=op.attrs["epsilon"])
     wide = w.cast(x, dtype if dtype in ("float32", "float64") else "float32")
@@ -146,8 +146,14 @@ def attention(w: Writer, op: Op) -> Any:
     return w.node("MatMul", w.node("Where", is_hidden, zero, weights), v)
 
 
+def _check_blocks(w: Writer, op: Op) -> None:
+    if op.attrs["block_size"] and w.opset < 21:
+        raise DeclinedError("scales of blocks are there from opset 21 on")
+
+
 @ROWS.row("quantize")
 def quantize(w: Writer, op: Op) -> Any:
+    _check_blocks(w, op)
     dtype, names = op.attrs["dtype"], [w.input(op, s) for s in ("x", "scale", "zero_point")]
     attrs: dict[str, Any] = {"axis": op.attrs["axis"], "block_size": op.attrs["block_size"] or None}
     if dtype.startswith("float8"):
@@ -162,6 +168,7 @@ def quantize(w: Writer, op: Op) -> Any:
 
 @ROWS.row("dequantize")
 def dequantize(w: Writer, op: Op) -> Any:
+    _check_blocks(w, op)
     names = [w.input(op, slot) for slot in ("x", "scale", "zero_point")]
     block = op.attrs["block_size"] or None
     return w.node("DequantizeLinear", *names, axis=op.attrs["axis"], block_size=block)

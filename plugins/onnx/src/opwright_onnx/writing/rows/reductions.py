@@ -143,15 +143,22 @@ def einsum(w: Writer, op: Op) -> Any:
 
 @ROWS.row("matmul")
 def matmul(w: Writer, op: Op) -> Any:
+    turned = [op.attrs[f"transpose_{slot}"] for slot in ("x", "y")]
+    if not any(turned):
+        return w.node("MatMul", w.input(op, "x"), w.input(op, "y"))
+    ranks = [len(w.shape(op, slot)) for slot in ("x", "y")]
     sides = []
-    for slot in ("x", "y"):
-        name, rank = w.input(op, slot), 0
-        if op.attrs[f"transpose_{slot}"]:
-            rank = len(w.shape(op, slot))
-        if rank > 1:
+    for slot, rank, is_turned in zip(("x", "y"), ranks, turned):
+        name = w.input(op, slot)
+        if is_turned and rank > 1:
             name = w.node("Transpose", name, perm=[*range(rank - 2), rank - 1, rank - 2])
+        # ONNX Runtime merges a Transpose into the product, and takes a vector for a matrix there.
+        if rank == 1:
+            name = w.node("Unsqueeze", name, w.ints([0 if slot == "x" else -1]))
         sides.append(name)
-    return w.node("MatMul", *sides)
+    found = w.node("MatMul", *sides)
+    extra = [axis for axis, rank in zip((-2, -1), ranks) if rank == 1]
+    return w.node("Squeeze", found, w.ints(extra)) if extra else found
 
 
 @ROWS.row("gemm")

@@ -17,9 +17,34 @@ MAX_WRITTEN: int = 1024
 """Elements of a constant that is written out, and of which a run makes no tensor."""
 
 
-@ROWS.row("cast")
+@ROWS.row("cast", "cast_like")
 def cast(w: Writer, op: Op) -> Any:
-    return w.cast(w.input(op, "x"), op.attrs["dtype"])
+    return w.cast(w.input(op, "x"), w.dtype(op, "out"))
+
+
+@ROWS.row("expand_like")
+def expand_like(w: Writer, op: Op) -> Any:
+    return w.node("Expand", w.input(op, "x"), w.node("Shape", w.input(op, "like")))
+
+
+@ROWS.row("linspace")
+def linspace(w: Writer, op: Op) -> Any:
+    count = w.known_number(op, "num")
+    return w.const(np.linspace(op.attrs["start"], op.attrs["stop"], count), op.attrs["dtype"])
+
+
+@ROWS.row("sequence_mask")
+def sequence_mask(w: Writer, op: Op) -> Any:
+    lengths = w.cast(w.input(op, "lengths"), "int64")
+    like, count = w.input(op, "like"), op.attrs.get("max_length")
+    if not like and count is None:
+        raise DeclinedError("max_length must be known")
+    if count is not None:
+        steps = w.const(np.arange(count), "int64")
+    else:
+        bound = w.node("Gather", w.node("Shape", like), w.const(1, "int64"))
+        steps = w.node("Range", w.const(0, "int64"), bound, w.const(1, "int64"))
+    return w.node("Less", steps, w.node("Unsqueeze", lengths, w.ints([-1])))
 
 
 @ROWS.row("bit_cast")
@@ -61,7 +86,8 @@ def flatten(w: Writer, op: Op) -> Any:
 
 @ROWS.row("transpose")
 def transpose(w: Writer, op: Op) -> Any:
-    return w.node("Transpose", w.input(op, "x"), perm=list(op.attrs["axes"]) or None)
+    axes = [axis % len(op.attrs["axes"]) for axis in op.attrs["axes"]]
+    return w.node("Transpose", w.input(op, "x"), perm=axes or None)
 
 
 @ROWS.row("squeeze", "unsqueeze")
@@ -69,6 +95,8 @@ def squeeze(w: Writer, op: Op) -> Any:
     axes = op.attrs["axis"]
     axes = [axes] if isinstance(axes, int) else list(axes)
     name = "Squeeze" if op.type == "squeeze" else "Unsqueeze"
+    if not axes and op.type == "unsqueeze":
+        return w.input(op, "x")
     return w.node(name, w.input(op, "x"), w.ints(axes) if axes else "")
 
 
@@ -109,6 +137,8 @@ def slice_(w: Writer, op: Op) -> Any:
 @ROWS.row("flip")
 def flip(w: Writer, op: Op) -> Any:
     axes = list(op.attrs["axis"]) or list(range(len(w.shape(op))))
+    if not axes:
+        return w.input(op, "x")
     least = np.iinfo(np.int64).min
     vectors = [w.ints([number] * len(axes)) for number in (-1, least)]
     return w.node("Slice", w.input(op, "x"), *vectors, w.ints(axes), w.ints([-1] * len(axes)))
@@ -149,7 +179,10 @@ def tile(w: Writer, op: Op) -> Any:
 @ROWS.row("pad")
 def pad(w: Writer, op: Op) -> Any:
     x, widths, mode = w.input(op, "x"), w.items(op, "paddings"), op.attrs["mode"]
-    mode = {"circular": "wrap", "replicate": "edge"}.get(mode, mode)
+    if not widths:
+        return x
+    if mode != "constant" and any(isinstance(n, int) and n < 0 for n in widths):
+        raise DeclinedError(f"it must not crop with mode {mode}")
     extra = [w.number(op.attrs["value"], x)] if mode == "constant" and op.attrs["value"] else []
     return w.node("Pad", x, w.vector(widths[::2] + widths[1::2]), *extra, mode=mode)
 

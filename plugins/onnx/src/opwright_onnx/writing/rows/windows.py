@@ -60,16 +60,17 @@ def _rounding(w: Writer, op: Op) -> int:
     if not op.attrs["ceil_mode"]:
         return 0
     rank = len(op.attrs["kernel"])
-    shapes = [w.shape(op, slot) for slot in ("x", "out")]
-    if not str(op.attrs.get("data_format", "NC")).startswith("NC") or -1 in shapes[0] + shapes[1]:
+    first = 2 if str(op.attrs["data_format"]).startswith("NC") else 1
+    lengths, wanted = (w.shape(op, slot)[first : first + rank] for slot in ("x", "out"))
+    if -1 in lengths + wanted:
         return 1
     found = read_windows(op, rank)
-    dilations = found.get("dilations") or [1] * rank
-    pads, counts = found["pads"], []
+    dilations, pads = found.get("dilations") or [1] * rank, found["pads"]
+    counts = []
     for i, (size, stride) in enumerate(zip(op.attrs["kernel"], found["strides"])):
         window = (size - 1) * dilations[i] + 1
-        counts.append((shapes[0][2 + i] + pads[i] + pads[i + rank] - window) // stride + 1)
-    return int(counts != list(shapes[1][2:]))
+        counts.append((lengths[i] + pads[i] + pads[i + rank] - window) // stride + 1)
+    return int(tuple(counts) != wanted)
 
 
 @ROWS.row("max_pool1d", "max_pool2d", "max_pool3d")
@@ -175,8 +176,8 @@ def resize(w: Writer, op: Op) -> Any:
     attrs["coordinate_transformation_mode"] = "tf_crop_and_resize" if is_crop else coordinates
     attrs["nearest_mode"] = op.attrs["rounding"]
     attrs["cubic_coeff_a"] = op.attrs["cubic_coefficient"]
-    for name in ("antialias", "exclude_outside"):
-        attrs[name] = int(op.attrs[name])
+    attrs["antialias"] = int(op.attrs["antialias"])
+    attrs["exclude_outside"] = int(op.attrs["exclude_outside"] or op.attrs["antialias"])
     attrs["extrapolation_value"] = op.attrs["extrapolation_value"]
     roi = w.const(crop[::2] + crop[1::2], "float32") if crop else ""
     if not scales:
@@ -194,7 +195,10 @@ def interpolate(w: Writer, op: Op) -> Any:
     if op.attrs["mode"] == "nearest":
         attrs = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
         attrs["nearest_mode"] = "floor"
-    sizes = w.numbers(op, "output_size")
-    return in_channels_first(
-        w, op, lambda x: w.node("Resize", x, "", "", sizes, axes=[2, 3], **attrs)
-    )
+    sizes = w.items(op, "output_size")
+
+    def write(x: str) -> Any:  # not of some axes: ONNX Runtime moves a Transpose over these wrongly
+        whole = w.vector([w.node("Shape", x, end=2), *sizes])
+        return w.node("Resize", x, "", "", whole, **attrs)
+
+    return in_channels_first(w, op, write)
