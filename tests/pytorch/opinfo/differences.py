@@ -25,8 +25,8 @@ HALVES = "0.5, 1.5, 2.5"
 DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(
         "gradient of `maximum(x, y)` where x = y",
-        "slopes(ops.maximum, 1.0, 1.0)",
-        "torch_slopes(torch.maximum, 1.0, 1.0)",
+        "gradient(ops.maximum, 1.0, 1.0)",
+        "torch_gradient(torch.maximum, 1.0, 1.0)",
         "",
         "",
         "a gradient chooses the operand that was taken, the first of two equal ones "
@@ -34,8 +34,8 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     ),
     Difference(
         "gradient of `maximum(NaN, 1)`",
-        "slopes(ops.maximum, nan, 1.0)",
-        "torch_slopes(torch.maximum, nan, 1.0)",
+        "gradient(ops.maximum, nan, 1.0)",
+        "torch_gradient(torch.maximum, nan, 1.0)",
         "",
         "",
         "a weight that had no part in a NaN is not moved by it",
@@ -50,8 +50,8 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     ),
     Difference(
         "gradient of `abs(NaN)`",
-        "slopes(ops.abs, nan)",
-        "torch_slopes(torch.abs, nan)",
+        "gradient(ops.abs, nan)",
+        "torch_gradient(torch.abs, nan)",
         "",
         "",
         "the same",
@@ -234,19 +234,19 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     ),
     Difference(
         "gradient of `round`, `floor`, `ceil`",
-        "slopes(ops.floor, 1.5)",
-        "torch_slopes(torch.floor, 1.5)",
+        "gradient(ops.floor, 1.5)",
+        "torch_gradient(torch.floor, 1.5)",
         "",
         "",
         "a loss that depends on a parameter through steps alone is a mistake",
     ),
     Difference(
         "gradient of `mod(x, y)`",
-        "slopes(ops.mod, 1.5, 1.0)",
-        "torch_slopes(torch.remainder, 1.5, 1.0)",
+        "gradient(ops.mod, 1.5, 1.0)",
+        "torch_gradient(torch.remainder, 1.5, 1.0)",
         "",
         "",
-        "a line with steps, whose slopes say nothing of them",
+        "a line with steps, whose gradient says nothing of them",
     ),
     Difference(
         "float32 + float64",
@@ -274,8 +274,8 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     ),
     Difference(
         "gradient of `masked_log_softmax` by what is hidden",
-        "slopes(lambda x: ops.masked_log_softmax(x, f(1, 0) > 0)[1:], [0.0, 0.0])",
-        "torch_slopes(lambda x: torch.masked.log_softmax(x, 0, mask=t(1, 0) > 0)[1:], [0.0, 0.0])",
+        "gradient(lambda x: ops.masked_log_softmax(x, f(1, 0) > 0)[1:], [0.0, 0.0])",
+        "torch_gradient(lambda x: torch.masked.log_softmax(x, 0, mask=t(1, 0) > 0)[1:], [0, 0.0])",
         "",
         "",
         "what is hidden is -inf, a constant",
@@ -307,31 +307,31 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(
         "gradient of `ctc_loss` by logarithms",
         "ow.grad(lambda x: ops.sum(ops.ctc_loss(x, i([1]))))(f([[0, 0]])).ravel()",
-        "torch_slopes(ctc_loss, [[[0.0, 0.0]]])",
+        "torch_gradient(ctc_loss, [[[0.0, 0.0]]])",
         "",
         "",
         "the derivative; behind log_softmax both are the same",
     ),
     Difference(
         "gradient of `scatter` by two updates of one place",
-        "slopes(lambda x: ops.scatter(f(0), i(0, 0), x), [1.0, 2.0])",
-        "torch_slopes(lambda x: torch.zeros(1).scatter(0, torch.tensor([0, 0]), x), [1.0, 2.0])",
+        "gradient(lambda x: ops.scatter(f(0), i(0, 0), x), [1.0, 2.0])",
+        "torch_gradient(lambda x: torch.zeros(1).scatter(0, torch.tensor([0, 0]), x), [1.0, 2.0])",
         "",
         "",
         "the gradient goes to the element that was written, the last one",
     ),
     Difference(
         "gradient of `as_strided_scatter` by what is overwritten",
-        "slopes(lambda x: ops.scatter(x, i(0), f(5)), [1.0, 2.0])",
-        "torch_slopes(lambda x: torch.as_strided_scatter(x, t(5), (1,), (1,)), [1.0, 2.0])",
+        "gradient(lambda x: ops.scatter(x, i(0), f(5)), [1.0, 2.0])",
+        "torch_gradient(lambda x: torch.as_strided_scatter(x, t(5), (1,), (1,)), [1.0, 2.0])",
         "",
         "",
         "the first of two elements is overwritten, and has no part in the result",
     ),
     Difference(
         "gradient of `cholesky_solve` by the triangle that is not read",
-        "slopes(by_triangle, [[1.0, 0.0], [2.0, 1.0]])[0][0, 1]",
-        "torch_slopes(lambda x: torch.cholesky_solve(t([1], [1]), x), [[1.0, 0.0], [2.0, 1.0]])"
+        "gradient(by_triangle, [[1.0, 0.0], [2.0, 1.0]])[0][0, 1]",
+        "torch_gradient(lambda x: torch.cholesky_solve(t([1], [1]), x), [[1.0, 0.0], [2.0, 1.0]])"
         "[0][0, 1]",
         "",
         "",

@@ -13,13 +13,13 @@ from differences import DIFFERENCES
 import opwright as ow
 
 
-def _slopes(function: Callable[..., Any], *numbers: Any) -> Any:
+def _gradient(function: Callable[..., Any], *numbers: Any) -> Any:
     arrays = [np.atleast_1d(np.float32(number)) for number in numbers]
     places = tuple(range(len(arrays)))
     return ow.grad(lambda *xs: ow.ops.sum(function(*xs)), argnums=places)(*arrays)
 
 
-def _torch_slopes(function: Callable[..., Any], *numbers: Any) -> Any:
+def _torch_gradient(function: Callable[..., Any], *numbers: Any) -> Any:
     tensors = [torch.tensor(np.atleast_1d(np.float32(n)), requires_grad=True) for n in numbers]
     return torch.autograd.grad(function(*tensors).sum(), tensors, materialize_grads=True)
 
@@ -53,8 +53,8 @@ def _names() -> dict[str, Any]:
         "image": np.arange(32, dtype=np.float32).reshape(2, 1, 4, 4),
         "ones": np.ones((1, 1, 2, 2), np.float32),
         "q": np.ones((1, 1, 2), np.float32),
-        "slopes": _slopes,
-        "torch_slopes": _torch_slopes,
+        "gradient": _gradient,
+        "torch_gradient": _torch_gradient,
         "pooled": torch.nn.functional.max_pool2d,
         "attention": torch.nn.functional.scaled_dot_product_attention,
     }

@@ -33,9 +33,9 @@ double PolygammaFar(double x, int n) {
   for (int i = 0; i < n; ++i) {
     std::vector<double> next(polynomial.size() + 1, 0.0);
     for (size_t k = 1; k < polynomial.size(); ++k) {
-      const double slope = static_cast<double>(k) * polynomial[k];
-      next[k - 1] -= slope;
-      next[k + 1] -= slope;
+      const double derivative = static_cast<double>(k) * polynomial[k];
+      next[k - 1] -= derivative;
+      next[k + 1] -= derivative;
     }
     polynomial = next;
   }

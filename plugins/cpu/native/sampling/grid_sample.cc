@@ -58,13 +58,13 @@ OPWRIGHT_CPU_CLONES void WriteTaps(int64_t n, const T* grad, const int32_t (*off
 
 // Calls function(image, first place, places, taps) for the blocks [begin, end) of all grids.
 template <typename T, typename Function>
-void OverBlocks(const GridShape& s, const T* grid, int64_t begin, int64_t end, bool with_slopes,
-                GridTaps<T>& taps, const Function& function) {
+void OverBlocks(const GridShape& s, const T* grid, int64_t begin, int64_t end,
+                bool with_derivatives, GridTaps<T>& taps, const Function& function) {
   const int64_t blocks = (s.places + kGridBlock - 1) / kGridBlock;
   for (int64_t block = begin; block < end; ++block) {
     const int64_t image = block / blocks, first = block % blocks * kGridBlock;
     const int64_t count = std::min(kGridBlock, s.places - first);
-    taps.Fill(s, grid + (image * s.places + first) * s.rank, count, with_slopes);
+    taps.Fill(s, grid + (image * s.places + first) * s.rank, count, with_derivatives);
     function(image, first, count);
   }
 }
@@ -198,8 +198,8 @@ struct GridSampleGradKernel {
                                          grad + c * s.places + first, dots[k]);
                         }
                       }
-                      WriteSlopes(taps, count, dots,
-                                  grid_grad + (image * s.places + first) * s.rank);
+                      WriteDerivatives(taps, count, dots,
+                                       grid_grad + (image * s.places + first) * s.rank);
                     });
     });
   }
@@ -211,12 +211,12 @@ struct GridSampleGradKernel {
     }
   }
 
-  void WriteSlopes(const GridTaps<T>& taps, int64_t count, const T (*dots)[kGridBlock],
-                   T* grid_grad) const {
+  void WriteDerivatives(const GridTaps<T>& taps, int64_t count, const T (*dots)[kGridBlock],
+                        T* grid_grad) const {
     for (int32_t by = 0; by < shape_.rank; ++by) {
       T sums[kGridBlock] = {};
       for (int32_t k = 0; k < shape_.taps(); ++k) {
-        AddWeighted<T>(count, dots[k], taps.slope[k][by], sums);
+        AddWeighted<T>(count, dots[k], taps.derivative[k][by], sums);
       }
       for (int64_t i = 0; i < count; ++i) grid_grad[i * shape_.rank + by] = sums[i];
     }

@@ -63,13 +63,13 @@ void Pad(const GridShape& shape, const AxisRule<T>& rule, int64_t n, T* place, T
 
 // Whole places as indices; those outside have no share, and the index 0.
 template <typename T>
-OPWRIGHT_CPU_CLONES void Index(int64_t n, T last, const T* place, T* share, T* slope,
+OPWRIGHT_CPU_CLONES void Index(int64_t n, T last, const T* place, T* share, T* derivative,
                                int32_t* index) {
   for (int64_t i = 0; i < n; ++i) {
     const bool is_inside = place[i] >= 0 && place[i] <= last;
     index[i] = static_cast<int32_t>(is_inside ? place[i] : T(0));
     share[i] = is_inside ? share[i] : T(0);
-    slope[i] = is_inside ? slope[i] : T(0);
+    derivative[i] = is_inside ? derivative[i] : T(0);
   }
 }
 
@@ -94,23 +94,23 @@ OPWRIGHT_CPU_CLONES void Locate(int64_t n, const AxisRule<T>& rule, GridPadding 
 
 template <typename T>
 OPWRIGHT_CPU_CLONES void Split(int64_t n, const T* place, const T* factor, T* first, T* second,
-                               T (*share)[kGridBlock], T (*slope)[kGridBlock]) {
+                               T (*share)[kGridBlock], T (*derivative)[kGridBlock]) {
   for (int64_t i = 0; i < n; ++i) {
     first[i] = std::floor(place[i]);
     second[i] = first[i] + 1;
     share[1][i] = place[i] - first[i];
     share[0][i] = 1 - share[1][i];
-    slope[0][i] = -factor[i];
-    slope[1][i] = factor[i];
+    derivative[0][i] = -factor[i];
+    derivative[1][i] = factor[i];
   }
 }
 
 constexpr double kCubic = -0.75;
 
-// The share of the pixel k places behind floor(place), by cubic convolution, and its slope.
+// The share of the pixel k places behind floor(place), by cubic convolution, and its derivative.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Cubic(int64_t n, int32_t k, const T* place, const T* factor, T* at,
-                               T* share, T* slope) {
+                               T* share, T* derivative) {
   const T a = static_cast<T>(kCubic);
   const bool is_near = k == 0 || k == 1;
   const T sign = k <= 0 ? T(1) : T(-1);
@@ -120,10 +120,10 @@ OPWRIGHT_CPU_CLONES void Cubic(int64_t n, int32_t k, const T* place, const T* fa
     at[i] = first + static_cast<T>(k);
     const T near = ((a + 2) * d - (a + 3)) * d * d + 1;
     const T far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
-    const T near_slope = (3 * (a + 2) * d - 2 * (a + 3)) * d;
-    const T far_slope = (3 * a * d - 10 * a) * d + 8 * a;
+    const T near_derivative = (3 * (a + 2) * d - 2 * (a + 3)) * d;
+    const T far_derivative = (3 * a * d - 10 * a) * d + 8 * a;
     share[i] = is_near ? near : far;
-    slope[i] = (is_near ? near_slope : far_slope) * sign * factor[i];
+    derivative[i] = (is_near ? near_derivative : far_derivative) * sign * factor[i];
   }
 }
 
@@ -144,11 +144,11 @@ OPWRIGHT_CPU_CLONES void Multiply(int64_t n, const T* a, const T* b, T* products
 }
 
 template <typename T>
-OPWRIGHT_CPU_CLONES void Round(int64_t n, const T* place, T* at, T* share, T* slope) {
+OPWRIGHT_CPU_CLONES void Round(int64_t n, const T* place, T* at, T* share, T* derivative) {
   for (int64_t i = 0; i < n; ++i) {
     at[i] = std::nearbyint(place[i]);
     share[i] = 1;
-    slope[i] = 0;
+    derivative[i] = 0;
   }
 }
 
@@ -187,24 +187,24 @@ void GridTaps<T>::FillAxis(const GridShape& shape, int32_t axis, const T* grid, 
   if (shape.mode == GridMode::kBicubic) {
     for (int32_t k = 0; k < 4; ++k) {
       T unused[kGridBlock] = {};
-      Cubic<T>(count, k - 1, place, factor, at[k], taps.share[k], taps.slope[k]);
+      Cubic<T>(count, k - 1, place, factor, at[k], taps.share[k], taps.derivative[k]);
       Pad<T>(shape, rule, count, at[k], unused);
     }
   } else {
     Pad<T>(shape, rule, count, place, factor);
     if (shape.mode == GridMode::kBilinear) {
-      Split<T>(count, place, factor, at[0], at[1], taps.share, taps.slope);
+      Split<T>(count, place, factor, at[0], at[1], taps.share, taps.derivative);
     } else {
-      Round<T>(count, place, at[0], taps.share[0], taps.slope[0]);
+      Round<T>(count, place, at[0], taps.share[0], taps.derivative[0]);
     }
   }
   for (int32_t k = 0; k < shape.axis_taps(); ++k) {
-    Index<T>(count, rule.last, at[k], taps.share[k], taps.slope[k], taps.index[k]);
+    Index<T>(count, rule.last, at[k], taps.share[k], taps.derivative[k], taps.index[k]);
   }
 }
 
 template <typename T>
-void GridTaps<T>::Join(const GridShape& shape, int32_t tap, int64_t count, bool with_slopes) {
+void GridTaps<T>::Join(const GridShape& shape, int32_t tap, int64_t count, bool with_derivatives) {
   int32_t digits[3] = {};
   for (int32_t axis = shape.rank - 1, rest = tap; axis >= 0; --axis) {
     digits[axis] = rest % shape.axis_taps();
@@ -219,21 +219,23 @@ void GridTaps<T>::Join(const GridShape& shape, int32_t tap, int64_t count, bool 
     rows = offset[tap];
     row_share = share[tap];
   }
-  for (int32_t by = 0; with_slopes && by < shape.rank; ++by) {
+  for (int32_t by = 0; with_derivatives && by < shape.rank; ++by) {
     const T* product = nullptr;
     for (int32_t axis = 0; axis < shape.rank; ++axis) {
       const bool is_own = shape.rank - 1 - axis == by;
-      const T* factor = is_own ? axes_[axis].slope[digits[axis]] : axes_[axis].share[digits[axis]];
-      if (product != nullptr) Multiply<T>(count, product, factor, slope[tap][by]);
-      product = product == nullptr ? factor : slope[tap][by];
+      const T* factor =
+          is_own ? axes_[axis].derivative[digits[axis]] : axes_[axis].share[digits[axis]];
+      if (product != nullptr) Multiply<T>(count, product, factor, derivative[tap][by]);
+      product = product == nullptr ? factor : derivative[tap][by];
     }
   }
 }
 
 template <typename T>
-void GridTaps<T>::Fill(const GridShape& shape, const T* grid, int64_t count, bool with_slopes) {
+void GridTaps<T>::Fill(const GridShape& shape, const T* grid, int64_t count,
+                       bool with_derivatives) {
   for (int32_t axis = 0; axis < shape.rank; ++axis) FillAxis(shape, axis, grid, count);
-  for (int32_t tap = 0; tap < shape.taps(); ++tap) Join(shape, tap, count, with_slopes);
+  for (int32_t tap = 0; tap < shape.taps(); ++tap) Join(shape, tap, count, with_derivatives);
 }
 
 template struct GridTaps<float>;

@@ -38,25 +38,25 @@ struct GridShape {
   }
 };
 
-// The taps of up to kGridBlock places. What lies outside has no share and no slope; every offset
-// may be read.
+// The taps of up to kGridBlock places. What lies outside has no share and no derivative; every
+// offset may be read.
 template <typename T>
 struct GridTaps {
   int32_t offset[kMaxGridTaps][kGridBlock];
   T share[kMaxGridTaps][kGridBlock];
-  T slope[kMaxGridTaps][3][kGridBlock];
+  T derivative[kMaxGridTaps][3][kGridBlock];
 
-  // Reads `count` places of `rank` coordinates each; slopes, by coordinate, only where wanted.
-  void Fill(const GridShape& shape, const T* grid, int64_t count, bool with_slopes);
+  // Reads `count` places of `rank` coordinates each; derivatives, by coordinate, only where wanted.
+  void Fill(const GridShape& shape, const T* grid, int64_t count, bool with_derivatives);
 
  private:
   struct Axis {
     int32_t index[kMaxAxisTaps][kGridBlock];
     T share[kMaxAxisTaps][kGridBlock];
-    T slope[kMaxAxisTaps][kGridBlock];
+    T derivative[kMaxAxisTaps][kGridBlock];
   };
   void FillAxis(const GridShape& shape, int32_t axis, const T* grid, int64_t count);
-  void Join(const GridShape& shape, int32_t tap, int64_t count, bool with_slopes);
+  void Join(const GridShape& shape, int32_t tap, int64_t count, bool with_derivatives);
 
   Axis axes_[3];
 };

@@ -61,10 +61,10 @@ def gradient(x: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 
     axes = list(range(rank_of(x))) if dim is None else [axis_of(x, a) for a in axes_of(dim)]
     x = floating(x)
     listed = [spacing] * len(axes) if spacing is None or is_number(spacing) else list(spacing)
-    return [_slope(x, axis, space, edge_order) for axis, space in zip(axes, listed)]
+    return [_difference(x, axis, space, edge_order) for axis, space in zip(axes, listed)]
 
 
-def _slope(x: Any, axis: int, space: Any, edge_order: int) -> Any:
+def _difference(x: Any, axis: int, space: Any, edge_order: int) -> Any:
     n = shape_of(x)[axis]
     if space is None or is_number(space):
         places = ops.scale(ops.arange(stop=float(n), dtype=dtype_of(x)), scale=float(space or 1))
@@ -74,14 +74,14 @@ def _slope(x: Any, axis: int, space: Any, edge_order: int) -> Any:
     steps, rises = (
         ops.subtract(part(v, a, 1, n), part(v, a, 0, n - 1)) for v, a in ((places, 0), (x, axis))
     )
-    slopes = ops.divide(rises, steps)
-    before, after = (part(slopes, axis, *ends) for ends in ((0, n - 2), (1, n - 1)))
+    quotients = ops.divide(rises, steps)
+    before, after = (part(quotients, axis, *ends) for ends in ((0, n - 2), (1, n - 1)))
     h, k = (part(steps, 0, *ends) for ends in ((0, n - 2), (1, n - 1)))
     weighed = ops.add(ops.multiply(before, k), ops.multiply(after, h))
     inner = ops.divide(weighed, ops.add(h, k))
-    first, last = part(slopes, axis, 0, 1), part(slopes, axis, n - 2, n - 1)
+    first, last = part(quotients, axis, 0, 1), part(quotients, axis, n - 2, n - 1)
     if edge_order == 2:
-        # The straight line through the first two slopes, at the end.
+        # The straight line through the first two quotients, at the end.
         first = ops.subtract(ops.scale(first, scale=2.0), part(inner, axis, 0, 1))
         last = ops.subtract(ops.scale(last, scale=2.0), part(inner, axis, n - 3, n - 2))
     return ops.concat([first, inner, last], axis=axis)

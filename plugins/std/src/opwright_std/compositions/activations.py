@@ -108,8 +108,8 @@ def _softplus(b: BodyContext) -> str:
     if (beta, threshold) == (1.0, math.inf):
         return (-(-read(b, "out")).then("expm1")).name
     inner = read(b, "x") * beta  # out alone does not say on which side of the threshold it is
-    slope = inner.then("sigmoid")
-    return inner.compare("greater", threshold).choose(slope.filled(1.0), slope).name
+    derivative = inner.then("sigmoid")
+    return inner.compare("greater", threshold).choose(derivative.filled(1.0), derivative).name
 
 
 def _softsign(b: BodyContext) -> str:

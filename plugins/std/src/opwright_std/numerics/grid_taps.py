@@ -46,15 +46,15 @@ class GridAxis(NamedTuple):
 
 
 class Tap(NamedTuple):
-    """One pixel of an axis for each place: its number, -1 for none, its share and its slope."""
+    """One pixel of an axis for each place: its number, -1 for none, its share, its derivative."""
 
     pixel: Array
     share: Array
-    slope: Array
+    derivative: Array
 
 
 def find_taps(axis: GridAxis, coordinates: Array) -> list[Tap]:
-    """Return the pixels that places of an axis read; slopes are those of their coordinates."""
+    """Return the pixels that places of an axis read; derivatives are those of their coordinates."""
     places = _unnormalized(axis, coordinates)
     finite = np.isfinite(places)
     factor = np.where(finite, axis.factor(), 0).astype(places.dtype)
@@ -127,8 +127,8 @@ def _cubic_taps(axis: GridAxis, places: Array, factor: Array) -> list[Tap]:
             index, _ = _padded(axis, index, factor)
         distance, sign = np.abs(t - k), 1 if k <= 0 else -1
         share = near_share(distance) if k in (0, 1) else far_share(distance)
-        slope = _near_slope(distance) if k in (0, 1) else _far_slope(distance)
-        taps.append(_tap(axis, index, share, slope * sign * factor))
+        derivative = _near_derivative(distance) if k in (0, 1) else _far_derivative(distance)
+        taps.append(_tap(axis, index, share, derivative * sign * factor))
     return taps
 
 
@@ -145,15 +145,15 @@ def far_share(distance: Any) -> Any:
     return ((_A * distance - 5 * _A) * distance + 8 * _A) * distance - 4 * _A
 
 
-def _near_slope(d: Array) -> Array:
+def _near_derivative(d: Array) -> Array:
     return (3 * (_A + 2) * d - 2 * (_A + 3)) * d
 
 
-def _far_slope(d: Array) -> Array:
+def _far_derivative(d: Array) -> Array:
     return (3 * _A * d - 10 * _A) * d + 8 * _A
 
 
-def _tap(axis: GridAxis, index: Array, share: Array, slope: Array) -> Tap:
+def _tap(axis: GridAxis, index: Array, share: Array, derivative: Array) -> Tap:
     inside = (index >= 0) & (index <= axis.size - 1)
     whole = np.where(inside, index, -1).astype(np.int64)
-    return Tap(whole, np.where(inside, share, 0), np.where(inside, slope, 0))
+    return Tap(whole, np.where(inside, share, 0), np.where(inside, derivative, 0))

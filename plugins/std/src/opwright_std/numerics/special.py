@@ -95,11 +95,11 @@ def cotangent_derivative(n: int) -> list[float]:
     """
     polynomial = [0.0, 1.0]
     for _ in range(n):
-        slopes = [k * c for k, c in enumerate(polynomial)][1:]
-        polynomial = [0.0] * (len(slopes) + 2)
-        for k, slope in enumerate(slopes):
-            polynomial[k] -= slope
-            polynomial[k + 2] -= slope
+        derivatives = [k * c for k, c in enumerate(polynomial)][1:]
+        polynomial = [0.0] * (len(derivatives) + 2)
+        for k, derivative in enumerate(derivatives):
+            polynomial[k] -= derivative
+            polynomial[k + 2] -= derivative
     return polynomial
 
 

@@ -130,8 +130,8 @@ def _copysign_gradient(g: GradientContext) -> None:
     grad, x, y = g.output_grad("out"), g.input("x"), g.input("y")
     if g.wants("x"):
         signs = g.emit("copysign", {"x": g.emit("sign", {"x": x}), "y": y})
-        slope = g.emit("multiply", {"x": signs, "y": g.emit("sign", {"x": x})})
-        set_broadcast_grad(g, "x", g.emit("multiply", {"x": grad, "y": slope}), ["y"])
+        derivative = g.emit("multiply", {"x": signs, "y": g.emit("sign", {"x": x})})
+        set_broadcast_grad(g, "x", g.emit("multiply", {"x": grad, "y": derivative}), ["y"])
     if g.wants("y"):
         g.set_input_grad("y", g.emit("fill_like", {"x": y}, attrs={"value": 0.0}))
 

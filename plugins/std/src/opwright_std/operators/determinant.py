@@ -69,9 +69,9 @@ def _slogdet_gradient(g: GradientContext) -> None:
         return
     turned = {"x": g.emit("inverse", {"x": x})}
     axes = [*range(rank - 2), rank - 1, rank - 2]
-    slope = Expression(g, g.emit("transpose", turned, attrs={"axes": axes}))
+    derivative = Expression(g, g.emit("transpose", turned, attrs={"axes": axes}))
     spread = Expression(g, grad).then("unsqueeze", axis=[rank - 2, rank - 1])
-    g.set_input_grad("x", (slope * spread).name)
+    g.set_input_grad("x", (derivative * spread).name)
 
 
 def _det_of_logarithm(b: BodyContext) -> str:

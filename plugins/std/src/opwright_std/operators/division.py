@@ -55,7 +55,7 @@ def _fmod_body(b: BodyContext) -> None:
 
 
 def _fmod_gradient(g: GradientContext) -> None:
-    """Write the slopes between the steps: 1, and minus the quotient that was rounded."""
+    """Write the gradients between the steps: 1, and minus the quotient that was rounded."""
     grad, x, y = (Expression(g, name) for name in (g.output_grad("out"), *_operands(g)))
     if g.wants("x"):
         set_broadcast_grad(g, "x", grad.name, ["y"])

@@ -66,15 +66,15 @@ def grid_sample_grad(
     grads = out_grad.reshape(*out_grad.shape[:2], prod(out_grad.shape[2:])).astype(wide)
     of_x = np.zeros(images.shape, wide)
     of_grid = np.zeros((len(x), grads.shape[2], grid.shape[-1]), wide)
-    for place, share, slopes in _pixels(x.shape, grid.astype(wide), attrs):
+    for place, share, derivatives in _pixels(x.shape, grid.astype(wide), attrs):
         for n in range(len(x)):
             at = np.flatnonzero(share[n])
             every = (np.arange(x.shape[1])[:, None], place[n, at])
             np.add.at(of_x[n], every, grads[n][:, at] * share[n, at])
-            for axis, slope in enumerate(slopes):
-                at = np.flatnonzero(slope[n])
+            for axis, derivative in enumerate(derivatives):
+                at = np.flatnonzero(derivative[n])
                 dots = (images[n][:, place[n, at]] * grads[n][:, at]).sum(0)
-                of_grid[n, at, axis] += dots * slope[n, at]
+                of_grid[n, at, axis] += dots * derivative[n, at]
     if x_grad is not None:
         x_grad[...] = of_x.reshape(x.shape)
     if grid_grad is not None:
@@ -84,7 +84,7 @@ def grid_sample_grad(
 def _pixels(
     shape: tuple[int, ...], grid: Array, attrs: tuple[Any, ...]
 ) -> Iterator[tuple[Array, Array, list[Array]]]:
-    """Give each pixel that places read: where it lies, its share, and its slopes by coordinate."""
+    """Give each pixel that places read: where it lies, its share, and the derivatives of that."""
     sizes = shape[2:]
     rank = len(sizes)
     places = grid.reshape(len(grid), prod(grid.shape[1:-1]), rank)
@@ -103,11 +103,11 @@ def _joined(sizes: tuple[int, ...], taps: tuple[Tap, ...]) -> tuple[Array, Array
     for size, tap in zip(sizes, taps, strict=True):
         place = place * size + np.where(inside, tap.pixel, 0)
     share = np.where(inside, _product([tap.share for tap in taps]), 0)
-    slopes = []
+    derivatives = []
     for axis in reversed(range(len(taps))):
-        factors = [tap.slope if i == axis else tap.share for i, tap in enumerate(taps)]
-        slopes.append(np.where(inside, _product(factors), 0))
-    return place, share, slopes
+        factors = [tap.derivative if i == axis else tap.share for i, tap in enumerate(taps)]
+        derivatives.append(np.where(inside, _product(factors), 0))
+    return place, share, derivatives
 
 
 def _product(factors: list[Array]) -> Array:

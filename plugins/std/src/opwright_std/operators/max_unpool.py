@@ -49,10 +49,10 @@ def max_unpool2d(
 def max_unpool2d_grad(
     index: Array, out_grad: Array, x_grad: Array, *, data_format: str, **_: object
 ) -> None:
-    slopes, places = _planes(out_grad, data_format), _planes(index, data_format)
-    check_ids("max_unpool2d_grad: index", index, slopes.shape[1])
+    grads, places = _planes(out_grad, data_format), _planes(index, data_format)
+    check_ids("max_unpool2d_grad: index", index, grads.shape[1])
     result = channels_first(x_grad, data_format)
-    result[...] = np.take_along_axis(slopes, places.astype(np.int64), 1).reshape(result.shape)
+    result[...] = np.take_along_axis(grads, places.astype(np.int64), 1).reshape(result.shape)
 
 
 def _unpool_shape(ctx: InferContext) -> None:

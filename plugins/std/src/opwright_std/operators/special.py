@@ -51,18 +51,18 @@ def erfinv(x: Array, out: Array) -> None:
 
 
 def _by_polygamma(order: Callable[[GradientContext], int]) -> Callable[[GradientContext], None]:
-    """Return the gradient of a function whose slope is a derivative of digamma."""
+    """Return the gradient of a function whose derivative is a derivative of digamma."""
 
     def gradient(g: GradientContext) -> None:
-        slope = g.emit("polygamma", {"x": g.input("x")}, attrs={"n": order(g)})
-        g.set_input_grad("x", g.emit("multiply", {"x": g.output_grad("out"), "y": slope}))
+        derivative = g.emit("polygamma", {"x": g.input("x")}, attrs={"n": order(g)})
+        g.set_input_grad("x", g.emit("multiply", {"x": g.output_grad("out"), "y": derivative}))
 
     return gradient
 
 
 def _lgamma_gradient(g: GradientContext) -> None:
-    slope = g.emit("digamma", {"x": g.input("x")})
-    g.set_input_grad("x", g.emit("multiply", {"x": g.output_grad("out"), "y": slope}))
+    derivative = g.emit("digamma", {"x": g.input("x")})
+    g.set_input_grad("x", g.emit("multiply", {"x": g.output_grad("out"), "y": derivative}))
 
 
 def _erfc_gradient(g: GradientContext) -> None:
@@ -149,8 +149,8 @@ def _sinc_gradient(g: GradientContext) -> None:
     safe = is_small.choose(x.filled(1.0), x)
     sign, angle = _half_turns(x)
     far = (sign * angle.then("cos") - out) / safe
-    slope = is_small.choose(series, far)
-    g.set_input_grad("x", (Expression(g, g.output_grad("out")) * slope).name)
+    derivative = is_small.choose(series, far)
+    g.set_input_grad("x", (Expression(g, g.output_grad("out")) * derivative).name)
 
 
 SINC = unary(

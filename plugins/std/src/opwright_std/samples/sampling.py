@@ -14,7 +14,7 @@ Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 
 def gridded(draw: Draw) -> Drawn:
-    """Small images, and places far from the borders between two pixels, where slopes jump."""
+    """Small images, and places far from the borders between two pixels, where gradients jump."""
     sizes = tuple(int(size) for size in draw.rng.integers(2, 6, 2))
     n = int(draw.rng.integers(1, 3))
     if draw.rows:
@@ -80,7 +80,7 @@ def _count(windows: Mapping[str, list[int]], sizes: list[int]) -> list[int]:
 
 
 def deformed(draw: Draw) -> Drawn:
-    """Offsets that read between pixels, where slopes do not jump."""
+    """Offsets that read between pixels, where gradients do not jump."""
     windows, sizes = _windows(draw)
     counts, kernel = _count(windows, sizes), windows["kernel"]
     groups, parts = int(draw.rng.integers(1, 3)), int(draw.rng.integers(1, 3))
