@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -80,6 +81,12 @@ def test_the_row_of_an_overload_counts_before_that_of_its_name(rows: Rows) -> No
     )
     found = translated(lambda x: x + x, [X])
     assert [op.type for op in found.program.global_block().ops] == ["tanh"]
+
+
+def test_an_operator_has_one_row_in_a_package() -> None:
+    tables = [entry.load() for entry in ow.current_context().annexes.entries("torch")]
+    counts = Counter(name for table in tables for name in table)
+    assert [name for name, count in counts.items() if count > 1] == []
 
 
 def test_rows_of_a_package_that_comes_later_are_used() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from opwright_torch.translate import Decline, Rows, Translator
@@ -136,12 +135,3 @@ def logit(t: Translator, input: Value, eps: Value = None) -> Value:
     if eps is not None:
         x = t.op("clip", x, min=eps, max=1 - eps)
     return t.op("log", t.op("divide", x, t.op("scale", x, scale=-1.0, bias=1.0)))
-
-
-@ROWS.row("aten::sinc", "aten::special_sinc")
-def sinc(t: Translator, input: Value) -> Value:
-    """sin(πx) / (πx), and 1 at 0."""
-    x = t.op("scale", t.cast(input, t.dtype()), scale=math.pi)
-    zero, (one,) = t.op("equal", x, 0), t.promote(1.0)
-    safe = t.op("where", zero, one, x)
-    return t.op("where", zero, one, t.op("divide", t.op("sin", safe), safe))

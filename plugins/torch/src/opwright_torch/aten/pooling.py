@@ -119,17 +119,6 @@ def adaptive_max_pool(t: Translator, input: Value, output_size: Value) -> Value:
     return in_batch(t, input, rank, write)
 
 
-@ROWS.row("aten::max_unpool2d")
-def max_unpool(t: Translator, input: Value, indices: Value, output_size: Value) -> Value:
-    """Elements at given places, 0 elsewhere."""
-    index = t.cast(indices, "int32")
-    if len(input.shape) == 4:
-        return t.op("max_unpool2d", input, index, output_size=list(output_size))
-    image, index = (t.op("unsqueeze", v, axis=[0]) for v in (input, index))
-    out = t.op("max_unpool2d", image, index, output_size=list(output_size))
-    return t.op("squeeze", out, axis=[0])
-
-
 @ROWS.row("aten::pixel_shuffle")
 def pixel_shuffle(t: Translator, input: Value, upscale_factor: int) -> Value:
     """Channels become pixels."""

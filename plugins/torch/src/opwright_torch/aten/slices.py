@@ -211,28 +211,6 @@ def select_scatter(t: Translator, input: Value, src: Value, dim: int, index: int
     return t.op("slice_scatter", x, updates, axes=[axis], starts=[index], ends=ends, steps=[1])
 
 
-@ROWS.row("aten::im2col")
-def im2col(
-    t: Translator, input: Value, kernel_size: Value, dilation: Value, padding: Value, stride: Value
-) -> Value:
-    """The windows of images as columns."""
-    x = input
-    (kh, kw), (dh, dw), (ph, pw), (sh, sw) = kernel_size, dilation, padding, stride
-    single = rank(x) == 3
-    if single:
-        x = t.op("unsqueeze", x, axis=[0])
-    if ph or pw:
-        x = t.op("pad", x, paddings=[0, 0, 0, 0, ph, ph, pw, pw])
-    *_, h, w = t.shape(x)
-    rows = [(h - dh * (kh - 1) - 1) // sh + 1, (w - dw * (kw - 1) - 1) // sw + 1]
-    for axis, k, d, s, count in ((2, kh, dh, sh, rows[0]), (4, kw, dw, sw, rows[1])):
-        places = [j * d + i * s for j in range(k) for i in range(count)]
-        index = t.op("constant", values=places, shape=[k, count], dtype="int64")
-        x = t.op("gather", x, index, axis=axis)
-    x = t.op("transpose", x, axes=[0, 1, 2, 4, 3, 5])
-    return with_shape(t, x, t.shape())
-
-
 @ROWS.row("aten::diag_embed")
 def diag_embed(
     t: Translator, input: Value, offset: int = 0, dim1: int = -2, dim2: int = -1
@@ -248,37 +226,3 @@ def diag_embed(
     places = [axis for axis in range(rank(x)) if axis not in last] + last
     axes = sorted(range(rank(x)), key=places.__getitem__)
     return x if axes == list(range(rank(x))) else t.op("transpose", x, axes=axes)
-
-
-@ROWS.row("aten::col2im")
-def col2im(
-    t: Translator,
-    input: Value,
-    output_size: Value,
-    kernel_size: Value,
-    dilation: Value,
-    padding: Value,
-    stride: Value,
-) -> Value:
-    """The sum of columns where they are windows of images."""
-    height, width = (n + 2 * p for n, p in zip(output_size, padding, strict=True))
-    (kh, kw), (dh, dw), (sh, sw) = kernel_size, dilation, stride
-    rows = range((height - dh * (kh - 1) - 1) // sh + 1)
-    columns = range((width - dw * (kw - 1) - 1) // sw + 1)
-    places = [
-        (k * dh + i * sh) * width + m * dw + j * sw
-        for k in range(kh)
-        for m in range(kw)
-        for i in rows
-        for j in columns
-    ]
-    *batch, c, h, w = t.shape()
-    images = math.prod(batch) * c
-    index = t.op("constant", values=places, shape=[len(places), 1], dtype="int64")
-    # One row for each place: rows are added up, not elements.
-    values = t.op("transpose", with_shape(t, input, [images, len(places)]), axes=[1, 0])
-    empty = t.full(0, [height * width, images], input.dtype)
-    summed = t.op("scatter_nd", empty, index, values, reduction="add")
-    x = with_shape(t, t.op("transpose", summed, axes=[1, 0]), [*batch, c, height, width])
-    axis, (ph, pw) = len(batch) + 1, padding
-    return t.op("slice", x, axes=[axis, axis + 1], starts=[ph, pw], ends=[ph + h, pw + w])
