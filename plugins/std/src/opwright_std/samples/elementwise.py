@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opwright_std.samples.operators import Drawn
+from opwright_std.samples.drawn import Drawn, proposed
 
 if TYPE_CHECKING:
     from opwright_kit.testing import Draw
@@ -40,8 +40,7 @@ def polygamma(draw: Draw) -> Drawn:
 def stepped(draw: Draw) -> Drawn:
     """Inputs as they are proposed, of functions that are lines between steps."""
     draw.loses_tails = "far out there is a step between any two numbers"
-    inputs = draw.propose()
-    return None if inputs is None else (inputs, draw.attrs)
+    return proposed(draw)
 
 
 def bit_cast(draw: Draw) -> Drawn:
@@ -56,15 +55,13 @@ def bit_cast(draw: Draw) -> Drawn:
 def without_nan(draw: Draw) -> Drawn:
     """Inputs as they are proposed, of reductions that ignore NaN."""
     draw.drops_nan = draw.flat_at_nan = "NaN is not counted"
-    inputs = draw.propose()
-    return None if inputs is None else (inputs, draw.attrs)
+    return proposed(draw)
 
 
 def sinc(draw: Draw) -> Drawn:
     """Inputs as they are proposed."""
     draw.loses_tails = "far out every number is whole, and between two of them there is none"
-    inputs = draw.propose()
-    return None if inputs is None else (inputs, draw.attrs)
+    return proposed(draw)
 
 
 SAMPLES = {

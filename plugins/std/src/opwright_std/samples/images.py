@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opwright_std.samples.drawn import Drawn
+
 if TYPE_CHECKING:
     from opwright_kit.testing import Draw
-
-Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 
 def places(draw: Draw) -> Drawn:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opwright_std.samples.drawn import Drawn, proposed
+
 if TYPE_CHECKING:
     from opwright_kit.testing import Draw
 
-Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 _NOT_READ = "an element that no position names, or that an update replaces, is not read"
 
@@ -76,15 +76,13 @@ def scatter_reduce(draw: Draw) -> Drawn:
         draw.loses_tails = (
             "an infinite update shares its gradient with what an extremum begins with"
         )
-    inputs = draw.propose()
-    return None if inputs is None else (inputs, draw.attrs)
+    return proposed(draw)
 
 
 def embedding(draw: Draw) -> Drawn:
     """Inputs as they are proposed; `sparse` is for optimizers to read."""
     draw.without_effect["sparse"] = "it says how an optimizer applies the gradient"
-    inputs = draw.propose()
-    return None if inputs is None else (inputs, draw.attrs)
+    return proposed(draw)
 
 
 def index_select(draw: Draw) -> Drawn:

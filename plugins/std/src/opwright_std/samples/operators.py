@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from opwright_std.samples.drawn import Drawn, proposed
+
 if TYPE_CHECKING:
     from opwright_kit.testing import Draw
-
-Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 
 def probabilities(draw: Draw) -> Drawn:
@@ -38,23 +37,20 @@ def top_k(draw: Draw) -> Drawn:
 def accuracy(draw: Draw) -> Drawn:
     """Inputs as they are proposed; a share of rows is a number whatever the scores are."""
     draw.drops_nan = "which score is the largest is counted, and a count is a number"
-    inputs = draw.propose()
-    return None if inputs is None else (inputs, draw.attrs)
+    return proposed(draw)
 
 
 def compared(draw: Draw) -> Drawn:
     """Inputs as they are proposed, of functions whose gradient asks where an input lies."""
     if draw.attrs.get("alpha", 0.0) == 0.0:  # leaky_relu has its slope below 0 there
         draw.flat_at_nan = "NaN lies in no range, and above no number; PyTorch's slope is 0, too"
-    inputs = draw.propose()
-    return None if inputs is None else (inputs, draw.attrs)
+    return proposed(draw)
 
 
 def saturated(draw: Draw) -> Drawn:
     """Inputs as they are proposed, of functions that are differentiated from their output."""
     draw.loses_tails = "1 - out, by which x need not be kept, has few digits where out is almost 1"
-    inputs = draw.propose()
-    return None if inputs is None else (inputs, draw.attrs)
+    return proposed(draw)
 
 
 SAMPLES = {

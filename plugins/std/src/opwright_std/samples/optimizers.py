@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opwright_std.samples.drawn import Drawn
+
 if TYPE_CHECKING:
     from opwright_kit.testing import Draw
 
-Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 POSITIVE = ("moment2", "infinity_norm", "squares", "mean_square", "mean_update")
 """States that hold squares or sizes."""

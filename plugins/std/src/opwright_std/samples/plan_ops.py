@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from opwright_std.names import OPTIMIZERS
 from opwright_std.operators.optimizers import SCALARS
+from opwright_std.samples.drawn import Drawn
 from opwright_std.samples.optimizers import FRACTIONS, POSITIVE
 
 if TYPE_CHECKING:
     from opwright_kit.testing import Draw
-
-Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 
 UNARY = ["abs", "negative", "square", "exp", "relu", "sigmoid", "tanh", "softplus", "silu", "gelu"]

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from opwright_std.samples.drawn import Drawn, proposed
+
 if TYPE_CHECKING:
     from opwright_kit.testing import Draw
-
-Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 
 def ordered(draw: Draw) -> Drawn:
     """Inputs as they are proposed, of operators that put elements in order."""
     draw.drops_nan = "NaN takes another place in the order than the number did"
-    inputs = draw.propose()
-    return None if inputs is None else (inputs, draw.attrs)
+    return proposed(draw)
 
 
 def searched(draw: Draw) -> Drawn:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+from opwright_std.samples.drawn import Drawn
 
 if TYPE_CHECKING:
     from opwright_kit.testing import Draw
 
-Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 _PADDING = "padding is not read"
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from opwright_std.samples.drawn import Drawn
+
 if TYPE_CHECKING:
     from opwright_kit.testing import Draw
-
-Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 
 def print_(draw: Draw) -> Drawn:

@@ -131,7 +131,4 @@ def threshold(t: Translator, input: Value, threshold: float, value: float) -> Va
 @ROWS.row("aten::logit", "aten::special_logit")
 def logit(t: Translator, input: Value, eps: Value = None) -> Value:
     """ln(x / (1 - x))."""
-    x = t.cast(input, t.dtype())
-    if eps is not None:
-        x = t.op("clip", x, min=eps, max=1 - eps)
-    return t.op("log", t.op("divide", x, t.op("scale", x, scale=-1.0, bias=1.0)))
+    return t.op("logit", t.cast(input, t.dtype()), **({} if eps is None else {"eps": eps}))
