@@ -7,6 +7,7 @@
 #include "common/widened.h"
 #include "reduction/attributes.h"
 #include "reduction/blocks.h"
+#include "reduction/each_line.h"
 #include "reduction/layout.h"
 #include "reduction/reducer.h"
 
@@ -151,19 +152,12 @@ struct CumprodGradKernel {
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const CumulativeAttrs& attrs) const {
-    if (!ctx.has_output(0) || lines_.numel() == 0) return opwright::Status::Ok();
+    if (!ctx.has_output(0)) return opwright::Status::Ok();
     const T* x = ctx.input(0).data<T>();
     const T* out_grad = ctx.input(1).data<T>();
     T* x_grad = ctx.output(0).data<T>();
-    const int64_t n = lines_.length, inner = lines_.inner;
-    const int64_t step = attrs.reverse ? -inner : inner;
-    const int64_t first = attrs.reverse ? (n - 1) * inner : 0;
-    const int64_t grain = std::max<int64_t>(1, kElementGrain / n);
-    ParallelFor(ctx.n_threads(), lines_.count(), grain, 8, [&](int64_t begin, int64_t end) {
-      for (int64_t line = begin; line < end; ++line) {
-        const int64_t at = line / inner * n * inner + line % inner + first;
-        CumprodGradLine(x + at, out_grad + at, n, step, attrs.exclusive, x_grad + at);
-      }
+    EachLine(lines_, attrs.reverse, ctx.n_threads(), [&](int64_t at, int64_t step) {
+      CumprodGradLine(x + at, out_grad + at, lines_.length, step, attrs.exclusive, x_grad + at);
     });
     return opwright::Status::Ok();
   }

@@ -9,6 +9,7 @@
 #include "common/parallel.h"
 #include "common/widened.h"
 #include "reduction/attributes.h"
+#include "reduction/each_line.h"
 #include "reduction/layout.h"
 #include "reduction/reducer.h"
 
@@ -178,18 +179,6 @@ void LogCumsumGradLine(const T* x, const T* out, const T* out_grad, int64_t n, i
       x_grad[(begin + i) * step] = is_counted ? total * shares[i] : T(0);
     }
   }
-}
-
-// Calls function(first element, step) for each line, from its end where it is walked back.
-template <typename Function>
-void EachLine(const Lines& lines, bool reverse, int32_t n_threads, const Function& function) {
-  if (lines.numel() == 0) return;
-  const int64_t step = reverse ? -lines.inner : lines.inner;
-  const int64_t first = reverse ? lines.length - 1 : 0;
-  const int64_t grain = std::max<int64_t>(1, kElementGrain / 8 / lines.length);
-  ParallelFor(n_threads, lines.count(), grain, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t line = begin; line < end; ++line) function(PlaceOf(lines, line, first), step);
-  });
 }
 
 // Slots: x; out.
