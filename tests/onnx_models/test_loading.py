@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,7 +13,12 @@ from small_models import make_model, make_perceptron, node, run_perceptron, tens
 
 import opwright as ow
 import opwright_onnx
-from opwright.errors import AttributeValueError, FileMissingError
+from opwright.errors import (
+    AttributeTypeError,
+    AttributeValueError,
+    FileMissingError,
+    OpwrightError,
+)
 from opwright_onnx import ModelError, UnsupportedError, ValueNeededError
 
 FEW = np.random.default_rng(1).standard_normal((5, 4)).astype(np.float32)
@@ -319,3 +325,21 @@ def test_slopes_of_channels_broadcast_from_the_last_axis() -> None:
     )
     x = -np.ones((2, 3, 4), np.float32)
     np.testing.assert_array_equal(loaded(x)[0], x * slopes["slope"])
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"trainble": True}, "load: arguments must .*'trainble'; did you mean 'trainable'"),
+        ({"shapes": {"input.1": [None]}}, r"shapes must have 2 sizes for 'input.1', got \(None,\)"),
+    ],
+)
+def test_a_wrong_argument_is_named(given: dict[str, Any], text: str) -> None:
+    model, _ = make_perceptron()
+    with pytest.raises(OpwrightError, match=text):
+        opwright_onnx.load(model, **given)
+
+
+def test_a_model_is_a_path_bytes_or_a_message() -> None:
+    with pytest.raises(AttributeTypeError, match="load: model must be a path, bytes or a ModelP"):
+        opwright_onnx.load(3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from operators_page import BEGIN, PAGE, render
+from onnx_page import BEGIN, PAGE, render
 
 from pages import check_python, needs
 
@@ -19,4 +19,4 @@ def test_python_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> N
 
 def test_the_table_of_operators_is_current() -> None:
     written = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2]
-    assert written == render(), "python tests/onnx_models/operators_page.py writes it"
+    assert written == render(), "python tests/onnx_models/onnx_page.py writes it"

@@ -12,7 +12,7 @@ from small_models import make_perceptron
 
 import opwright as ow
 import opwright_onnx
-from opwright.errors import AttributeValueError
+from opwright.errors import AttributeValueError, FileMissingError, OpwrightError
 from opwright_onnx import UnsupportedError
 
 onnxruntime: Any = pytest.importorskip("onnxruntime", reason="it is not installed")
@@ -173,3 +173,25 @@ def test_a_result_must_be_named(tmp_path: Path) -> None:
     program, scope, _ = make_program()
     with pytest.raises(AttributeValueError, match="fetch must name a result"):
         opwright_onnx.save(tmp_path / "none.onnx", program, scope)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"opst": 21}, "save: arguments must .*'opst'; did you mean 'opset'"),
+        ({"opset": "x"}, r"save: opset must be in \[18, \d+\], got 'x'"),
+        ({"metadata": [1]}, r"save: metadata must be a dict of str to str, got \[1\]"),
+        ({"external_data": "maybe"}, "external_data must be True, False or None, got 'maybe'"),
+    ],
+)
+def test_a_wrong_argument_is_named(tmp_path: Path, given: dict[str, Any], text: str) -> None:
+    program, scope, prob = make_program()
+    with pytest.raises(OpwrightError, match=text):
+        opwright_onnx.save(tmp_path / "model.onnx", program, scope, [prob], **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_of_the_file_must_exist(tmp_path: Path) -> None:
+    program, scope, prob = make_program()
+    with pytest.raises(FileMissingError, match="save: the folder of the file must exist"):
+        opwright_onnx.save(tmp_path / "none" / "model.onnx", program, scope, [prob])

@@ -19,7 +19,7 @@ import opwright as ow
 import opwright_nn
 import opwright_torch
 from every_case import EVERY
-from opwright.errors import OperatorNotFoundError, SettingError, ShapeError
+from opwright.errors import OperatorNotFoundError, OpwrightError, SettingError, ShapeError
 
 
 class Tied(nn.Module):
@@ -329,3 +329,17 @@ def test_only_programs_of_models_have_a_state_dict() -> None:
 def test_a_model_is_a_module() -> None:
     with pytest.raises(SettingError, match=r"to_program: model must be a torch\.nn\.Module"):
         opwright_torch.to_program(lambda x: x, (torch.randn(4),))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"dynamc": True}, "to_program: arguments must .*'dynamc'; did you mean 'dynamic'"),
+        ({"dynamic": "batch"}, r"dynamic must be True, or a dict.*write dynamic=\{'input': "),
+        ({"dynamic": {"input": {7: "n"}}}, r"dynamic must name axes in \[-2, 2\) of input, got 7"),
+        ({"trainable": "yes"}, "trainable must be True, False or None, got 'yes'"),
+    ],
+)
+def test_a_wrong_argument_is_named(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(OpwrightError, match=text):
+        opwright_torch.to_program(nn.Linear(4, 3), (torch.zeros(2, 4),), **given)

@@ -13,6 +13,7 @@ from onnx import ModelProto, TypeProto, ValueInfoProto
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, FileMissingError, OpwrightError
+from opwright.plugin import suggest_arguments
 from opwright_onnx.dtypes import array_dtype, dtype_name
 from opwright_onnx.errors import ModelError, UnsupportedError
 from opwright_onnx.translate.codes import KINDS, Codes, as_codes
@@ -27,6 +28,7 @@ MAX_FILE_BYTES: Final = 2**31 - 1
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
+@suggest_arguments
 def load(
     model: str | os.PathLike[str] | ModelProto | bytes,
     *,
@@ -109,6 +111,10 @@ def _read(model: str | os.PathLike[str] | ModelProto | bytes) -> tuple[ModelProt
         return model, None
     if isinstance(model, (bytes, bytearray)):
         return _parse(bytes(model), "model"), None
+    if not isinstance(model, (str, os.PathLike)):
+        raise AttributeTypeError(
+            f"load: model must be a path, bytes or a ModelProto, got {type(model).__name__}"
+        )
     path = Path(model)
     if not path.is_file():
         raise FileMissingError(f"load: there must be a file of that name, got {str(path)!r}")
@@ -185,8 +191,13 @@ def _declare(t: Translator, entry: ValueInfoProto) -> Value:
         )
     tensor = kind.tensor_type
     shape: Iterable[int | None] | None = t.model.shapes.get(entry.name)
-    if shape is None and tensor.HasField("shape"):
-        shape = read_dims(tensor)
+    if tensor.HasField("shape"):
+        declared = read_dims(tensor)
+        if shape is not None and len(list(shape)) != len(declared):
+            raise AttributeValueError(
+                f"load: shapes must have {len(declared)} sizes for {entry.name!r}, got {shape}"
+            )
+        shape = declared if shape is None else shape
     kind_of_codes = KINDS.get(tensor.elem_type)
     dtype = "uint8" if kind_of_codes else dtype_name(tensor.elem_type)
     fed = t.block.create_var(entry.name, shape, dtype, stop_gradient=True, is_data=True)

@@ -12,7 +12,8 @@ import onnx
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import opwright as ow
-from opwright.errors import AttributeTypeError, AttributeValueError
+from opwright.errors import AttributeTypeError, AttributeValueError, FileMissingError
+from opwright.plugin import suggest_arguments
 from opwright.vocabulary import STEP
 from opwright_onnx._version import __version__
 from opwright_onnx.dtypes import Array, array_dtype, element_type, numpy_dtype
@@ -49,6 +50,7 @@ class SaveReport(NamedTuple):
     files: tuple[Path, ...]
 
 
+@suggest_arguments
 def save(
     path: str | os.PathLike[str],
     program: ow.Program | ow.LoadedProgram,
@@ -98,6 +100,8 @@ def save(
         cannot express.
     AttributeValueError
         For an opset that is too old or unknown.
+    FileMissingError
+        If there is no such folder.
     VariableNotFoundError
         If the scope lacks a parameter, or the program a result.
 
@@ -109,11 +113,19 @@ def save(
         print(report.own_nodes)
     """
     newest = onnx.defs.onnx_opset_version()
-    if not OLDEST_OPSET <= opset <= newest:
+    if type(opset) is not int or not OLDEST_OPSET <= opset <= newest:
         raise AttributeValueError(
-            f"save: opset must be in [{OLDEST_OPSET}, {newest}], got {opset}; newer ones need a "
+            f"save: opset must be in [{OLDEST_OPSET}, {newest}], got {opset!r}; newer ones need a "
             "newer onnx"
         )
+    if external_data not in (None, True, False):
+        raise AttributeTypeError(
+            f"save: external_data must be True, False or None, got {external_data!r}"
+        )
+    if not isinstance(metadata, Mapping):
+        raise AttributeTypeError(f"save: metadata must be a dict of str to str, got {metadata!r}")
+    if not Path(path).parent.is_dir():
+        raise FileMissingError(f"save: the folder of the file must exist, got {os.fspath(path)!r}")
     writer, model = write_model(_as_loaded(program, scope, fetch), opset, metadata)
     if only_onnx and writer.own:
         found = ", ".join(f"{name} ({why})" for name, why in sorted(writer.own.items()))

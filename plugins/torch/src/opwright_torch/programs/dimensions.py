@@ -44,6 +44,11 @@ class Dimensions:
     def _read(self, arguments: Mapping[str, Any], dynamic: Any) -> Any:
         if isinstance(dynamic, (tuple, list)):
             dynamic = dict(zip(arguments, dynamic))
+        if not isinstance(dynamic, Mapping):
+            raise SettingError(
+                "to_program: dynamic must be True, or a dict, tuple or list by input, got "
+                f"{dynamic!r}; write dynamic={{{next(iter(arguments), 'x')!r}: {{0: 'batch'}}}}"
+            )
         unknown = [name for name in dynamic if name not in arguments]
         if unknown:
             raise SettingError(
@@ -78,9 +83,14 @@ class Dimensions:
         symbols: dict[str, sympy.Expr] = {}
         found: list[Any] = []
         for feed, axis, name in self._named:
-            size = shapes[feed][axis] if feed in shapes else None
-            if size is None:
+            if feed not in shapes:
                 continue
+            rank = len(shapes[feed])
+            if not -rank <= axis < rank:
+                raise SettingError(
+                    f"to_program: dynamic must name axes in [{-rank}, {rank}) of {feed}, got {axis}"
+                )
+            size = shapes[feed][axis]
             if isinstance(as_size(size), int):
                 raise SettingError(
                     f"to_program: dimension {axis} of {feed} is {size} for this model, got "

@@ -10,6 +10,7 @@ import torch
 import opwright as ow
 from opwright import LoadedProgram, vocabulary
 from opwright.errors import OperatorNotFoundError, SettingError
+from opwright.plugin import suggest_arguments
 from opwright_torch.plans.building import write_state
 from opwright_torch.programs.exporting import Exported, export
 from opwright_torch.translate import Declined, Translated, translate
@@ -18,6 +19,7 @@ NOTE: Final = "state_dict"
 """The note of a program with the variable of each name in ``model.state_dict()``."""
 
 
+@suggest_arguments
 def to_program(
     model: torch.nn.Module,
     example_inputs: Any,
@@ -78,6 +80,8 @@ def to_program(
             f"to_program: model must be a torch.nn.Module, got {type(model).__name__}; wrap a "
             "function in a module"
         )
+    if trainable not in (None, True, False):
+        raise SettingError(f"to_program: trainable must be True, False or None, got {trainable!r}")
     is_trained = model.training if trainable is None else trainable
     exported = export(model, example_inputs, dynamic, is_trained)
     translated = _translate(exported, is_trained)

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from node_cases import REFUSED, load_cases  # found by the line above
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "run_onnx_models.md"
-BEGIN: Final = "<!-- what follows is written by tests/onnx_models/operators_page.py -->\n"
+BEGIN: Final = "<!-- what follows is written by tests/onnx_models/onnx_page.py -->\n"
 
 
 def render() -> str:
