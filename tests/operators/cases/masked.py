@@ -1,4 +1,4 @@
-"""Cases of reductions of what a mask is true for, and of those that ignore NaN."""
+"""Cases of reductions of masked elements, and of reductions that ignore NaN."""
 
 from __future__ import annotations
 

@@ -273,12 +273,12 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "0 whatever the table has there",
     ),
     Difference(
-        "gradient of `masked_log_softmax` by what is hidden",
+        "gradient of `masked_log_softmax` with respect to hidden elements",
         "gradient(lambda x: ops.masked_log_softmax(x, f(1, 0) > 0)[1:], [0.0, 0.0])",
         "torch_gradient(lambda x: torch.masked.log_softmax(x, 0, mask=t(1, 0) > 0)[1:], [0, 0.0])",
         "",
         "",
-        "what is hidden is -inf, a constant",
+        "hidden elements are -inf, a constant",
     ),
     Difference(
         "the edge of `kaiser_window` by a beta of 100",
@@ -321,7 +321,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "the gradient goes to the element that was written, the last one",
     ),
     Difference(
-        "gradient of `as_strided_scatter` by what is overwritten",
+        "gradient of `as_strided_scatter` with respect to overwritten elements",
         "gradient(lambda x: ops.scatter(x, i(0), f(5)), [1.0, 2.0])",
         "torch_gradient(lambda x: torch.as_strided_scatter(x, t(5), (1,), (1,)), [1.0, 2.0])",
         "",
@@ -329,13 +329,13 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "the first of two elements is overwritten, and has no part in the result",
     ),
     Difference(
-        "gradient of `cholesky_solve` by the triangle that is not read",
+        "gradient of `cholesky_solve` with respect to the unread triangle",
         "gradient(by_triangle, [[1.0, 0.0], [2.0, 1.0]])[0][0, 1]",
         "torch_gradient(lambda x: torch.cholesky_solve(t([1], [1]), x), [[1.0, 0.0], [2.0, 1.0]])"
         "[0][0, 1]",
         "",
         "",
-        "what is not read has no part in the result",
+        "unread elements have no part in the result",
     ),
     Difference(
         "dtypes of indices: `sort`, `top_k`, `argmax`",

@@ -35,8 +35,8 @@ EXCLUDED: Final[dict[str, str]] = {
     "allclose": "returns a number",
     "is_*": "returns a number",
     "to_sparse": "sparse tensors",
-    "empty*": "values that nobody knows",
-    "new_empty*": "values that nobody knows",
+    "empty*": "uninitialized values",
+    "new_empty*": "uninitialized values",
     "nn.functional.linear_cross_entropy*": "Python that asks whether its arguments need gradients",
 }
 """By a pattern of names, with the reason."""

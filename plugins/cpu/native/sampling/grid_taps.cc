@@ -73,7 +73,7 @@ OPWRIGHT_CPU_CLONES void Index(int64_t n, T last, const T* place, T* share, T* d
   }
 }
 
-// Places of coordinates; others instead of those that are NaN or infinite, on which nothing
+// Places of coordinates; others instead of NaN and infinity, on which nothing
 // depends.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Locate(int64_t n, const AxisRule<T>& rule, GridPadding padding,

@@ -25,7 +25,7 @@ USUAL_OPSET: Final = 21
 """What the runtimes of the last two years read."""
 
 MAX_MESSAGE_BYTES: Final = 2**31 - 2**24
-"""Of tensors in the file of the model; what is larger is written beside it."""
+"""Of tensors in the file of the model; more are written to a file beside it."""
 
 MIN_EXTERNAL_BYTES: Final = 1024
 _ALIGNMENT: Final = 4096

@@ -22,7 +22,7 @@ from opwright_onnx.translate.walking import Walk, walks
 ROWS = Rows()
 
 Turn = Callable[[list[Value]], list[Value]]
-"""Writes one turn: of what it carries and reads, what it hands on and adds."""
+"""Writes one iteration of a loop: its next carried values and its outputs."""
 
 
 @ROWS.row("If")

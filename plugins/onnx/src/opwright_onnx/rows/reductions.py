@@ -151,7 +151,7 @@ def _sorted(x: Any, axis: int | None) -> tuple[Any, ...]:
 
 
 def _unsorted(x: Any, axis: int | None) -> tuple[Any, ...]:
-    """Return what is unique in the order of its first element."""
+    """Return the distinct elements in the order of their first places."""
     values, index, inverse, counts = _sorted(x, axis)
     order = np.argsort(index)
     places = np.empty_like(order)

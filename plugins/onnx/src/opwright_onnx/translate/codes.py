@@ -91,7 +91,7 @@ def _make_table(kind: str) -> _Table:
 
 
 def encode(t: Translator, x: Any, kind: str, saturate: bool, rounding: str) -> Codes:
-    """Return numbers in a carried dtype, rounded to even; what is too large is bounded or NaN."""
+    """Return numbers in a carried dtype, rounded to even; too large ones are bounded or NaN."""
     if kind in ("int2", "uint2"):
         whole = t.op("mod", t.cast(x, "int32"), 4)
         return Codes(t.cast(whole, "uint8"), kind)

@@ -95,7 +95,7 @@ def read_own(t: Translator, n: Node) -> list[Value]:
     t.block.append_op(op_type, bound, outputs, named)
     found = {slot: iter(names) for slot, names in outputs.items()}
     results = [(slot, t.block.var(next(found[slot]))) for slot in slots]
-    # A copy of what is overwritten: the walk gives a result the name that the model has for it.
+    # A copy of overwritten values: the walk gives a result the name that the model has for it.
     return [t.op("assign", v) if proto.output(slot).aliases else v for slot, v in results]
 
 
@@ -111,7 +111,7 @@ def _group(slots: Any, values: Sequence[Value]) -> dict[str, list[Value]]:
 def _bind(
     t: Translator, proto: OpProto, inputs: Mapping[str, Sequence[Value]]
 ) -> dict[str, list[ow.Variable]]:
-    """Return variables for the inputs; those that are overwritten have memory of their own."""
+    """Return variables for the inputs; overwritten ones have memory of their own."""
     written = {STEP_SLOT, *(slot.aliases for slot in proto.outputs)}
     bound: dict[str, list[ow.Variable]] = {}
     for slot, values in inputs.items():

@@ -85,7 +85,7 @@ def _taps(axis: GridAxis, coordinate: Expression) -> list[_Tap]:
 
 
 def _instead(axis: GridAxis, place: Expression) -> Expression:
-    """Return the places that stand for those that are NaN or infinite."""
+    """Return stand-ins for places that are NaN or infinite."""
     if axis.padding_mode == "zeros":
         return place.filled(-OUTSIDE)
     zeros = place.filled(0.0)

@@ -273,7 +273,7 @@ def _lstm(b: BodyContext) -> dict[str, str]:
 
 
 def lstm_body(b: BodyContext) -> None:
-    """Write an LSTM with what its operator is given."""
+    """Write an LSTM with the operands that are given."""
     for slot, name in _lstm(b).items():
         b.set_output(slot, name)
 

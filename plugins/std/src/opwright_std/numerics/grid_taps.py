@@ -74,7 +74,7 @@ def find_taps(axis: GridAxis, coordinates: Array) -> list[Tap]:
 
 
 def _instead(axis: GridAxis, places: Array) -> Array:
-    """Return the places that stand for those that are NaN or infinite."""
+    """Return stand-ins for places that are NaN or infinite."""
     if axis.padding_mode == "zeros":
         return np.full(places.shape, -OUTSIDE)
     if axis.padding_mode == "reflection":

@@ -275,8 +275,8 @@ def _nan_mean_body(b: BodyContext) -> Expression:
 
 
 NANSUM = accumulation(
-    "nansum", "Sum over axes of what is not NaN, 0 where there is nothing, as numpy.nansum."
+    "nansum", "Sum over axes of the elements that are not NaN, 0 for none, as numpy.nansum."
 ).build(infer_shape=SUM.infer_shape, body=in_float32(_nan_sum_body))
 NANMEAN = reduction(
-    "nanmean", "Mean over axes of what is not NaN; NaN where there is nothing.", FLOATS
+    "nanmean", "Mean over axes of the elements that are not NaN; NaN for none.", FLOATS
 ).build(infer_shape=MEAN.infer_shape, body=in_float32(_nan_mean_body))

@@ -35,7 +35,7 @@ def _masked_select_shape(ctx: InferContext) -> None:
 
 
 def _masked_select_gradient(g: GradientContext) -> None:
-    """Write what was selected back to its places among zeros."""
+    """Write the selected elements back to their places among zeros."""
     x, mask = (Expression(g, g.input(slot)) for slot in ("x", "mask"))
     zeros = x.filled(0.0)
     whole = zeros + mask.like(zeros, "cast_like") * 0.0  # of the common shape

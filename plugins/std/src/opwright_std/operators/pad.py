@@ -64,7 +64,7 @@ def _fold(grad: Array, begin: int, end: int, mode: str) -> Array:
 
 
 def _split(b: BodyContext) -> tuple[Ints, Ints] | None:
-    """Return the widths of the border, and what is cropped of it, for a border that is copied."""
+    """Return the widths of a copied border, and how much of it is cropped."""
     paddings = b.attr("paddings")
     if b.attr("mode") == "constant" or min(paddings, default=0) >= 0:
         return None

@@ -103,7 +103,7 @@ def _set_nonempty(ctx: InferContext, shape: Axes, axes: Axes, slot: str = "out")
 
 
 def given_axes(x: Array, axis: Axes) -> Axes | None:
-    """Return the axes for NumPy: None for all, and for those that may be given for a number."""
+    """Return the axes for NumPy: None for all, and for any axis of a number."""
     return axis if axis and x.ndim else None
 
 

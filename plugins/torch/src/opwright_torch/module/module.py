@@ -260,7 +260,7 @@ class Module(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is copied and pickled; the scope is not, the parameters are."""
+        """Return the state to copy and pickle: the parameters, without the scope."""
         left_out = ("scope", "_plans", "_tensors", "_kept", "_structure")
         return {name: value for name, value in self.__dict__.items() if name not in left_out}
 
@@ -337,7 +337,7 @@ def _describe(tensor: Tensor) -> str:
 
 
 def _describe_names(names: Sequence[str], args: Sequence[Any], feeds: Mapping[str, Any]) -> str:
-    """Return what is wrong with the feeds of a call."""
+    """Return the message of an error about the feeds of a call."""
     rule = f"Module: a call must have the feeds {', '.join(map(repr, names)) or 'none'}"
     unknown = [name for name in feeds if name not in names]
     if unknown:

@@ -132,7 +132,7 @@ class Forward:
         return values, step
 
     def samples(self) -> Iterator[tuple[Any, dict[str, torch.Tensor]]]:
-        """Yield each compiled network with made-up feeds; what is written is restored."""
+        """Yield each compiled network with made-up feeds; written variables are restored."""
         block = self.draft.program.global_block()
         names = dict.fromkeys(name for op in block.ops for name in op.output_names())
         written = [name for name in names if block.var(name).persistable]

@@ -71,7 +71,7 @@ class State:
         return f"optimizer.{group}.{name}"
 
     def state_name(self, index: int, name: str) -> str:
-        """Return the variable of what is kept for a parameter."""
+        """Return the variable of a state of a parameter."""
         return f"optimizer.state.{index}.{name}"
 
     def fixed(self, group: int) -> dict[str, float]:
@@ -98,7 +98,7 @@ class State:
         return itemgetter(*names) if names else None
 
     def adopt(self, indices: Sequence[int]) -> None:
-        """Lend the scope what the optimizer keeps for parameters; create what it lacks."""
+        """Lend the scope the optimizer's states of parameters; create missing ones."""
         for index in indices:
             if self.picker(index) is None:  # `state` is a defaultdict, which stays empty as well
                 continue

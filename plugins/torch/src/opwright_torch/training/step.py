@@ -196,7 +196,7 @@ def train_step(
 
 
 def _make_function(model: torch.nn.Module, loss: Loss | None) -> Callable[..., Any]:
-    """Return what is compiled, with code of its own: Dynamo counts recompilations by code."""
+    """Return the function to compile, with code of its own: Dynamo counts compilations by code."""
 
     def compute(*batch: Any, **named: Any) -> Any:
         if loss is None:
