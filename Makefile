@@ -43,7 +43,7 @@ NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/nativ
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv pins demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers wheels clean
-.PHONY: test-ray test-torch test-torch-small test-onnx test-onnx-small test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
+.PHONY: test-ray test-torch test-torch-small test-onnx test-onnx-small fuzz-onnx test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -171,6 +171,9 @@ $(ONNX_VENV)/.stamps/onnx: requirements-onnx.txt $(STAMPS)/dist $(STAMPS)/tools
 test-onnx-small: $(ONNX_VENV)/.stamps/onnx  ## test ONNX models on a sample of the cases of onnx
 	@$(ONNX_VENV)/bin/python -c 'import onnx, opwright_onnx'
 	@$(ONNX_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/onnx_models) $(ARGS)
+
+fuzz-onnx: $(ONNX_VENV)/.stamps/onnx  ## run damaged ONNX models against opwright
+	@$(ONNX_VENV)/bin/python tests/fuzz/run.py onnx_files $(FUZZ) $(ARGS)
 
 test-onnx: export OPWRIGHT_EVERY_CASE := 1
 test-onnx: test-onnx-small  ## test ONNX models on every case of onnx

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import random
@@ -14,6 +15,13 @@ import pytest
 
 HERE = Path(__file__).parent
 CORPUS = sorted((HERE / "corpus").rglob("*.json"))
+NEEDS_ONNX = pytest.mark.skipif(
+    importlib.util.find_spec("onnx") is None, reason="onnx is not installed; make test-onnx has it"
+)
+TARGETS = [
+    pytest.param(target, marks=NEEDS_ONNX if target.startswith("onnx") else ())
+    for target in sorted({path.parent.name for path in CORPUS})
+]
 
 
 def forget_modules():
@@ -45,7 +53,7 @@ def worker(tmp_path, *args, **environ):
     )
 
 
-@pytest.mark.parametrize("target", sorted({path.parent.name for path in CORPUS}))
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_kept_case_ends_in_a_result_or_an_error_that_was_raised_on_purpose(target, tmp_path):
     paths = [str(path) for path in CORPUS if path.parent.name == target]
     done = worker(tmp_path, "replay", *paths)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
-from node_cases import load_cases
-from onnx import ModelProto, TensorProto, helper
+from onnx import TensorProto, helper
 from small_models import make_model, make_perceptron, node, tensor
 
 import opwright_onnx
@@ -13,6 +19,7 @@ from every_case import EVERY
 from opwright.errors import OpwrightError
 from opwright_onnx import ModelError
 
+FUZZ = Path(__file__).parents[1] / "fuzz"
 ROUNDS = 2000 if EVERY else 200
 
 
@@ -127,37 +134,29 @@ def test_an_opset_that_no_onnx_has_is_refused() -> None:
             opwright_onnx.load(model)
 
 
-def damage(model: ModelProto, rng: np.random.Generator) -> None:
-    """Change one part of a model to what no part should be."""
-    nodes = list(model.graph.node)
-    chosen = nodes[rng.integers(len(nodes))]
-    other = nodes[rng.integers(len(nodes))]
-    entry = model.graph.input[rng.integers(len(model.graph.input))] if model.graph.input else None
-    kind = rng.integers(6)
-    if kind == 0 and chosen.input:
-        chosen.input[rng.integers(len(chosen.input))] = "nowhere"
-    elif kind == 1 and chosen.input:
-        del chosen.input[rng.integers(len(chosen.input))]
-    elif kind == 2 and chosen.attribute:
-        chosen.attribute[rng.integers(len(chosen.attribute))].ints.extend([2**40, -5])
-    elif kind == 3 and chosen.attribute:
-        chosen.attribute[rng.integers(len(chosen.attribute))].type = int(rng.integers(15))
-    elif kind == 4 and entry is not None and entry.type.tensor_type.shape.dim:
-        entry.type.tensor_type.shape.dim[0].dim_value = int(rng.choice([0, -1, 2**40, 2**62]))
-    else:
-        chosen.op_type = other.op_type
+KEPT = sorted((FUZZ / "corpus" / "onnx_files").glob("*.json"))
 
 
-def test_damaged_models_of_every_operator_give_only_errors_of_ours() -> None:
-    cases = [case for case in load_cases().values() if case.model.graph.node]
-    rng = np.random.default_rng(7)
-    refused = 0
+@pytest.fixture
+def fuzzer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    """The target of the fuzzer for files of ONNX, and what reads its kept cases."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.syspath_prepend(str(FUZZ))
+    before = set(sys.modules)
+    yield importlib.import_module("targets.onnx_files"), importlib.import_module("recorded")
+    for name in set(sys.modules) - before:  # other tests have namesakes
+        if str(FUZZ) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def test_damaged_models_of_every_operator_give_only_errors_of_ours(fuzzer: Any) -> None:
+    target, _ = fuzzer
+    rng = random.Random(7)
     for _ in range(ROUNDS):
-        model = ModelProto()
-        model.CopyFrom(cases[rng.integers(len(cases))].model)
-        damage(model, rng)
-        try:
-            opwright_onnx.load(model)
-        except OpwrightError:
-            refused += 1
-    assert refused > ROUNDS // 10
+        target.run(target.draw(rng))
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_a_kept_case_gives_only_errors_of_ours(fuzzer: Any, path: Path) -> None:
+    target, recorded = fuzzer
+    target.run(recorded.read_case(path)[2])

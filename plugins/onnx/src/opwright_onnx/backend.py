@@ -11,7 +11,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 import opwright as ow
 from opwright_onnx.errors import ModelError, ValueNeededError
-from opwright_onnx.loading import as_value, load
+from opwright_onnx.loading import as_value, load, load_parts
 from opwright_onnx.translate.codes import KINDS, Codes, as_codes, carried_dtype
 
 _TRIES = 16
@@ -44,32 +44,37 @@ class Prepared(BackendRep):
         """
         names = [entry.name for entry in self._inputs]
         given = dict(inputs) if isinstance(inputs, dict) else dict(zip(names, inputs))
+        flat: dict[str, Any] = {}
         program, values = self._program, given
         if program is None or any(value is None for value in given.values()):
-            program, values = self._specialize(given)
-        fed = {spec.name: as_bytes(values[spec.name]) for spec in program.feeds}
-        results = program(fed)
-        flat = dict(zip(results.names, results))
+            program, values, flat = self._specialize(given)
+        if program is not None:
+            fed = {spec.name: as_bytes(values[spec.name]) for spec in program.feeds}
+            results = program(fed)
+            flat = {**flat, **dict(zip(results.names, results))}
         for output in self._model.graph.output:
             kind = KINDS.get(output.type.tensor_type.elem_type)
             if kind and output.name in flat:
                 flat[output.name] = flat[output.name].view(carried_dtype(kind))
         return namedtupledict("Outputs", self._outputs)(*(_gather(flat, n) for n in self._outputs))
 
-    def _specialize(self, given: dict[str, Any]) -> tuple[ow.LoadedProgram, dict[str, Any]]:
-        """Return a program for the values of some inputs, and what it is still fed."""
+    def _specialize(self, given: dict[str, Any]) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+        """Return a program for the values of some inputs, what it is still fed, and known strings.
+
+        The program is None where there are no results but strings.
+        """
         known = {v.name: given.get(v.name) for v in self._inputs if not _is_tensor(v.type)}
         for _ in range(_TRIES):
             fixed = {name: as_value(value) for name, value in known.items()}
             try:
-                program = load(self._model, inputs=fixed, device=self._device)
+                program, texts = load_parts(self._model, False, fixed, {}, self._device, None)
             except ValueNeededError as reason:
                 fresh = [name for name in reason.inputs if name in given and name not in known]
                 if not fresh:
                     raise
                 known.update((name, given[name]) for name in fresh)
                 continue
-            return program, {k: v for k, v in given.items() if k not in known}
+            return program, {k: v for k, v in given.items() if k not in known}, texts
         raise ModelError(f"model: at most {_TRIES} inputs may decide what it computes, got more")
 
 

@@ -9,17 +9,17 @@ from typing import Any, Final
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from onnx import ModelProto, TypeProto, ValueInfoProto
+from onnx import ModelProto, TensorProto, TypeProto, ValueInfoProto
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, FileMissingError, OpwrightError
 from opwright.plugin import suggest_arguments
-from opwright_onnx.dtypes import array_dtype, dtype_name
-from opwright_onnx.errors import ModelError, UnsupportedError
+from opwright_onnx.dtypes import Array, array_dtype, dtype_name
+from opwright_onnx.errors import ModelError, UnsupportedError, ValueNeededError
 from opwright_onnx.translate.codes import KINDS, Codes, as_codes
 from opwright_onnx.translate.model import Model, make_model
 from opwright_onnx.translate.translator import Translator
-from opwright_onnx.translate.values import Value
+from opwright_onnx.translate.values import Value, is_texts
 from opwright_onnx.translate.walking import FAULTS, Walk
 
 MAX_FILE_BYTES: Final = 2**31 - 1
@@ -85,6 +85,21 @@ def load(
         model = opwright_onnx.load("resnet50.onnx")
         (scores,) = model({"input.1": images})
     """
+    program, texts = load_parts(model, trainable, inputs, shapes, device, options)
+    if texts or program is None:
+        raise UnsupportedError(f"outputs must be tensors of numbers, got strings: {sorted(texts)}")
+    return program
+
+
+def load_parts(
+    model: str | os.PathLike[str] | ModelProto | bytes,
+    trainable: bool,
+    inputs: Mapping[str, Any],
+    shapes: Mapping[str, Sequence[int | None]],
+    device: str,
+    options: Mapping[str, Any] | None,
+) -> tuple[ow.LoadedProgram | None, dict[str, Array]]:
+    """Return what `load` does, None where all outputs are strings, and those that are."""
     proto, folder = _read(model)
     for name, value in (("trainable", trainable),):
         if not isinstance(value, bool):
@@ -137,21 +152,28 @@ def _parse(data: bytes, who: str) -> ModelProto:
     return proto
 
 
-def _translate(model: Model, device: str, options: Mapping[str, Any] | None) -> ow.LoadedProgram:
+def _translate(
+    model: Model, device: str, options: Mapping[str, Any] | None
+) -> tuple[ow.LoadedProgram | None, dict[str, Array]]:
     t = Translator(model)
     graph = model.proto.graph
     given, feeds = _enter_inputs(t)
     results = Walk(t).graph(graph, given)
-    fetches = _name_results(t, [output.name for output in graph.output], results)
+    named = dict(zip([output.name for output in graph.output], results))
+    texts = {name: named.pop(name) for name in list(named) if is_texts(named[name])}
+    if texts and not named:
+        return None, texts
+    fetches = _name_results(t, list(named), list(named.values()))
     scope = ow.Scope()
     for name, array in t.arrays.items():
         borrowed = np.require(array, requirements=["C", "A"])
         is_fixed = model.trainable and not borrowed.flags.writeable  # the memory of a message
         scope.var(name).borrow(borrowed.copy() if is_fixed else borrowed)
     notes = {"onnx": _describe(model)}
-    return ow.LoadedProgram(
+    program = ow.LoadedProgram(
         t.program, scope, fetches, feeds, notes=notes, device=device, options=options
     )
+    return program, texts
 
 
 def _enter_inputs(t: Translator) -> tuple[dict[str, Value], list[str]]:
@@ -175,6 +197,10 @@ def as_value(value: Any) -> Value:
     if value is None or isinstance(value, (list, tuple)):
         return None if value is None else [as_value(item) for item in value]
     array = as_codes(np.asarray(value))
+    if isinstance(array, np.ndarray) and array.dtype.kind in "UO":
+        if not all(isinstance(text, str) for text in array.flat):
+            raise AttributeTypeError("load: inputs must be numbers or strings, got others")
+        return array.astype(object)
     if not isinstance(array, Codes):
         array_dtype(array)
     return array
@@ -198,6 +224,12 @@ def _declare(t: Translator, entry: ValueInfoProto) -> Value:
                 f"load: shapes must have {len(declared)} sizes for {entry.name!r}, got {shape}"
             )
         shape = declared if shape is None else shape
+    if tensor.elem_type == TensorProto.STRING:
+        raise ValueNeededError(
+            f"input {entry.name!r}: strings must be known when the model is loaded, got none; give "
+            "their values: load(path, inputs={name: array})",
+            (entry.name,),
+        )
     kind_of_codes = KINDS.get(tensor.elem_type)
     dtype = "uint8" if kind_of_codes else dtype_name(tensor.elem_type)
     fed = t.block.create_var(entry.name, shape, dtype, stop_gradient=True, is_data=True)

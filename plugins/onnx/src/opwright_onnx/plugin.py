@@ -22,6 +22,7 @@ SUBJECTS = (
     "sequences",
     "shapes",
     "signals",
+    "texts",
     "training",
 )
 WRITTEN = (

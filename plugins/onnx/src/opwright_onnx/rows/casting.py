@@ -54,9 +54,8 @@ def bit_cast(t: Translator, n: Node, x: Value) -> Any:
 def constant(t: Translator, n: Node) -> Any:
     found = {k: v for k, v in n.attrs.items() if k.startswith(("value", "sparse_value"))}
     for name, value in found.items():
-        if name in ("value_string", "value_strings"):
-            raise DeclinedError("its elements must be numbers, got strings")
-        dtype = {"value_float": "float32", "value_floats": "float32"}.get(name, "int64")
+        kinds = {"float": "float32", "floats": "float32", "string": "O", "strings": "O"}
+        dtype = kinds.get(name.removeprefix("value_"), "int64")
         array = value if isinstance(value, np.ndarray) else np.array(value, dtype)
         t.name(array, n.proto.output[0])
         return array

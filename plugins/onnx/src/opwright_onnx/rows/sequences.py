@@ -64,14 +64,13 @@ def split(t: Translator, n: Node, x: Value, sizes: Value = None) -> Any:
     total = t.shape(x)[axis]
     if total is None:
         total = t.known_shape(x, "input")[axis]
-    if sizes is None:
-        sections = [1] * total
-    else:
-        known = t.need(sizes, "split")
-        sections = [int(s) for s in known.reshape(-1)]
-        if known.ndim == 0:
-            each = max(sections[0], 1)
-            sections = [min(each, total - i) for i in range(0, total, each)]
+    known = np.array(1) if sizes is None else t.need(sizes, "split")
+    sections = [int(s) for s in known.reshape(-1)]
+    if known.ndim == 0:
+        each = max(sections[0], 1)
+        if -(-total // each) > t.model.budget:
+            raise ModelError(f"it must give at most {t.model.budget} tensors, got {total // each}")
+        sections = [min(each, total - i) for i in range(0, total, each)]
     parts = list(t.op("split", x, axis=axis, sections=sections)) if sections else []
     if sizes is None and not n.attr("keepdims"):
         parts = [t.op("squeeze", part, axis=[axis]) for part in parts]

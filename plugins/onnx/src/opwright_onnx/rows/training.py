@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import opwright as ow
+from opwright_onnx.errors import ModelError, UnsupportedError
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator
 from opwright_onnx.translate.values import Value
+from opwright_onnx.translate.walking import rename
 
 ROWS = Rows()
 
@@ -79,3 +82,38 @@ def adam(t: Translator, n: Node, rate: Value, step: Value, *inputs: Value) -> An
         shrunk = t.op("multiply", moved, 1 - n.attr("norm_coefficient_post", 0.0))
         rows.append((shrunk, mean, spread))
     return tuple(value for column in zip(*rows) for value in column)
+
+
+@ROWS.row(f"{_DOMAIN}::Gradient")
+def gradient(t: Translator, n: Node, *inputs: Value) -> Any:
+    xs, zs = n.attr("xs") or [], n.attr("zs") or []
+    if len(inputs) != len(xs) + len(zs):
+        raise ModelError(f"it must have an input for each of xs and zs, got {len(inputs)}")
+    for name, value in zip([*xs, *zs], inputs):
+        if t.env.get(name) is not value:
+            raise UnsupportedError(
+                f"its inputs must be the tensors that xs and zs name, got another for {name!r}"
+            )
+    parameters = inputs[: len(xs)]
+    target: Value = t.env.get(n.attr("y"))
+    for name, value in zip([n.attr("y"), *xs], [target, *parameters]):
+        if not isinstance(value, ow.Variable):
+            raise UnsupportedError(
+                f"{name!r} must depend on an input of the model, or on an initializer that is "
+                "loaded with trainable=True"
+            )
+    before = len(t.block.ops)
+    ones = t.variable(t.full(1.0, t.sizes(t.shape_vector(target)), t.dtype(target)))
+    stops = [value.stop_gradient for value in parameters]
+    try:
+        for value in parameters:
+            value.stop_gradient = False
+        pairs = ow.append_backward([target], list(parameters), grads={target: ones})
+    finally:
+        for value, stop in zip(parameters, stops):
+            value.stop_gradient = stop
+    # What depends on a gradient by that name serves training, and is left out of a prediction.
+    seed = next(op for op in t.block.ops[before:] if ones.name in op.input_names())
+    rename(t, before, t.block.var(*seed.output_names()), t.program.free_name("seed"))
+    found = {variable.name: grad for variable, grad in pairs}
+    return tuple(found[value.name] for value in parameters)

@@ -10,7 +10,7 @@ import numpy as np
 from onnx import SparseTensorProto, TensorProto, numpy_helper
 
 from opwright_onnx.dtypes import Array, dtype_name, numpy_dtype
-from opwright_onnx.errors import ModelError, UnsupportedError
+from opwright_onnx.errors import ModelError
 from opwright_onnx.translate.codes import KINDS, as_codes
 
 _HALF_BYTES: Final = ("int4", "uint4")
@@ -34,11 +34,8 @@ def read_tensor(tensor: TensorProto, folder: Path | None) -> Any:
     """
     who = f"tensor {tensor.name!r}"
     if tensor.data_type == TensorProto.STRING:
-        raise UnsupportedError(f"{who}: elements must be numbers, got strings")
-    shape = tuple(tensor.dims)
-    if any(dim < 0 for dim in shape):
-        raise ModelError(f"{who}: dims must be at least 0, got {list(shape)}")
-    count = math.prod(shape)
+        return _read_texts(tensor, who)
+    shape, count = _read_shape(tensor, who)
     if tensor.data_type in KINDS and tensor.data_location != TensorProto.EXTERNAL:
         return as_codes(numpy_helper.to_array(tensor).reshape(shape))
     dtype = dtype_name(tensor.data_type)
@@ -56,6 +53,28 @@ def read_tensor(tensor: TensorProto, folder: Path | None) -> Any:
     if dtype in _HALF_BYTES:
         return _unpack(stored, count, dtype).reshape(shape)
     return stored.view(numpy_dtype(dtype)).reshape(shape)
+
+
+def _read_shape(tensor: TensorProto, who: str) -> tuple[tuple[int, ...], int]:
+    shape = tuple(tensor.dims)
+    if any(dim < 0 for dim in shape):
+        raise ModelError(f"{who}: dims must be at least 0, got {list(shape)}")
+    return shape, math.prod(shape)
+
+
+def _read_texts(tensor: TensorProto, who: str) -> Array:
+    """Return strings as an array of objects."""
+    shape, count = _read_shape(tensor, who)
+    if len(tensor.string_data) != count:
+        raise ModelError(
+            f"{who}: {list(shape)} must have {count} elements, got {len(tensor.string_data)}"
+        )
+    array = np.empty(count, object)
+    try:
+        array[:] = [text.decode() for text in tensor.string_data]
+    except UnicodeDecodeError as reason:
+        raise ModelError(f"{who}: strings must be UTF-8, got {reason}") from None
+    return array.reshape(shape)
 
 
 def _read_fields(tensor: TensorProto, count: int, who: str) -> Array:

@@ -46,6 +46,11 @@ def dtype_of(value: Value) -> str:
     return value.dtype if isinstance(value, (ow.Variable, Sizes)) else array_dtype(value)
 
 
+def is_texts(value: Value) -> bool:
+    """Return whether a value is an array of strings, which only exist while a model is loaded."""
+    return isinstance(value, np.ndarray) and value.dtype.kind == "O"
+
+
 def count_bytes(meta: Any) -> int:
     """Return how many bytes a value has; 0 where values decide it, which are read anyway."""
     if meta is None or any(dim < 0 for dim in meta.shape):

@@ -119,7 +119,7 @@ class Walk:
             raise _explain(proto, reason) from reason
         for name, value in zip(names, results):
             if name:
-                t.env[name] = _rename(t, before, value, name)
+                t.env[name] = rename(t, before, value, name)
 
     def _read_node(self, proto: NodeProto) -> Node:
         t = self.translator
@@ -286,7 +286,7 @@ def _explain(proto: NodeProto, reason: Exception) -> ModelError:
     return (UnsupportedError if isinstance(reason, UnsupportedError) else ModelError)(message)
 
 
-def _rename(t: Translator, before: int, value: Value, name: str) -> Value:
+def rename(t: Translator, before: int, value: Value, name: str) -> Value:
     """Give a Variable that a node has written the name that the model has for it."""
     if not isinstance(value, ow.Variable) or t.program.free_name(name) != name:
         return value

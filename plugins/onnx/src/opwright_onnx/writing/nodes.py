@@ -39,6 +39,7 @@ class Nodes:
         self.dtypes: dict[str, str | None] = {}
         self.domains = {""}
         self.taken: set[str] = set()
+        self._counts: dict[str, int] = {}
         self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
     def node(
@@ -120,8 +121,9 @@ class Nodes:
 
     def take(self, name: str) -> str:
         """Return a name like this one that the graph does not have yet."""
-        unique, i = name, 0
+        unique, i = name, self._counts.get(name, 0)
         while unique in self.taken:
             unique, i = f"{name}_{i}", i + 1
+        self._counts[name] = i
         self.taken.add(unique)
         return unique

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -200,7 +201,7 @@ def size(w: Writer, op: Op) -> Any:
 @ROWS.row("fill")
 def fill(w: Writer, op: Op) -> Any:
     sizes, dtype, value = w.items(op, "shape"), op.attrs["dtype"], op.attrs["value"]
-    if all(isinstance(n, int) for n in sizes) and np.prod(sizes, dtype=np.int64) <= MAX_WRITTEN:
+    if all(isinstance(n, int) for n in sizes) and math.prod(sizes) <= MAX_WRITTEN:
         return w.const(np.full(sizes, value), dtype)
     return _constant_of(w, w.vector(sizes), value, dtype)
 
