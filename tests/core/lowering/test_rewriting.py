@@ -6,6 +6,7 @@ import pytest
 
 from opwright import context_guard
 from opwright.errors import PluginError, ShapeError, SlotError
+from opwright.lowering.graph.uses import Uses
 from opwright.lowering.graph.verify import find_violation
 from opwright.op import Meta
 
@@ -219,7 +220,6 @@ def test_operators_are_found_by_type_as_the_last_edit_left_them(context):
     assert graph.of_type("relu", "add") == []
     assert graph.of_type("toy.add_relu", "toy.add_relu") == graph.ops
     graph.ops = []
-    graph.forget_uses()
     assert graph.of_type("toy.add_relu") == []
 
 
@@ -235,6 +235,23 @@ def test_readers_read_what_stands_in_for_an_operator_without_effect(context):
     assert types(graph) == ["relu"]
     assert graph.ops[0].inputs[0][0].name == "x"
     assert find_violation(graph) is None
+
+
+def test_uses_after_an_edit_are_those_of_the_graph_that_it_made(context):
+    ops = [op("assign", "a", "x"), *chain(), op("relu", "b", "a"), op("add", "c", "a", y="b")]
+    graph = graph_of(ops, fetches=("out", "c"))
+    first = graph.uses()
+    assert fuse_add_relu(graph)
+    edit = graph.edit()
+    (assign,) = graph.of_type("assign")
+    assert edit.bypass(assign, assign.inputs[0][0])
+    edit.apply()
+    uses, fresh = graph.uses(), Uses(graph)
+    assert uses is first
+    assert uses.position == fresh.position == {one: i for i, one in enumerate(graph.ops)}
+    for value in (*(value for one in graph.ops for value in one.data_reads()), *assign.writes()):
+        assert uses.readers(value) == fresh.readers(value)
+        assert uses.written_at(value) == fresh.written_at(value)
 
 
 def test_a_bypassed_value_must_live_as_long_as_it_is_read(context):

@@ -279,7 +279,7 @@ def dims_match(a: int, b: int) -> bool:
 
 def shapes_match(a: Sequence[int], b: Sequence[int]) -> bool:
     """Tell whether two shapes have one rank and dimensions that may be equal."""
-    return len(a) == len(b) and all(map(dims_match, a, b))
+    return a == b or (len(a) == len(b) and all(map(dims_match, a, b)))
 
 
 def metas_match(a: Meta, b: Meta) -> bool:

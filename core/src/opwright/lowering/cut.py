@@ -280,5 +280,4 @@ def _make_half(
     for value in () if first.stays else results:
         external = External(Role.FETCH, value.name, value.meta, half.target.host)
         half.sinks.append((value, external))
-    half.forget_uses()
     return half

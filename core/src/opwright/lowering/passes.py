@@ -52,7 +52,7 @@ def _run_pass(entry: PassEntry, graph: Graph) -> bool:
         ) from error
     if graph.ops == before and not graph.target.context.settings.strict:
         return False
-    graph.forget_uses()
+    graph.check_uses()
     fault = find_violation(graph)
     if fault is None and entry.phase == "memory":
         fault = _find_unserved(graph)
@@ -99,17 +99,18 @@ def remove_dead_ops(graph: Graph) -> None:
     needed: set[Value] = {value.source or value for value, _ in graph.sinks}
     needed.update([value.source or value for value in graph.keeps])
     kept: list[LoweredOp] = []
+    dead: list[LoweredOp] = []
     for op in reversed(graph.ops):
         # Nearly always its first output is needed, and that is quick to see.
         if not (op.outputs and not needed.isdisjoint(op.outputs[0])) and not _is_needed(op, needed):
+            dead.append(op)
             continue
         kept.append(op)
         for values in op.data_slots() if op.definition.any_shape_only else op.inputs:
             for value in values:
                 needed.add(value.source or value)
-    kept.reverse()
-    graph.ops = kept
-    graph.forget_uses()
+    if dead:
+        graph.replace_ops(kept[::-1], dead)
 
 
 def _is_needed(op: LoweredOp, needed: set[Value]) -> bool:

@@ -66,4 +66,3 @@ def hoist_constants(graph: Graph) -> None:
     rest = [op for op in graph.ops if op not in constant]
     graph.ops = [*(op for op in graph.ops if op in constant), *rest]
     graph.n_constant = len(constant)
-    graph.forget_uses()

@@ -100,7 +100,7 @@ class Edit:
         ):
             return False
         self._accept(ops, new, at, lost, directions)
-        self._moved.update(v.buffer for v in written if self._uses.written_at.get(v, here) != here)
+        self._moved.update(v.buffer for v in written if self._uses.written_at(v, here) != here)
         return True
 
     def exchange(self, pairs: Mapping[LoweredOp, LoweredOp]) -> bool:
@@ -142,7 +142,7 @@ class Edit:
             new, here = pairs[op], position[op]
             if not (
                 self._can_read_beside(new, here, before, lost)
-                and all(self._uses.written_at.get(v, here) == here for v in new.writes())
+                and all(self._uses.written_at(v, here) == here for v in new.writes())
                 and self._keeps_pins([op], [new])
             ):
                 return False
@@ -204,15 +204,18 @@ class Edit:
                 ops.append(op)
             else:
                 ops += self._at.get(op, ())
-        for new in self._at.values():
-            for op in new:
-                for value in op.writes():
-                    value.op = op
-        if self._stand_in:
-            for op in ops:
-                self._redirect(op)
-        self._graph.ops = ops
-        self._graph.forget_uses()
+        added = [op for new in self._at.values() for op in new]
+        for op in added:
+            for value in op.writes():
+                value.op = op
+        uses = self._graph.uses()
+        redirected = [op for op in ops if self._reads_stand_in(op)] if self._stand_in else []
+        uses.remove([op for op in redirected if op in uses.position])
+        for op in redirected:
+            self._redirect(op)
+        uses.remove(self._gone)
+        uses.add([*redirected, *added])
+        self._graph.replace_ops(ops)
         return True
 
     def _accept(
@@ -277,7 +280,7 @@ class Edit:
         return True
 
     def _exists(self, value: Value, here: int, places: Collection[int]) -> bool:
-        begin = self._uses.written_at.get(value, OUTSIDE)
+        begin = self._uses.written_at(value)
         if begin in places or value.buffer in self._moved:
             return False
         if begin == OUTSIDE and value.buffer.external is None:
@@ -288,7 +291,7 @@ class Edit:
         """Whether no operator between the old and the new place of a write uses its memory."""
         uses = self._uses
         for value in written:
-            old = uses.written_at.get(value, here)
+            old = uses.written_at(value, here)
             if old == here:
                 continue
             if old not in places or value.buffer in self._newly_read:
@@ -326,7 +329,7 @@ class Edit:
             if late.isdisjoint(value.source or value for value in op.data_reads()):
                 continue
             for value in op.writes():
-                is_early = value in self._uses.written_at and value not in self._late
+                is_early = self._uses.written_at(value) != OUTSIDE and value not in self._late
                 if is_early and not self._uses.stays_within(value, old):
                     return False
             late.update(op.writes())
@@ -352,15 +355,21 @@ class Edit:
             for reader in uses.readers(out)
         )
 
+    def _reads_stand_in(self, op: LoweredOp) -> bool:
+        old = self._stand_in
+        for values in op.inputs:
+            for value in values:
+                if value in old or value.source in old:
+                    return True
+        return False
+
     def _redirect(self, op: LoweredOp) -> None:
         """Replace the inputs of an operator by their stand-ins."""
-        old = self._stand_in
-        if any(v in old or v.source in old for values in op.inputs for v in values):
-            op.inputs = tuple([tuple(map(self._read_instead, values)) for values in op.inputs])
-            for child in op.children:
-                child.bindings = tuple(
-                    [(self._read_instead(value), number) for value, number in child.bindings]
-                )
+        op.inputs = tuple([tuple(map(self._read_instead, values)) for values in op.inputs])
+        for child in op.children:
+            child.bindings = tuple(
+                [(self._read_instead(value), number) for value, number in child.bindings]
+            )
 
     def _read_instead(self, value: Value) -> Value:
         if value.source in self._stand_in:

@@ -7,7 +7,7 @@ one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -55,8 +55,6 @@ class Graph:
         Whether it is the body of a loop or branch, or the rest of one.
     device : str
         Device type that the plan runs on.
-    ops : list of LoweredOp
-        In the order of the program.
     feeds : dict of str to Value
     late_feeds : frozenset of str
         Where the graph is cut into two: feeds of the half that runs second.
@@ -104,9 +102,25 @@ class Graph:
         self.n_constant = 0
         self.unfinished: dict[Prepared, Unfinished] = {}
         self.continuation: Continuation | None = None
-        self._uses: Uses | None = None
-        self._by_type: dict[str, list[LoweredOp]] | None = None
-        self._type_names: set[str] | None = None
+
+    @property
+    def ops(self) -> list[LoweredOp]:
+        """The operators, in the order of the program."""
+        return self._ops
+
+    @ops.setter
+    def ops(self, ops: list[LoweredOp]) -> None:
+        self._ops = ops
+        self.forget_uses()
+
+    def replace_ops(self, ops: list[LoweredOp], removed: Iterable[LoweredOp] = ()) -> None:
+        """Take other operators: `uses` has all that is new by now, and still what is removed."""
+        uses = self._uses
+        self.ops = ops
+        if uses is not None:
+            uses.remove(removed)
+            uses.arrange(ops)
+            self._uses = uses
 
     @cached_property
     def changing_names(self) -> frozenset[str]:
@@ -135,8 +149,8 @@ class Graph:
     def type_names(self) -> set[str]:
         """Return the types of all operators, each also as ``"*.name"``, that of any plugin."""
         if self._type_names is None:
-            self._type_names = {op.type for op in self.ops}
-            self._type_names |= {f"{ANY}.{t.rpartition('.')[2]}" for t in self._type_names}
+            types = {op.type for op in self.ops}
+            self._type_names = types | {f"{ANY}.{t.rpartition('.')[2]}" for t in types}
         return self._type_names
 
     def value(self, name: str, meta: Meta) -> Value:
@@ -218,8 +232,13 @@ class Graph:
         """Return an `Edit`, which collects changes and applies them together."""
         return Edit(self)
 
+    def check_uses(self) -> None:
+        """Clear the caches unless `uses` has the operators as they are."""
+        if self._uses is None or [*self._uses.position] != self._ops:
+            self.forget_uses()
+
     def forget_uses(self) -> None:
-        """Clear the caches of `uses` and `of_type`, after ``ops`` was changed manually."""
-        self._uses = None
-        self._by_type = None
-        self._type_names = None
+        """Clear the caches of `uses` and `of_type`, after the list ``ops`` was changed in place."""
+        self._uses: Uses | None = None
+        self._by_type: dict[str, list[LoweredOp]] | None = None
+        self._type_names: set[str] | None = None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,67 +16,95 @@ OUTSIDE = -1
 
 
 class Uses:
-    """Reads and writes of one graph, at the time when this was made.
+    """Reads and writes of one graph.
 
     Only reads of data count: an operator that reads only the shape of a value, or overwrites it,
-    does not keep it alive.
+    does not keep it alive. `Edit.apply` updates this; other changes of a graph make a new one.
 
     Attributes
     ----------
     position : dict of LoweredOp to int
         Places in ``graph.ops``.
-    written_at : dict of Value to int
-        Where a value is written; without values that are given from outside.
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.position: dict[LoweredOp, int] = {}
-        self.written_at: dict[Value, int] = {}
-        self._readers: dict[Value, list[LoweredOp]] = {}
-        self._reads: dict[Buffer, list[int]] | None = None  # at the first request
-        self._writes: dict[Buffer, list[int]] = {}  # of memory that is written more than once
+        self._readers: dict[Value, dict[LoweredOp, None]] = {}
+        self._writer: dict[Value, LoweredOp] = {}
         self._lasting = {_own(value) for value, _ in graph.sinks}
         self._lasting.update(map(_own, graph.keeps))
         self._lasting.update(map(_own, graph.fetches))
-        self._enter(graph.ops)
+        self.add(graph.ops)
+        self.arrange(graph.ops)
 
-    def _enter(self, ops: Iterable[LoweredOp]) -> None:
-        readers_of, position_of, written_at = self._readers, self.position, self.written_at
-        for position, op in enumerate(ops):
-            position_of[op] = position
+    def add(self, ops: Iterable[LoweredOp]) -> None:
+        """Enter the reads and writes of operators, which `arrange` gives their places."""
+        readers_of, writer_of = self._readers, self._writer
+        for op in ops:
             for values in op.data_slots() if op.definition.any_shape_only else op.inputs:
                 for value in values:
-                    readers = readers_of.get(value)
-                    if readers is None:
-                        readers_of[value] = [op]
-                    elif readers[-1] is not op:
-                        readers.append(op)
-                    source = value.source
-                    if source is not None and op not in readers_of.setdefault(source, [])[-1:]:
-                        readers_of[source].append(op)
+                    if value in readers_of:
+                        readers_of[value][op] = None
+                    else:
+                        readers_of[value] = {op: None}
+                    if value.source is not None:
+                        readers_of.setdefault(value.source, {})[op] = None
             for values in op.outputs:
                 for value in values:
-                    written_at[value] = position
-                    if value.buffer.is_shared:
-                        self._writes.setdefault(value.buffer, []).append(position)
+                    writer_of[value] = op
+
+    def remove(self, ops: Iterable[LoweredOp]) -> None:
+        """Remove the reads and writes of operators, which have changed in nothing since `add`."""
+        for op in ops:
+            for value in op.data_reads():
+                self._readers[value].pop(op, None)
+                if value.source is not None:
+                    self._readers[value.source].pop(op, None)
+            for value in op.writes():
+                if self._writer.get(value) is op:
+                    del self._writer[value]
+
+    def arrange(self, ops: Iterable[LoweredOp]) -> None:
+        """Set the places of all operators."""
+        self.position = dict(zip(ops, count()))
+        self._reads: dict[Buffer, list[int]] | None = None  # at the first request
+        self._writes: dict[Buffer, list[int]] | None = None
+
+    def written_at(self, value: Value, default: int = OUTSIDE) -> int:
+        """Return the position at which a value is written; the default if it is given."""
+        op = self._writer.get(value)
+        return default if op is None else self.position[op]
 
     def _reads_of(self, value: Value) -> list[int]:
         """Return where the memory of a value is read, in order."""
         if not value.buffer.is_shared:  # memory of this value and its views alone
-            return [self.position[op] for op in self._readers.get(_own(value), ())]
+            return sorted([self.position[op] for op in self._readers.get(_own(value), ())])
         if self._reads is None:
-            reads: dict[Buffer, list[int]] = defaultdict(list)
-            for read, readers in self._readers.items():
-                if read.buffer.is_shared:
-                    reads[read.buffer] += map(self.position.__getitem__, readers)
-            for positions in reads.values():
-                positions.sort()
-            self._reads = dict(reads)
+            self._reads = self._list_by_memory(self._readers.items())
         return self._reads.get(value.buffer, [])
+
+    def _writes_of(self, buffer: Buffer) -> list[int]:
+        """Return where memory is written that is written more than once, in order."""
+        if self._writes is None:
+            self._writes = self._list_by_memory((v, (op,)) for v, op in self._writer.items())
+        return self._writes.get(buffer, [])
+
+    def _list_by_memory(
+        self, uses: Iterable[tuple[Value, Iterable[LoweredOp]]]
+    ) -> dict[Buffer, list[int]]:
+        listed: dict[Buffer, list[int]] = {}
+        for value, ops in uses:
+            if value.buffer.is_shared:
+                listed.setdefault(value.buffer, []).extend(map(self.position.__getitem__, ops))
+        for positions in listed.values():
+            positions.sort()
+        return listed
 
     def readers(self, value: Value) -> tuple[LoweredOp, ...]:
         """Return the operators that read the data of a value or of a view of it, in order."""
-        return tuple(self._readers.get(value, ()))
+        readers = tuple(self._readers.get(value, ()))
+        if len(readers) < 2:
+            return readers
+        return tuple(sorted(readers, key=self.position.__getitem__))
 
     def is_visible(self, value: Value) -> bool:
         """Whether a value is used beyond the operators: fetched, kept, or left in the scope.
@@ -86,15 +114,15 @@ class Uses:
         own = value.source or value
         if own in self._lasting or value.buffer.external is None:
             return own in self._lasting
-        written = self.written_at.get(own, OUTSIDE)
-        return written == OUTSIDE or written == self._writes[value.buffer][-1]
+        written = self.written_at(own)
+        return written == OUTSIDE or written == self._writes_of(value.buffer)[-1]
 
     def only_reader(self, value: Value) -> LoweredOp | None:
         """Return the only reader of a value that is not visible outside, else None."""
         readers = self._readers.get(value, ())
         if len(readers) != 1 or value.source is not None or self.is_visible(value):
             return None
-        return readers[0]
+        return next(iter(readers))
 
     def stays_within(self, value: Value, ops: set[LoweredOp]) -> bool:
         """Whether only some operators need a value."""
@@ -112,8 +140,8 @@ class Uses:
     def is_written_between(self, value: Value, low: int, high: int, but: Collection[int]) -> bool:
         """Whether memory of a value is written between two positions, without those of ``but``."""
         if value.buffer.is_shared:
-            return _any_between(self._writes.get(value.buffer, ()), low, high, but)
-        position = self.written_at.get(_own(value), low)
+            return _any_between(self._writes_of(value.buffer), low, high, but)
+        position = self.written_at(_own(value), low)
         return low < position < high and position not in but
 
     def may_move(self, op: LoweredOp, to: LoweredOp) -> bool:
@@ -134,7 +162,7 @@ class Uses:
 
     def holds(self, value: Value, position: int, but: Collection[int] = ()) -> bool:
         """Whether memory holds a value just before a position, writes at ``but`` left out."""
-        begin = self.written_at.get(_own(value), OUTSIDE)
+        begin = self.written_at(_own(value))
         return begin < position and not self.is_written_between(value, begin, position, but)
 
 

@@ -36,7 +36,6 @@ def advance_updates(graph: Graph) -> None:
             ops.append(op)
         ops += behind.get(position, ())
     graph.ops = ops
-    graph.forget_uses()
 
 
 def _writes_scope_alone(op: LoweredOp) -> bool:

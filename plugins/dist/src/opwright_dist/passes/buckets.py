@@ -97,7 +97,7 @@ def _rows_of(op: LoweredOp) -> tuple[Value, ...]:
 
 def written_at(uses: Uses, value: Value) -> int:
     """Return the position at which a value is written; -1 where it is given."""
-    return uses.written_at.get(value.source or value, -1)
+    return uses.written_at(value.source or value)
 
 
 def first_use(uses: Uses, value: Value) -> int:
@@ -150,4 +150,3 @@ def _place(graph: Graph, buckets: list[_Bucket]) -> None:
             ops.append(op)
         ops += behind.get(position, ())
     graph.ops = ops + before.get(len(graph.ops), [])
-    graph.forget_uses()

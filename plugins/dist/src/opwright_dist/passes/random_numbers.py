@@ -110,7 +110,6 @@ def _place(graph: Graph, axes: dict[LoweredOp, int], sharing: _Sharing) -> None:
             value.op = op
     place = graph.ops.index(first)
     graph.ops = [*graph.ops[:place], made, *(new.get(op, op) for op in graph.ops[place:])]
-    graph.forget_uses()
 
 
 def _find_rows(graph: Graph, sharing: _Sharing, op: LoweredOp) -> Value:

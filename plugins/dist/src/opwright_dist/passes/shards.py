@@ -26,4 +26,3 @@ def dist_shards(graph: Graph) -> None:
         if op not in moved:
             ops.append(op)
     graph.ops = ops
-    graph.forget_uses()

@@ -23,8 +23,9 @@ def _fc_shape(ctx: InferContext) -> None:
     x, weight = ctx.input("x").shape, ctx.input("weight").shape
     kept = ctx.attr("num_flatten_dims")
     turned = ctx.attr("transpose_weight")
-    wanted = "[outputs, inputs]" if turned else "[inputs, outputs]"
-    ctx.require(len(weight) == 2, f"weight must be {wanted}, got {format_shape(weight)}")
+    if len(weight) != 2:
+        wanted = "[outputs, inputs]" if turned else "[inputs, outputs]"
+        ctx.fail(f"weight must be {wanted}, got {format_shape(weight)}")
     if len(x) <= kept:
         ctx.fail(f"x must have more than num_flatten_dims={kept} dimensions, got {format_shape(x)}")
     rows, columns = weight[::-1] if turned else weight
