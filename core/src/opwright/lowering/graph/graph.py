@@ -79,6 +79,10 @@ class Graph:
         Kernels that defer a part of their ``prepare`` to the end of lowering.
     """
 
+    _uses: Uses | None  # these three are of the operators as they are, or None
+    _by_type: dict[str, list[LoweredOp]] | None
+    _type_names: set[str] | None
+
     def __init__(self, request: LowerRequest, kernels: ModuleType) -> None:
         self.target: Target = request.target
         self.kernel_target: Target = request.target
@@ -239,6 +243,6 @@ class Graph:
 
     def forget_uses(self) -> None:
         """Clear the caches of `uses` and `of_type`, after the list ``ops`` was changed in place."""
-        self._uses: Uses | None = None
-        self._by_type: dict[str, list[LoweredOp]] | None = None
-        self._type_names: set[str] | None = None
+        self._uses = None
+        self._by_type = None
+        self._type_names = None

@@ -30,6 +30,9 @@ class Uses:
     def __init__(self, graph: Graph) -> None:
         self._readers: dict[Value, dict[LoweredOp, None]] = {}
         self._writer: dict[Value, LoweredOp] = {}
+        # Of memory that has several values. The dicts keep operators in the order of their entry.
+        self._memory_readers: dict[Buffer, dict[LoweredOp, None]] = {}
+        self._memory_writers: dict[Buffer, dict[LoweredOp, None]] = {}
         self._lasting = {_own(value) for value, _ in graph.sinks}
         self._lasting.update(map(_own, graph.keeps))
         self._lasting.update(map(_own, graph.fetches))
@@ -48,9 +51,13 @@ class Uses:
                         readers_of[value] = {op: None}
                     if value.source is not None:
                         readers_of.setdefault(value.source, {})[op] = None
+                    if value.buffer.is_shared:
+                        self._memory_readers.setdefault(value.buffer, {})[op] = None
             for values in op.outputs:
                 for value in values:
                     writer_of[value] = op
+                    if value.buffer.is_shared:
+                        self._memory_writers.setdefault(value.buffer, {})[op] = None
 
     def remove(self, ops: Iterable[LoweredOp]) -> None:
         """Remove the reads and writes of operators, which have changed in nothing since `add`."""
@@ -59,15 +66,19 @@ class Uses:
                 self._readers[value].pop(op, None)
                 if value.source is not None:
                     self._readers[value.source].pop(op, None)
+                if value.buffer.is_shared:
+                    self._memory_readers[value.buffer].pop(op, None)
             for value in op.writes():
                 if self._writer.get(value) is op:
                     del self._writer[value]
+                if value.buffer.is_shared:
+                    self._memory_writers[value.buffer].pop(op, None)
 
     def arrange(self, ops: Iterable[LoweredOp]) -> None:
         """Set the places of all operators."""
         self.position = dict(zip(ops, count()))
-        self._reads: dict[Buffer, list[int]] | None = None  # at the first request
-        self._writes: dict[Buffer, list[int]] | None = None
+        self._reads: dict[Buffer, list[int]] = {}  # those that were asked for
+        self._writes: dict[Buffer, list[int]] = {}
 
     def written_at(self, value: Value, default: int = OUTSIDE) -> int:
         """Return the position at which a value is written; the default if it is given."""
@@ -77,27 +88,19 @@ class Uses:
     def _reads_of(self, value: Value) -> list[int]:
         """Return where the memory of a value is read, in order."""
         if not value.buffer.is_shared:  # memory of this value and its views alone
-            return sorted([self.position[op] for op in self._readers.get(_own(value), ())])
-        if self._reads is None:
-            self._reads = self._list_by_memory(self._readers.items())
-        return self._reads.get(value.buffer, [])
+            return self._places(self._readers.get(_own(value), ()))
+        if value.buffer not in self._reads:
+            self._reads[value.buffer] = self._places(self._memory_readers.get(value.buffer, ()))
+        return self._reads[value.buffer]
 
     def _writes_of(self, buffer: Buffer) -> list[int]:
-        """Return where memory is written that is written more than once, in order."""
-        if self._writes is None:
-            self._writes = self._list_by_memory((v, (op,)) for v, op in self._writer.items())
-        return self._writes.get(buffer, [])
+        """Return where memory is written that has several values, in order."""
+        if buffer not in self._writes:
+            self._writes[buffer] = self._places(self._memory_writers.get(buffer, ()))
+        return self._writes[buffer]
 
-    def _list_by_memory(
-        self, uses: Iterable[tuple[Value, Iterable[LoweredOp]]]
-    ) -> dict[Buffer, list[int]]:
-        listed: dict[Buffer, list[int]] = {}
-        for value, ops in uses:
-            if value.buffer.is_shared:
-                listed.setdefault(value.buffer, []).extend(map(self.position.__getitem__, ops))
-        for positions in listed.values():
-            positions.sort()
-        return listed
+    def _places(self, ops: Iterable[LoweredOp]) -> list[int]:
+        return sorted([self.position[op] for op in ops])
 
     def readers(self, value: Value) -> tuple[LoweredOp, ...]:
         """Return the operators that read the data of a value or of a view of it, in order."""
