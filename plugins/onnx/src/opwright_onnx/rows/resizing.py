@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import opwright as ow
 from opwright_onnx.errors import ModelError
 from opwright_onnx.rows.taps import Rule, make_weights
 from opwright_onnx.translate.node import Node
@@ -37,10 +38,16 @@ def resize(
         for axis, count, factor in zip(axes, counts, factors)
         if factor != 1 or rule.coordinates == "tf_crop_and_resize"
     ]
+    is_open = any(factor is None for _, _, factor in changed)
+    kept = counts[axes.index(0)] if is_open and 0 in axes else None
+    if isinstance(kept, ow.Variable):  # the batch, as models compute it from a shape
+        changed = [item for item in changed if item[0] != 0]
     if not changed:
-        return t.op("assign", x)
+        return _check_batch(t, t.op("assign", x), kept)
     if _is_ours(t, x, changed, rule):
-        return t.cast(_resize(t, wide, changed, rule), dtype)
+        return _check_batch(t, t.cast(_resize(t, wide, changed, rule), dtype), kept)
+    if any(factor is None for _, _, factor in changed):
+        t.need(sizes, "sizes")
     bounds = [0.0] * len(axes) + [1.0] * len(axes)
     if roi is not None and 0 not in t.shape(roi):
         bounds = t.need(roi, "roi").reshape(-1).tolist()
@@ -71,7 +78,9 @@ def _is_ours(t: Translator, x: Value, changed: list[Any], rule: Rule) -> bool:
     if rule.coordinates != "align_corners":
         return True
     shape = t.shape(x)
-    is_exact = all(count == factor * (shape[axis] or 0) for axis, count, factor in changed)
+    is_exact = all(
+        factor is None or count == factor * (shape[axis] or 0) for axis, count, factor in changed
+    )
     return rule.mode != "nearest" and is_exact
 
 
@@ -79,11 +88,12 @@ def _resize(t: Translator, x: Value, changed: list[Any], rule: Rule) -> Value:
     """Resize by our operator, which takes the last axes."""
     places = [axis for axis, _, _ in changed]
     order = [i for i in range(t.rank(x)) if i not in places] + places
+    factors = [factor for _, _, factor in changed]
     found = t.op(
         "resize",
         t.transpose(x, order),
         output_size=[count for _, count, _ in changed],
-        scales=[factor for _, _, factor in changed],
+        scales=[] if None in factors else factors,
         mode=rule.mode,
         coordinates=rule.coordinates,
         rounding=rule.rounding,
@@ -92,6 +102,17 @@ def _resize(t: Translator, x: Value, changed: list[Any], rule: Rule) -> Value:
         cubic_coefficient=rule.cubic,
     )
     return t.transpose(found, [order.index(i) for i in range(len(order))])
+
+
+def _divide(count: Any, length: int | None) -> float | None:
+    return count / length if isinstance(count, int) and length else None
+
+
+def _check_batch(t: Translator, x: Value, batch: Any) -> Value:
+    """Return `x`; a run fails where its batch is not the size that a model computed."""
+    if not isinstance(batch, ow.Variable):
+        return x
+    return t.reshape(x, [batch, *(0 if dim is None else dim for dim in t.shape(x)[1:])])
 
 
 def _multiply(
@@ -116,8 +137,8 @@ def _multiply(
 
 def _targets(
     t: Translator, n: Node, x: Value, axes: list[int], scales: Value, sizes: Value
-) -> tuple[list[Any], list[float]]:
-    """Return the new length of each axis, and its factor."""
+) -> tuple[list[Any], list[float | None]]:
+    """Return the new length of each axis, and its factor, None where a run decides it."""
     shape = t.shape(x)
     if scales is not None and 0 not in t.shape(scales):
         factors = [float(f) for f in t.need(scales, "scales").reshape(-1)]
@@ -132,10 +153,14 @@ def _targets(
         return counts, factors
     if sizes is None:
         raise ModelError("scales or sizes must be given, got none")
+    policy = n.attr("keep_aspect_ratio_policy") or "stretch"
+    if policy == "stretch":
+        items = t.sizes(sizes)
+        if len(items) == len(axes) and any(isinstance(item, ow.Variable) for item in items):
+            return items, [_divide(item, shape[axis]) for item, axis in zip(items, axes)]
     counts = t.ints(sizes, "sizes")
     lengths = [t.known_shape(x, "X")[axis] for axis in axes]
     factors = [count / length for count, length in zip(counts, lengths, strict=True)]
-    policy = n.attr("keep_aspect_ratio_policy") or "stretch"
     if policy != "stretch":
         factor = min(factors) if policy == "not_larger" else max(factors)
         counts = [math.floor(factor * length + 0.5) for length in lengths]

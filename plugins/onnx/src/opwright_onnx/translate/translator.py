@@ -321,7 +321,7 @@ class Translator:
 
     def full(self, value: float, shape: Iterable[Any], dtype: str) -> Value:
         """Return a constant."""
-        return self.op("fill", shape=list(shape), value=value, dtype=dtype)
+        return self.op("fill", shape=list(shape), value=float(value), dtype=dtype)
 
     def scalar(self, value: float, dtype: str) -> Array:
         """Return a number as a value."""
