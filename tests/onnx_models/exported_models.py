@@ -147,7 +147,7 @@ def compare(program: Any, path: Path, model: torch.nn.Module, inputs: Sequence[A
     def judge(run: Callable[[], Sequence[Any]]) -> str:
         try:
             error = find_error(run(), reference)
-        except Exception as reason:
+        except Exception as reason:  # noqa: BLE001 - of any library, and part of the report
             return f"{type(reason).__name__}: {reason}".strip().splitlines()[0][:300]
         return "" if error <= allowed else f"error {error:.1e}, PyTorch's own {own:.1e}"
 
@@ -168,12 +168,12 @@ def try_model(name: str, case: Case, exporter: str, folder: Path) -> tuple[str, 
     inputs = case.make_inputs(2)
     try:
         is_open = export(model, inputs, path, exporter)
-    except Exception as reason:
+    except Exception as reason:  # noqa: BLE001 - as above
         return "not exported", f"{type(reason).__name__}: {str(reason).strip().splitlines()[:1]}"
     exported = time.monotonic()
     try:
         program = opwright_onnx.load(path)
-    except Exception as reason:
+    except Exception as reason:  # noqa: BLE001 - as above
         return "FAILS", f"load: {type(reason).__name__}: {reason}"
     problem = compare(program, path, model, inputs)
     if not problem and is_open:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -343,3 +345,54 @@ def test_a_wrong_argument_is_named(given: dict[str, Any], text: str) -> None:
 def test_a_model_is_a_path_bytes_or_a_message() -> None:
     with pytest.raises(AttributeTypeError, match="load: model must be a path, bytes or a ModelP"):
         opwright_onnx.load(3)
+
+
+LOADED_ALONE = """
+import sys
+import opwright_onnx
+loaded = opwright_onnx.load(sys.argv[1])
+loaded([[0.0, 1.0, 2.0, 3.0]])
+assert "onnx" not in sys.modules, "it takes longer to import than the load"
+import onnx
+opwright_onnx.load(onnx.load(sys.argv[1]))
+from opwright_onnx.messages import ModelProto
+assert onnx.ModelProto is ModelProto
+"""
+
+
+def test_a_load_does_without_onnx_and_reads_its_messages_once_it_is_imported(
+    tmp_path: Path,
+) -> None:
+    onnx.save(make_perceptron()[0], tmp_path / "model.onnx")
+    command = [sys.executable, "-c", LOADED_ALONE, str(tmp_path / "model.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_resize_to_computed_sizes_keeps_batch_and_lengths_open(count: int) -> None:
+    nodes = [
+        node("Shape", ["like"], ["shape"]),
+        node("Slice", ["shape", "zero", "one"], ["batch"]),
+        node("Slice", ["shape", "two", "four"], ["lengths"]),
+        node("Concat", ["batch", "channels", "lengths"], ["sizes"], axis=0),
+        node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear"),
+    ]
+    numbers = {"zero": [0], "one": [1], "two": [2], "four": [4], "channels": [2]}
+    weights = {name: np.array(value, np.int64) for name, value in numbers.items()}
+    inputs = [tensor("x", ["n", 2, "h", "w"]), tensor("like", ["n", 3, "a", "b"])]
+    loaded = opwright_onnx.load(make_model(nodes, inputs, [tensor("y", None)], weights))
+    x = np.arange(count * 8, dtype=np.float32).reshape(count, 2, 2, 2)
+    (y,) = loaded(x, np.zeros((count, 3, 4, 2), np.float32))
+    assert y.shape == (count, 2, 4, 2)
+    np.testing.assert_allclose(y[:, :, ::3], x, rtol=1e-6)
+    with pytest.raises(OpwrightError, match="reshape"):
+        loaded(x, np.zeros((count + 1, 3, 4, 2), np.float32))
+
+
+def test_a_constant_of_an_open_shape_is_of_booleans() -> None:
+    value = helper.make_tensor("value", TensorProto.BOOL, [1], [True])
+    nodes = [node("Shape", ["x"], ["s"]), node("ConstantOfShape", ["s"], ["y"], value=value)]
+    outputs = [tensor("y", None, TensorProto.BOOL)]
+    loaded = opwright_onnx.load(make_model(nodes, [tensor("x", ["n"])], outputs))
+    np.testing.assert_array_equal(loaded(np.zeros(3, np.float32))[0], [True] * 3)

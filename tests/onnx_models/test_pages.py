@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from defaults_table import render as render_defaults
 from onnx_page import BEGIN, PAGE, render
 
+from opwright_onnx.translate.schemas import TABLE
 from pages import check_python, needs
 
 PAGES = [page for page in sorted(PAGE.parent.glob("*.md")) if needs(page, "onnx")]
@@ -20,3 +22,8 @@ def test_python_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> N
 def test_the_table_of_operators_is_current() -> None:
     written = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2]
     assert written == render(), "python tests/onnx_models/onnx_page.py writes it"
+
+
+def test_the_table_of_defaults_is_current() -> None:
+    written = TABLE.read_text(encoding="utf-8")
+    assert written == render_defaults(), "python tests/onnx_models/defaults_table.py writes it"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from onnx import TensorProto
 
 from opwright.op import DTYPES, dtype_from_numpy, dtype_to_numpy
 from opwright_onnx.errors import UnsupportedError
+from opwright_onnx.messages import TensorProto
 
 Array = np.ndarray[Any, Any]
 

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from onnx import ModelProto, TensorProto, TypeProto, ValueInfoProto
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, FileMissingError, OpwrightError
 from opwright.plugin import suggest_arguments
 from opwright_onnx.dtypes import Array, array_dtype, dtype_name
 from opwright_onnx.errors import ModelError, UnsupportedError, ValueNeededError
+from opwright_onnx.messages import ModelProto, TensorProto, TypeProto, ValueInfoProto
 from opwright_onnx.translate.codes import KINDS, Codes, as_codes
 from opwright_onnx.translate.model import Model, make_model
 from opwright_onnx.translate.translator import Translator

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto
 
 import opwright as ow
 from opwright.errors import OpwrightError
 from opwright_onnx.dtypes import dtype_name, numpy_dtype
 from opwright_onnx.errors import ModelError, UnsupportedError
+from opwright_onnx.messages import GraphProto
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.tensors import read_tensor

@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import ml_dtypes
 import numpy as np
-from onnx import TensorProto
 
 from opwright_onnx.dtypes import Array
+from opwright_onnx.messages import TensorProto
 
 if TYPE_CHECKING:
     from opwright_onnx.translate.translator import Translator
@@ -25,10 +24,10 @@ KINDS: Final = {
             ("INT2", "int2"),
             ("UINT2", "uint2"),
         )
-        if hasattr(TensorProto, element) and hasattr(ml_dtypes, kind)
+        if hasattr(TensorProto, element)
     },
 }
-"""The carried dtypes by ONNX's number; those that the installed packages know."""
+"""The carried dtypes by ONNX's number; those that the installed onnx has."""
 
 
 class Codes:
@@ -54,6 +53,8 @@ class Codes:
 
 def carried_dtype(kind: str) -> np.dtype[Any]:
     """Return NumPy's dtype of a carried one."""
+    import ml_dtypes  # few models have such tensors
+
     dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, kind))
     return dtype
 

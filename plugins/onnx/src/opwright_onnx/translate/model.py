@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import onnx
-from onnx import FunctionProto, GraphProto, ModelProto
-
 from opwright_onnx.errors import ModelError
+from opwright_onnx.messages import FunctionProto, GraphProto, ModelProto
+from opwright_onnx.translate.schemas import newest_opset
 
 MIN_BUDGET: Final = 10_000
 BUDGET_FOR_NODE: Final = 64
@@ -43,12 +42,11 @@ def _count_nodes(graph: GraphProto) -> int:
 
 def read_opsets(imports: Any, who: str) -> dict[str, int]:
     """Return the version of each domain; ModelError for one that cannot be."""
-    newest = onnx.defs.onnx_opset_version()
     opsets: dict[str, int] = {}
     for entry in imports:
         domain = "" if entry.domain == "ai.onnx" else entry.domain
         opsets[domain] = entry.version
-        bound = newest if domain == "" else 2**31 - 1
+        bound = newest_opset(entry.version) if domain == "" else 2**31 - 1
         if not 1 <= entry.version <= bound:
             raise ModelError(
                 f"{who}: the opset of {domain or 'ai.onnx'!r} must be in [1, {bound}], got "

@@ -7,10 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-import onnx
-from onnx import AttributeProto, NodeProto
-
 from opwright_onnx.errors import ModelError, UnsupportedError
+from opwright_onnx.messages import AttributeProto, NodeProto
+from opwright_onnx.translate.schemas import find_defaults, find_schema
 from opwright_onnx.translate.tensors import read_sparse, read_tensor
 
 
@@ -108,6 +107,9 @@ _READERS: Final[dict[int, Callable[[AttributeProto, Path | None], Any]]] = {
 
 @lru_cache(maxsize=1024)
 def _read_defaults(op_type: str, domain: str, opset: int) -> tuple[tuple[str, Any], ...]:
+    known = find_defaults(op_type, domain, opset)
+    if known is not None:
+        return tuple(known.items())
     schema = find_schema(op_type, domain, opset)
     if schema is None:
         return ()
@@ -117,11 +119,3 @@ def _read_defaults(op_type: str, domain: str, opset: int) -> tuple[tuple[str, An
         if default.name and default.type != AttributeProto.UNDEFINED:
             found.append((name, read_attribute(default, None)))
     return tuple(found)
-
-
-def find_schema(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
-    """Return what onnx knows of an operator at a version, or None."""
-    try:
-        return onnx.defs.get_schema(op_type, opset, domain)
-    except onnx.defs.SchemaError:
-        return None

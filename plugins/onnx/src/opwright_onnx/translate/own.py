@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from onnx import AttributeProto, helper, numpy_helper
 
 import opwright as ow
 from opwright.op import INT_MIN, AttrProto, AttrType, OpProto
 from opwright.vocabulary import STEP_SLOT
 from opwright_onnx.errors import ModelError
+from opwright_onnx.messages import AttributeProto
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.translator import Translator
 from opwright_onnx.translate.values import Value
@@ -54,6 +54,8 @@ def find_own(domain: str, name: str) -> str:
 
 def write_attribute(attr: AttrProto, value: Any) -> AttributeProto:
     """Return an attribute of a node, with floats as float64 where float32 does not hold them."""
+    from onnx import helper, numpy_helper  # only to write
+
     if attr.type.element is AttrType.FLOAT:
         numbers = np.asarray(value, np.float64)
         with np.errstate(over="ignore"):

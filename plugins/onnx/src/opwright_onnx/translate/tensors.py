@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from onnx import SparseTensorProto, TensorProto, numpy_helper
 
 from opwright_onnx.dtypes import Array, dtype_name, numpy_dtype
 from opwright_onnx.errors import ModelError
+from opwright_onnx.messages import SparseTensorProto, TensorProto
 from opwright_onnx.translate.codes import KINDS, as_codes
 
 _HALF_BYTES: Final = ("int4", "uint4")
@@ -37,7 +37,7 @@ def read_tensor(tensor: TensorProto, folder: Path | None) -> Any:
         return _read_texts(tensor, who)
     shape, count = _read_shape(tensor, who)
     if tensor.data_type in KINDS and tensor.data_location != TensorProto.EXTERNAL:
-        return as_codes(numpy_helper.to_array(tensor).reshape(shape))
+        return as_codes(_convert(tensor).reshape(shape))
     dtype = dtype_name(tensor.data_type)
     n_bytes = -(-count // 2) if dtype in _HALF_BYTES else count * numpy_dtype(dtype).itemsize
     if tensor.data_location == TensorProto.EXTERNAL:
@@ -88,6 +88,12 @@ def _read_fields(tensor: TensorProto, count: int, who: str) -> Array:
     halved = dtype_name(tensor.data_type) in _HALF_BYTES
     if stored not in ({count, -(-count // 2)} if halved else {count}):
         raise ModelError(f"{who}: {list(tensor.dims)} must have {count} elements, got {stored}")
+    return _convert(tensor)
+
+
+def _convert(tensor: TensorProto) -> Array:
+    from onnx import numpy_helper  # exporters write bytes of ordinary dtypes
+
     array: Array = numpy_helper.to_array(tensor)
     return array
 

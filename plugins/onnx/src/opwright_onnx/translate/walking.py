@@ -7,17 +7,16 @@ from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
-
 import opwright as ow
 from opwright.errors import OpwrightError
 from opwright_onnx.dtypes import element_type
 from opwright_onnx.errors import DeclinedError, ModelError, UnsupportedError, ValueNeededError
+from opwright_onnx.messages import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
 from opwright_onnx.translate.codes import Codes
 from opwright_onnx.translate.model import MAX_DEPTH, MIN_OPSET, read_opsets
-from opwright_onnx.translate.node import Node, describe_node, find_schema, read_attributes
+from opwright_onnx.translate.node import Node, describe_node, read_attributes
 from opwright_onnx.translate.own import PREFIX, read_own
+from opwright_onnx.translate.schemas import find_schema, newest_opset
 from opwright_onnx.translate.table import find_row
 from opwright_onnx.translate.tensors import read_sparse, read_tensor
 from opwright_onnx.translate.translator import Translator
@@ -152,13 +151,13 @@ class Walk:
         if node.domain.startswith(PREFIX):
             return read_own(t, node)
         row = find_row(node.domain, node.op_type)
-        schema = find_schema(node.op_type, node.domain, node.opset)
         try:
             if row is None:
-                raise DeclinedError(_describe_missing(node, schema))
+                raise DeclinedError(_describe_missing(node))
             with ow.transaction():
                 return self._apply(row, node)
         except DeclinedError as reason:
+            schema = find_schema(node.op_type, node.domain, node.opset)
             body = None if schema is None else _find_body(t, schema, node)
             if body is None:
                 raise
@@ -258,15 +257,15 @@ def call_row(
 ) -> Any:
     """Return what a node of the newest opset gives: its row is called."""
     proto = NodeProto(op_type=op_type, domain=domain, output=[f"y{i}" for i in range(n or 1)])
-    opset = onnx.defs.onnx_opset_version() if domain == "" else 1
+    opset = newest_opset() if domain == "" else 1
     defaults = read_attributes(proto, opset, None)
     node = Node(proto, list(inputs), {**defaults, **attrs}, opset)
     results = Walk(t)._apply(find_row(domain, op_type), node)
     return results[0] if n is None else tuple(results[:n])
 
 
-def _describe_missing(node: Node, schema: Any) -> str:
-    if schema is None:
+def _describe_missing(node: Node) -> str:
+    if find_schema(node.op_type, node.domain, node.opset) is None:
         return (
             f"its operator must be one of ONNX, a function of the model, or one that a package "
             f"has a row for, got {node.op_type!r} of domain {node.proto.domain!r}"
@@ -349,12 +348,12 @@ def _find_body(t: Translator, schema: Any, node: Node) -> FunctionProto | None:
     return body
 
 
-def _type_of(t: Translator, value: Value) -> onnx.TypeProto:
+def _type_of(t: Translator, value: Value) -> TypeProto:
+    from onnx import helper  # onnx was imported for the body
+
     if value is None:
-        return onnx.TypeProto()
+        return TypeProto()
     if isinstance(value, list):
-        return onnx.helper.make_sequence_type_proto(
-            _type_of(t, value[0]) if value else onnx.TypeProto()
-        )
+        return helper.make_sequence_type_proto(_type_of(t, value[0]) if value else TypeProto())
     shape = t.shape(value)
-    return onnx.helper.make_tensor_type_proto(element_type(t.dtype(value)), shape)
+    return helper.make_tensor_type_proto(element_type(t.dtype(value)), shape)

@@ -1,0 +1,43 @@
+"""Writes the defaults of attributes that the schemas of ONNX have, for loads without onnx itself.
+
+``defaults_table.py`` writes the file; test_pages.py checks that it is current.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any
+
+from onnx import AttributeProto, defs
+
+from opwright_onnx.translate.node import read_attribute
+from opwright_onnx.translate.schemas import TABLE
+
+
+def render() -> str:
+    """Return the table: for each operator its defaults since each opset that changed them."""
+    found: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
+    for schema in defs.get_all_schemas_with_history():
+        if not schema.domain:
+            defaults = {name: a.default_value for name, a in schema.attributes.items()}
+            found[schema.name][schema.since_version] = {
+                name: read_attribute(default, None)
+                for name, default in sorted(defaults.items())
+                if default.name and default.type != AttributeProto.UNDEFINED
+            }
+    table = {}
+    for name, versions in sorted(found.items()):
+        changes: list[tuple[int, dict[str, Any]]] = []
+        for since, defaults in sorted(versions.items()):
+            if defaults != (changes[-1][1] if changes else {}):
+                changes.append((since, defaults))
+        if changes:
+            table[name] = changes
+    lines = [f" {json.dumps(name)}: {json.dumps(changes)}" for name, changes in table.items()]
+    entries = ",\n".join(lines)
+    return f'{{"newest": {defs.onnx_opset_version()}, "defaults": {{\n{entries}\n}}}}\n'
+
+
+if __name__ == "__main__":
+    TABLE.write_text(render(), encoding="utf-8")
