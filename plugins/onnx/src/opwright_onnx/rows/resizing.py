@@ -137,7 +137,7 @@ def _multiply(
 
 def _targets(
     t: Translator, n: Node, x: Value, axes: list[int], scales: Value, sizes: Value
-) -> tuple[list[Any], list[float | None]]:
+) -> tuple[list[Any], list[Any]]:
     """Return the new length of each axis, and its factor, None where a run decides it."""
     shape = t.shape(x)
     if scales is not None and 0 not in t.shape(scales):

@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from opwright_onnx.dtypes import NAMES
 from opwright_onnx.errors import DeclinedError
-from opwright_onnx.translate.node import find_schema
+from opwright_onnx.translate.schemas import find_schema
 
 _SPELLINGS: Final = {
     name: f"tensor({TensorProto.DataType.Name(number).lower()})" for number, name in NAMES.items()
