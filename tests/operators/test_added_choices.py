@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.errors import GradientError, KernelNotFoundError, OpwrightError
+from opwright.errors import KernelNotFoundError, OpwrightError
 
 IMAGE = np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4)
 BOX = np.array([[0.5, 0.5, 2.5, 1.5]], np.float32)
@@ -19,15 +19,18 @@ def test_the_greatest_sample_of_a_bin_is_that_of_its_pixels_times_their_shares()
     assert got.item() == 3.0
 
 
-def test_the_greatest_samples_have_no_gradient() -> None:
-    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
-        block = main.global_block()
-        x = block.create_var("x", list(IMAGE.shape), is_data=True)
-        pooled = ow.ops.roi_align(x, BOX, FIRST, output_size=[1, 1], mode="max")
-        ((_, grad),) = ow.append_backward([ow.ops.sum(pooled)], [x])
-    compiled = ow.Network(block).compile(feed=["x"], fetch=[grad])
-    with pytest.raises(GradientError, match="mode must be 'avg' for a gradient, got 'max'"):
-        compiled(x=IMAGE)
+def test_the_gradient_of_a_greatest_sample_goes_to_its_pixel_by_its_share() -> None:
+    attrs = {"output_size": [1, 1], "sampling_ratio": 1, "mode": "max"}
+
+    def loss(x):
+        return ow.ops.sum(ow.ops.square(ow.ops.roi_align(x, BOX, FIRST, **attrs)))
+
+    expected = np.zeros(IMAGE.shape)
+    expected[0, 0, 1, 2] = 2 * 3.0 * 0.5
+    np.testing.assert_array_equal(ow.grad(loss)(IMAGE), expected)
+    twice = ow.grad(lambda x: ow.ops.sum(ow.grad(loss)(x)))(IMAGE)
+    expected[0, 0, 1, 2] = 2 * 0.5 * 0.5
+    np.testing.assert_array_equal(twice, expected)
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,38 @@ def test_every_operator_has_a_gradient_or_says_why_not(op_type: str) -> None:
     assert has_rule or known.control is not None
 
 
+@pytest.mark.parametrize("op_type", TYPES)
+def test_every_slot_and_attribute_is_described(op_type: str) -> None:
+    proto = definition(op_type).proto
+    words = [proto.comment, *(part.comment for part in (*proto.inputs, *proto.outputs))]
+    assert all([*words, *(attr.comment for attr in proto.attrs)])
+
+
+NUMPY_ALONE = {
+    **dict.fromkeys(
+        ("cholesky", "det", "det_grad", "inverse", "slogdet", "solve", "triangular_solve"),
+        "LAPACK computes it",
+    ),
+    **dict.fromkeys(
+        ("fft", "fftn", "ifft", "ifftn", "irfft", "rfft"), "NumPy's transforms are compiled"
+    ),
+    **dict.fromkeys(("assert_true", "print"), "it looks at values, and computes nothing"),
+    "masked_select": "NumPy's copy by a mask is compiled",
+    "roi_align_places": "only gradients of greatest samples need it",
+}
+"""Operators and gradient operators with no kernel on the CPU but NumPy's, and why."""
+
+
+def test_what_only_numpy_computes_has_a_reason() -> None:
+    libraries = {
+        name: {entry.library for entry in KERNELS.entries(name) if entry.device == "cpu"}
+        for op_type in TYPES
+        for name in (op_type, f"{op_type}_grad")
+    }
+    alone = [name for name, found in libraries.items() if found == {"numpy"}]
+    assert sorted(alone) == sorted(NUMPY_ALONE)
+
+
 def is_composed(op_type: str) -> bool:
     """Whether the gradient operator is a composition and nothing else."""
     rule = definition(op_type).gradient

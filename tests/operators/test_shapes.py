@@ -124,7 +124,8 @@ BOUND = {
         "deform_conv2d",
         "affine_grid",
     ),
-    *("multiclass_nms", "nms", "precision_recall", "roi_align", "roi_pool"),
+    *("batched_nms", "multiclass_nms", "nms", "precision_recall", "roi_align"),
+    *("roi_align_places", "roi_pool"),
 }
 """Operators without inputs, or with an axis of always the same size in them."""
 

@@ -19,7 +19,7 @@ NO_PEER = {
     **dict.fromkeys(
         ("quantize", "dequantize"), "PyTorch's have other codes: tests of ONNX have ours"
     ),
-    "deform_conv2d": "it is torchvision's",
+    **dict.fromkeys(("batched_nms", "deform_conv2d"), "it is torchvision's"),
     "general_lstm": "PyTorch's LSTM has no peepholes and no bounds",
     **dict.fromkeys(("assert_true", "print"), "it computes nothing"),
 }

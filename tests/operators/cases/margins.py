@@ -40,6 +40,22 @@ def multi_margin(
     return out
 
 
+def multilabel_margin(x: Array, label: Array, margin: float = 1.0) -> Array:
+    out = np.zeros(label.shape[:-1])
+    for place in np.ndindex(out.shape):
+        row, ids = x[place], list(label[place])
+        own = ids[: next((i for i, c in enumerate(ids) if c < 0), len(ids))]
+        others = [j for j in range(len(row)) if j not in own]
+        parts = [max(0, margin - row[c] + row[j]) for c in own for j in others]
+        out[place] = sum(parts) / len(row)
+    return out
+
+
+def multilabel_soft_margin(x: Array, label: Array, weight: Array | None = None) -> Array:
+    losses = label * np.logaddexp(0, -x) + (1 - label) * np.logaddexp(0, x)
+    return (losses * (1 if weight is None else weight)).mean(-1)
+
+
 def triplet(
     anchor: Array,
     positive: Array,
@@ -121,6 +137,38 @@ CASES = (
         for label, inputs, attrs, dtypes in (
             ("plain", CLASSES, {"margin": 0.7}, FLOATS),
             ("squares", WEIGHTED, {"p": 2}, WIDE),
+        )
+    ),
+    *(
+        Case(
+            "multilabel_margin_loss",
+            {"x": Random((len(ids), 4), distinct=True), "label": Values(ids, dtype)},
+            multilabel_margin,
+            attrs,
+            FLOATS,
+            label=label,
+            ulps=8,
+            magnitude=4.0,
+        )
+        for label, dtype, ids, attrs in (
+            ("several", "int64", [[3, 1, -1, 0], [-1, 2, 2, 2], [0, 1, 2, 3]], {}),
+            ("margin", "int32", [[2, 2, -5, 0]], {"margin": 0.3}),
+            ("0", "int64", np.zeros((0, 4)), {}),
+        )
+    ),
+    *(
+        Case(
+            "multilabel_soft_margin_loss",
+            {"x": Random(shape), "label": Random(shape, low=0.0, high=1.0), **more},
+            multilabel_soft_margin,
+            dtypes=FLOATS,
+            label=label,
+            ulps=8,
+        )
+        for label, shape, more in (
+            ("plain", (2, 3, 4), {}),
+            ("weighted", (3, 4), {"weight": Random((4,), **POSITIVE)}),
+            ("0", (0, 4), {}),
         )
     ),
     *(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from case import LENGTHS, Array, Case, Random, Values
+from case import LENGTHS, WIDE, Array, Case, Random, Values
 
 
 def sampled(plane: Array, y: float, x: float) -> float:
@@ -50,6 +50,51 @@ def roi_align(
                 to = left + (j + (b + 0.5) / over) * width / columns
                 out[box, channel, i, j] += sampled(plane, at, to) / (down * over)
     return out
+
+
+def corners(begin: float, extent: float, size: int, bin: int, bins: int, samples: int) -> list:
+    """Return the pixels of an axis around the samples of a bin, with their shares."""
+    found = []
+    for k in range(samples):
+        at = begin + (bin + (k + 0.5) / samples) * extent / bins
+        inside = -1 <= at <= size
+        held = min(max(at, 0.0), size - 1)
+        first, share = int(held), held - int(held)
+        found += [(first, (1 - share) * inside), (min(first + 1, size - 1), share * inside)]
+    return found
+
+
+def roi_align_places(
+    x: Array,
+    rois: Array,
+    batch_index: Array,
+    output_size: Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    aligned: bool = False,
+) -> tuple[Array, Array]:
+    index = np.zeros((len(rois), x.shape[1], *output_size), np.int64)
+    share = np.zeros(index.shape)
+    for box, channel, *bin_at in np.ndindex(*index.shape):
+        axes = []
+        for axis in range(2):
+            begin, end = (rois[box, 1 - axis + k] * spatial_scale for k in (0, 2))
+            extent = end - begin if aligned else max(end - begin, 1.0)
+            samples = sampling_ratio
+            if samples <= 0:
+                samples = math.ceil(extent / output_size[axis])
+            begin -= 0.5 if aligned else 0.0
+            size, bins = x.shape[2 + axis], output_size[axis]
+            axes.append(corners(begin, extent, size, bin_at[axis], bins, samples))
+        image = batch_index[box]
+        best = max(
+            ((i, j, a * b) for i, a in axes[0] for j, b in axes[1]),
+            key=lambda taken: taken[2] * x[image, channel, taken[0], taken[1]],
+        )
+        at = (box, channel, *bin_at)
+        index[at] = np.ravel_multi_index((image, channel, best[0], best[1]), x.shape)
+        share[at] = best[2]
+    return index, share
 
 
 def roi_pool(
@@ -101,6 +146,24 @@ def nms(
     return np.array(kept, int)
 
 
+def batched_nms(
+    boxes: Array,
+    scores: Array,
+    classes: Array,
+    iou_threshold: float,
+    score_threshold: float = -math.inf,
+    limit: int = -1,
+    class_limit: int = -1,
+) -> Array:
+    kept = []
+    for own in set(classes):
+        places = np.flatnonzero(classes == own)
+        of_class = nms(boxes[places], scores[places], iou_threshold, score_threshold, class_limit)
+        kept += list(places[of_class])
+    kept.sort(key=lambda box: (-scores[box], box))
+    return np.array(kept[: None if limit < 0 else limit], int)
+
+
 def overlap(a: Array, b: Array) -> float:
     both = area([*np.maximum(a[:2], b[:2]), *np.minimum(a[2:], b[2:])])
     union = area(a) + area(b) - both
@@ -111,14 +174,19 @@ def area(box: Array | Sequence[float]) -> float:
     return max(float(box[2] - box[0]), 0.0) * max(float(box[3] - box[1]), 0.0)
 
 
-def suppressed(n: int, threshold: float, label: str, **attrs: Any) -> Case:
+def suppressed(
+    n: int, threshold: float, label: str, classes: Sequence[int] | None = None, **attrs: Any
+) -> Case:
     rng = np.random.default_rng(n)
     begins = rng.uniform(0, 10, (n, 2))
     boxes = np.concatenate([begins, begins + rng.uniform(0.5, 6, (n, 2))], axis=1)
+    inputs: dict[str, Any] = {"boxes": Values(boxes), "scores": Random((n,), distinct=True)}
+    if classes is not None:
+        inputs["classes"] = Values(classes, "int64" if n % 2 else "int32")
     return Case(
-        "nms",
-        {"boxes": Values(boxes), "scores": Random((n,), distinct=True)},
-        nms,
+        "nms" if classes is None else "batched_nms",
+        inputs,
+        nms if classes is None else batched_nms,
         {"iou_threshold": threshold, **attrs},
         label=label,
     )
@@ -134,12 +202,16 @@ BOXES = (
 )
 
 
+NONE_GIVEN: Mapping[str, Any] = {}
+
+
 def regions(
     op: str,
     label: str,
     size: Sequence[int] = (2, 3),
     shape: tuple[int, ...] = (2, 3, 7, 6),
     boxes: Sequence[Sequence[float]] = BOXES,
+    given: Mapping[str, Any] = NONE_GIVEN,
     **attrs: Any,
 ) -> Case:
     return Case(
@@ -149,15 +221,25 @@ def regions(
             "rois": Values(np.array(boxes, float).reshape(-1, 4)),
             "batch_index": Values(np.arange(len(boxes)) % max(shape[0], 1), "int32"),
         },
-        roi_align if op == "roi_align" else roi_pool,
+        {"roi_align": roi_align, "roi_pool": roi_pool}.get(op, roi_align_places),
         {"output_size": list(size), **attrs},
         label=label,
         ulps=16,
         magnitude=2.0,
+        **given,
     )
 
 
+def taken(label: str, **options: Any) -> Case:
+    given = {"dtypes": WIDE, "outputs": {"share": 1}, "no_grad": "it jumps from pixel to pixel"}
+    return regions("roi_align_places", label, given=given, **options)
+
+
 CASES = (
+    taken("boxes", sampling_ratio=2),
+    taken("adaptive", aligned=True, spatial_scale=0.75),
+    taken("one-pixel", shape=(1, 1, 1, 1), boxes=([0.1, 0.2, 0.7, 0.8],)),
+    taken("no-images", shape=(0, 2, 3, 3), boxes=()),
     *(
         case
         for op in ("roi_align", "roi_pool")
@@ -188,6 +270,17 @@ CASES = (
     suppressed(20, 0.0, "none-overlap"),
     suppressed(20, 1.0, "all-kept"),
     suppressed(40, 0.3, "limited", limit=5),
+    suppressed(40, 0.3, "classes", classes=[i % 3 - 1 for i in range(40)]),
+    suppressed(
+        40,
+        0.3,
+        "classes-limited",
+        classes=[i % 3 for i in range(40)],
+        limit=7,
+        class_limit=3,
+        score_threshold=0.1,
+    ),
+    suppressed(0, 0.3, "classes-0", classes=[]),
     suppressed(40, 0.3, "good-ones", score_threshold=0.25),
     Case(
         "nms",

@@ -66,6 +66,35 @@ def case(
     )
 
 
+def cached(
+    q: Array, k: Array, v: Array, past_k: Array, past_v: Array, **given: Any
+) -> tuple[Array, Array, Array]:
+    k, v = np.concatenate([past_k, k], axis=-2), np.concatenate([past_v, v], axis=-2)
+    return attention(q, k, v, from_end=True, **given)[0], k, v
+
+
+def with_past(
+    past: int, new: int, label: str, mask: Source | None = None, heads: int = 4, **attrs: Any
+) -> Case:
+    inputs: dict[str, Source] = {"q": Random((2, 4, new, 3))}
+    for slot, columns in (("k", 3), ("v", 5)):
+        inputs[slot] = Random((2, heads, new, columns))
+        inputs[f"past_{slot}"] = Random((2, heads, past, columns))
+    if mask is not None:
+        inputs["mask"] = mask
+    return Case(
+        "cached_attention",
+        inputs,
+        cached,
+        attrs,
+        label=label,
+        outputs={"present_k": 1, "present_v": 1},
+        terms=16,
+        ulps=8,
+        magnitude=2.0,
+    )
+
+
 def boolean(shape: tuple[int, ...]) -> Random:
     return Random(shape, dtype="bool")
 
@@ -107,6 +136,9 @@ CASES = (
         window=[1, -1],
         mask=Random((5,)),
     ),
+    with_past(5, 2, "causal", causal=True, heads=2),
+    with_past(3, 1, "masked", mask=boolean((4,)), scale=0.5),
+    with_past(0, 3, "none-yet", causal=True, window=[1, 0]),
     case((2, 130, 4), (2, 530, 4), "long"),
     case((1, 130, 4), (1, 130, 4), "long-causal", causal=True),
     case((1, 4, 70, 4), (1, 2, 70, 4), "short-causal", causal=True),

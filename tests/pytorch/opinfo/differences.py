@@ -217,12 +217,12 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "0, so that rows of padding stay finite",
     ),
     Difference(
-        "`polygamma(2, -inf)`",
-        "ops.polygamma(f(-inf), n=2)",
-        "torch.polygamma(2, t(-inf))",
+        "`polygamma(3, x)` where x is -1 or -inf",
+        "ops.polygamma(f(-1, -inf), n=3)",
+        "torch.polygamma(3, t(-1, -inf))",
         "",
         "",
-        "it has poles all the way, and no limit",
+        "0 and whole numbers below are poles, and far left there is no limit",
     ),
     Difference(
         "`mish(-inf)`",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -30,6 +30,11 @@ def _has_overflowed(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
     return truth.isnan() | (truth == 0)
 
 
+def _is_pole(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+    return x.isinf() | (x <= 0) & (x == x.round())
+
+
+_POLES = "`polygamma(3, x)` where x is -1 or -inf"
 _NOTHING_SEEN = "`softmax` of a line of which a mask leaves nothing"
 
 MARKS: Final[dict[str, tuple[Mark, str]]] = {
@@ -44,22 +49,76 @@ MARKS: Final[dict[str, tuple[Mark, str]]] = {
     "nn.functional.mish": (_is_infinite, "`mish(-inf)`"),
     "nn.functional.silu": (_is_infinite, "`silu(-inf)`"),
     "nn.functional.softsign": (_is_infinite, "`softsign(inf)`"),
-    "polygamma": (_is_infinite, "`polygamma(2, -inf)`"),
+    "polygamma": (_is_pole, _POLES),
+    "special.polygamma": (_is_pole, _POLES),
 }
 """By operator: which elements differ from PyTorch's, by its input and result, and the row."""
 
-GRADIENTS: Final[dict[str, str]] = {
-    "__rmod__": "gradient of `mod(x, y)`",
-    "fmod": "gradient of `mod(x, y)`",
-    "remainder": "gradient of `mod(x, y)`",
-    "cholesky_inverse": "gradient of `cholesky_solve` with respect to the unread triangle",
-    "cholesky_solve": "gradient of `cholesky_solve` with respect to the unread triangle",
-    "as_strided_scatter": "gradient of `as_strided_scatter` with respect to overwritten elements",
-    "masked.log_softmax": "gradient of `masked_log_softmax` with respect to hidden elements",
-    "nn.functional.ctc_loss": "gradient of `ctc_loss` by logarithms",
-    "nn.functional.max_unpool3d": "gradient of `scatter` by two updates of one place",
+_TRUNCATED_MEAN = "`avg_pool2d` of int64, a mean of 1.5"
+TRUNCATED: Final = {f"nn.functional.avg_pool{n}d": _TRUNCATED_MEAN for n in (1, 2, 3)}
+"""By operator: the row of fractions that PyTorch truncates to whole numbers."""
+
+WITHOUT_GRADIENT: Final = dict.fromkeys(("__rmod__", "remainder"), "gradient of `mod(x, y)`")
+"""By operator: the row that says why it refuses a gradient."""
+
+
+def _of_triangle(function: Callable[..., torch.Tensor], place: int) -> Callable[..., torch.Tensor]:
+    """Return a function that reads one triangle of its matrix, as it should."""
+
+    def read(*given: torch.Tensor, upper: bool = False) -> torch.Tensor:
+        operands = list(given)
+        operands[place] = operands[place].triu() if upper else operands[place].tril()
+        return function(*operands, upper=upper)
+
+    return read
+
+
+def _strided_scatter(x: torch.Tensor, y: torch.Tensor, *places: Any, **given: Any) -> torch.Tensor:
+    scatter, zeros = torch.as_strided_scatter, torch.zeros_like(x)
+    kept = scatter(zeros + 1, torch.zeros_like(y), *places, **given)
+    return x * kept + scatter(zeros, y, *places, **given)
+
+
+def _masked_log_softmax(
+    x: torch.Tensor, dim: int, *, mask: torch.Tensor | None = None, **given: Any
+) -> torch.Tensor:
+    seen = torch.ones_like(x, dtype=torch.bool) if mask is None else mask
+    return torch.masked.log_softmax(x, dim, mask=mask, **given).where(seen, -torch.inf)
+
+
+def _ctc_loss(
+    x: torch.Tensor, label: torch.Tensor, x_lengths: Any, lengths: Any, **given: Any
+) -> torch.Tensor:
+    """PyTorch takes off what log_softmax in front would add; add it."""
+    reduction = given.pop("reduction", "mean")
+    losses = torch.nn.functional.ctc_loss(x, label, x_lengths, lengths, reduction="none", **given)
+    counts = torch.arange(len(x))[:, None] < torch.as_tensor(x_lengths).reshape(1, -1)
+    counts = counts.reshape(*x.shape[:-1], 1) * losses.detach().isfinite().unsqueeze(-1)
+    sums = (x.exp() * counts).sum((0, -1))
+    losses = losses - sums + sums.detach()
+    if reduction == "none":
+        return losses
+    if reduction == "mean":
+        losses = losses / torch.as_tensor(lengths).clamp(min=1)
+    return losses.mean() if reduction == "mean" else losses.sum()
+
+
+_UNREAD = "gradient of `cholesky_solve` with respect to the unread triangle"
+
+INSTEAD: Final[dict[str, tuple[Callable[..., torch.Tensor], str]]] = {
+    "cholesky_inverse": (_of_triangle(torch.cholesky_inverse, 0), _UNREAD),
+    "cholesky_solve": (_of_triangle(torch.cholesky_solve, 1), _UNREAD),
+    "as_strided_scatter": (
+        _strided_scatter,
+        "gradient of `as_strided_scatter` with respect to overwritten elements",
+    ),
+    "masked.log_softmax": (
+        _masked_log_softmax,
+        "gradient of `masked_log_softmax` with respect to hidden elements",
+    ),
+    "nn.functional.ctc_loss": (_ctc_loss, "gradient of `ctc_loss` by logarithms"),
 }
-"""By operator: the row that says why no gradient agrees with PyTorch's."""
+"""By operator: a formula of PyTorch whose gradient makes our choice, and the row."""
 
 REFERENCES: Final = {"std": "`std` by default", "var": "`std` by default"}
 """By operator: the row that says where NumPy differs from PyTorch, whom adapters follow."""

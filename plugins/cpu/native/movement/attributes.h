@@ -67,6 +67,14 @@ struct NmsAttrs {
   OPWRIGHT_ATTRIBUTES(iou_threshold, score_threshold, limit);
 };
 
+struct BatchedNmsAttrs {
+  double iou_threshold;
+  double score_threshold;
+  int64_t limit;
+  int64_t class_limit;
+  OPWRIGHT_ATTRIBUTES(iou_threshold, score_threshold, limit, class_limit);
+};
+
 struct MulticlassNmsAttrs {
   double score_threshold;
   double iou_threshold;

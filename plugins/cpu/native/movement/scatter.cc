@@ -25,6 +25,7 @@ using Wrapping = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
 struct SumRule {
   template <typename T>
   static T Of(T x, T update) {
+    if constexpr (std::is_same_v<T, bool>) return x || update;
     using W = Wrapping<T>;
     return static_cast<T>(static_cast<W>(x) + static_cast<W>(update));
   }
@@ -32,6 +33,7 @@ struct SumRule {
 struct ProductRule {
   template <typename T>
   static T Of(T x, T update) {
+    if constexpr (std::is_same_v<T, bool>) return x && update;
     using W = Wrapping<T>;
     return static_cast<T>(static_cast<W>(x) * static_cast<W>(update));
   }
@@ -69,13 +71,12 @@ opwright::Status ScatterBy(const Scattered& scattered, const opwright::RunContex
 template <typename T>
 Scatter SelectRule(Reduction reduction) {
   using Bits = typename UnsignedOf<sizeof(T)>::Type;
-  using Number = std::conditional_t<std::is_floating_point_v<T>, T, Bits>;
-  if constexpr (!std::is_same_v<T, bool>) {  // the shape rule refuses others than kNone
-    if (reduction == Reduction::kAdd) return &ScatterBy<Number, SumRule>;
-    if (reduction == Reduction::kMul) return &ScatterBy<Number, ProductRule>;
-    if (reduction == Reduction::kMax) return &ScatterBy<T, MaximumRule>;
-    if (reduction == Reduction::kMin) return &ScatterBy<T, MinimumRule>;
-  }
+  constexpr bool kWraps = !std::is_floating_point_v<T> && !std::is_same_v<T, bool>;
+  using Number = std::conditional_t<kWraps, Bits, T>;
+  if (reduction == Reduction::kAdd) return &ScatterBy<Number, SumRule>;
+  if (reduction == Reduction::kMul) return &ScatterBy<Number, ProductRule>;
+  if (reduction == Reduction::kMax) return &ScatterBy<T, MaximumRule>;
+  if (reduction == Reduction::kMin) return &ScatterBy<T, MinimumRule>;
   return &ScatterBy<Bits, SetRule>;
 }
 

@@ -39,9 +39,10 @@ NOT_THERE: Final = {
         ),
         'the host computes whole numbers: fallback="cpu" runs it there (2026-11-28)',
     ),
+    "roi_align_places": 'for gradients of the mode max: fallback="cpu" runs it (2026-11-29)',
     "print": 'the host writes the values: fallback="cpu" runs it there (2026-11-23)',
     **dict.fromkeys(
-        ("nms", "multiclass_nms"),
+        ("nms", "batched_nms", "multiclass_nms"),
         "how many boxes are kept, only the values tell: as of nonzero (2026-11-23)",
     ),
     "sequence_pack": "how many rows there are, only the lengths tell: as of nonzero (2026-11-23)",

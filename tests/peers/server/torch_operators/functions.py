@@ -120,6 +120,16 @@ def _multi_margin(
     return F.multi_margin_loss(x, label.long(), p, margin, weight, reduction="none")
 
 
+def _multilabel_margin(x: Tensor, label: Tensor) -> Tensor:
+    rows, ids = x.reshape(-1, x.shape[-1]), label.long().reshape(-1, x.shape[-1])
+    losses = F.multilabel_margin_loss(rows, ids.clamp(min=-1), reduction="none")
+    return losses.reshape(x.shape[:-1])
+
+
+def _multilabel_soft_margin(x: Tensor, label: Tensor, weight: Tensor | None = None) -> Tensor:
+    return F.multilabel_soft_margin_loss(x, label, weight, reduction="none")
+
+
 def _triplet(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float, p: float, **more: Any
 ) -> Tensor:
@@ -158,6 +168,8 @@ OPERATORS: dict[str, Function] = {
     "logit": _logit,
     "logspace": _logspace,
     "multi_margin_loss": _multi_margin,
+    "multilabel_margin_loss": _multilabel_margin,
+    "multilabel_soft_margin_loss": _multilabel_soft_margin,
     "nanmean": _nan(torch.nanmean),
     "nanmedian": lambda x, axis, keepdims: _nanquantile(x, axis, keepdims, 0.5),
     "nanquantile": _nanquantile,

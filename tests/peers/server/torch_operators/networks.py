@@ -207,6 +207,24 @@ def _attention(
     )
 
 
+def _cached_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    past_k: Tensor,
+    past_v: Tensor,
+    causal: bool,
+    scale: float | None = None,
+    mask: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    k, v = torch.cat([past_k, k], -2), torch.cat([past_v, v], -2)
+    if causal:
+        require(mask is None, "a mask beside causal")
+        queries, keys = q.shape[-2], k.shape[-2]
+        mask = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
+    return _attention(q, k, v, False, scale, mask), k, v
+
+
 def _lrn(x: Tensor, size: int, alpha: float, beta: float, bias: float) -> Tensor:
     require(
         size % 2 == 1 and x.dim() > 2,
@@ -330,5 +348,6 @@ OPERATORS: dict[str, Function] = {
     "dropout": _dropout,
     "fc": _fc,
     "embedding": _embedding,
+    "cached_attention": _cached_attention,
     "scaled_dot_product_attention": _attention,
 }

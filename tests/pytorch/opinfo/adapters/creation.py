@@ -94,7 +94,7 @@ def logspace(
     if named(dtype) in FLOATS:
         attrs = {"start": float(start), "stop": float(end), "num": steps, "base": float(base)}
         return ops.logspace(dtype=named(dtype), **attrs)
-    exponents = ops.linspace(start=float(start), stop=float(end), num=steps, dtype="float64")
+    exponents = linspace(int(start), int(end), steps, dtype=torch.float64)
     return cast(ops.power(float(base), exponents), named(dtype))
 
 

@@ -16,6 +16,7 @@ from .arguments import (
     dtype_of,
     filled,
     flat,
+    is_float,
     is_number,
     ops,
     part,
@@ -81,7 +82,7 @@ def scattered(x: Any, dim: int, index: Any, src: Any, op: str, **attrs: Any) -> 
         return ops.assign(x)
     x, index = as_line(x), as_line(index)
     if is_number(src):
-        src = scalar(src, dtype_of(x), like=index)
+        src = scalar(src if is_float(x) else int(src), dtype_of(x), like=index)
     src = cut_to(as_line(src), shape_of(index))
     out = getattr(ops, op)(x, index, src, axis=axis, **attrs)
     return ops.reshape(out, shape=shape)

@@ -173,33 +173,12 @@ def multi_margin(
 
 
 def multilabel_soft_margin(x: Any, target: Any, *, weight: Any = None, **given: Any) -> Any:
-    losses = ops.sigmoid_cross_entropy_with_logits(x, target)
-    losses = losses if weight is None else ops.multiply(losses, weight)
-    return reduced(ops.mean(losses, axis=[-1]), given)
+    return reduced(ops.multilabel_soft_margin_loss(x, target, **with_weight(weight)), given)
 
 
 def multilabel_margin(x: Any, target: Any, **given: Any) -> Any:
-    shape = shape_of(x) or [1]
-    n = shape[-1]
-    x, target = ops.reshape(x, shape=[-1, n]), ops.reshape(target, shape=[-1, n])
-    # The first -1 ends the list of classes.
-    ended = ops.greater(ops.cumsum(cast(ops.less(target, 0), "int64"), axis=1), 0)
-    counts = ops.logical_not(ended)
-    places = ops.maximum(target, 0)
-    chosen = ops.multiply(
-        ops.one_hot(places, depth=n, dtype=dtype_of(x)),
-        ops.unsqueeze(cast(counts, dtype_of(x)), axis=[2]),
-    )
-    is_class = ops.greater(ops.sum(chosen, axis=[1]), 0)
-    own = ops.take_along_axis(x, places, axis=1)
-    terms = ops.subtract(ops.unsqueeze(x, axis=[1]), ops.unsqueeze(own, axis=[2]))
-    terms = ops.relu(ops.scale(terms, bias=1.0))
-    kept = ops.logical_and(
-        ops.unsqueeze(counts, axis=[2]), ops.logical_not(ops.unsqueeze(is_class, axis=[1]))
-    )
-    losses = ops.scale(ops.sum(ops.where(kept, terms, 0.0), axis=[1, 2]), scale=1 / n)
-    losses = losses if len(shape) > 1 else ops.reshape(losses, shape=[])
-    return reduced(losses, given)
+    x, target = (v if rank_of(v) else ops.reshape(v, shape=[1]) for v in (x, target))
+    return reduced(ops.multilabel_margin_loss(x, target), given)
 
 
 def triplet(
@@ -282,7 +261,7 @@ def ctc(
 
 _LOSSES: dict[str, Adapter] = {
     "binary_cross_entropy": binary_cross_entropy,
-    "binary_cross_entropy_with_logits": binary_cross_entropy_with_logits,
+    "binary_cross_entropy_with_logits": in_float32(binary_cross_entropy_with_logits),
     "cosine_embedding_loss": cosine_embedding,
     "cross_entropy": cross_entropy,
     "ctc_loss": ctc,

@@ -39,8 +39,13 @@ def with_alpha(op: str, ours: str, theirs: str, default: float) -> Adapter:
     return apply
 
 
+def limit_of(x: Any, number: float) -> float:
+    """Return a number as PyTorch takes it beside whole numbers: without its fraction."""
+    return float(number) if is_float(x) else int(number)
+
+
 def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
-    low, high = (number if not is_float(x) else float(number) for number in (min_val, max_val))
+    low, high = (limit_of(x, number) for number in (min_val, max_val))
     below = ops.where(ops.less_equal(x, low), low, x)
     return ops.where(ops.greater_equal(x, high), high, below)
 
@@ -65,8 +70,7 @@ def prelu(x: Any, weight: Any) -> Any:
 
 
 def threshold(x: Any, threshold: float, value: float, inplace: bool = False) -> Any:
-    value = value if not is_float(x) else float(value)
-    return ops.where(ops.less_equal(x, threshold), value, x)
+    return ops.where(ops.less_equal(x, limit_of(x, threshold)), limit_of(x, value), x)
 
 
 def rrelu(x: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
@@ -221,7 +225,7 @@ def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride
 def pairwise_distance(
     x: Any, y: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Any:
-    difference = ops.scale(ops.subtract(*promoted(x, y)), bias=float(eps))
+    difference = ops.scale(floating(ops.subtract(*promoted(x, y))), bias=float(eps))
     return ops.norm(difference, p=float(p), axis=[-1], keepdims=keepdim)
 
 

@@ -11,6 +11,7 @@ from .arguments import (
     Adapter,
     UnmappedError,
     dtype_of,
+    floating,
     ops,
     rank_of,
     shape_of,
@@ -120,7 +121,7 @@ def native_group_norm(
 def local_response_norm(
     x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Any:
-    shape = shape_of(x)
+    x, shape = floating(x), shape_of(x)
     lead = shape if len(shape) > 3 else [*shape, *[1] * (4 - len(shape))]
     image = ops.reshape(x, shape=[*lead[:2], math.prod(lead[2:-1]), lead[-1]])
     if math.prod(shape) == 0:

@@ -224,7 +224,10 @@ def dist(x: Any, y: Any, p: float = 2) -> Any:
 
 
 def masked_fill(x: Any, mask: Any, value: Any) -> Any:
-    value = value if is_number(value) else cast(value, dtype_of(x))
+    dtype = dtype_of(x)
+    value = (
+        cast(value, dtype) if not is_number(value) else bool(value) if dtype == "bool" else value
+    )
     return ops.where(mask, value, x)
 
 
@@ -252,8 +255,10 @@ def ndtr(x: Any) -> Any:
 
 
 def ndtri(x: Any) -> Any:
-    inner = ops.erfinv(ops.scale(floating(x), scale=2.0, bias=-1.0))
-    return ops.scale(inner, scale=math.sqrt(2))
+    x = floating(x)
+    # 2x - 1 has no digits of a small x in float32.
+    inner = ops.erfinv(ops.scale(cast(x, "float64"), scale=2.0, bias=-1.0))
+    return cast(ops.scale(inner, scale=math.sqrt(2)), dtype_of(x))
 
 
 _FLOAT = ("acos", "asin", "atan", "cos", "cosh", "erf", "exp", "expm1", "log", "log1p", "log2")
@@ -338,7 +343,7 @@ ADAPTERS: Final[dict[str, Adapter]] = {
     "logaddexp2": of_two("logaddexp2"),
     "logit": logit,
     "masked_fill": masked_fill,
-    "mvlgamma": mvlgamma,
+    "mvlgamma": in_float32(mvlgamma),
     "nan_to_num": nan_to_num,
     "neg": of_numbers("negative"),
     "polygamma": lambda x, n: ops.polygamma(floating(x), n=n),
@@ -353,7 +358,7 @@ ADAPTERS: Final[dict[str, Adapter]] = {
     "special.ndtri": ndtri,
     "special.polygamma": lambda x, n: ops.polygamma(floating(x), n=n),
     "special.xlog1py": of_two("xlog1py", floats=True),
-    "square": of_numbers("square"),
+    "square": lambda x: ops.square(x if dtype_of(x) != "bool" else cast(x, "int64")),
     "sub": sub,
     "to": to,
     "true_divide": div,

@@ -230,22 +230,24 @@ def cov(x: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = No
     if rank_of(x) < 2:
         x = ops.reshape(x, shape=[1, -1])
     n = shape_of(x)[1]
-    weights = [cast(w, dtype_of(x)) for w in (fweights, aweights) if w is not None]
+    # PyTorch adds them up in their own dtype.
+    given = [w for w in (fweights, aweights) if w is not None]
+    weights = [cast(w, result_dtype(*given)) for w in given]
     if not weights:
         centered = ops.subtract(x, ops.mean(x, axis=[1], keepdims=True))
         product = ops.matmul(centered, centered, transpose_y=True)
         divisor = scalar_like(x, max(n - correction, 0))
     else:
         weight = weights[0] if len(weights) == 1 else ops.multiply(*weights)
-        total = ops.sum(weight)
-        mean = ops.divide(ops.sum(ops.multiply(x, weight), axis=[1], keepdims=True), total)
-        centered = ops.subtract(x, mean)
-        product = ops.matmul(ops.multiply(centered, weight), centered, transpose_y=True)
-        lost = scalar_like(x, correction)
+        total, wide = ops.sum(weight), cast(weight, dtype_of(x))
+        weighted = ops.sum(ops.multiply(x, wide), axis=[1], keepdims=True)
+        centered = ops.subtract(x, ops.divide(weighted, cast(total, dtype_of(x))))
+        product = ops.matmul(ops.multiply(centered, wide), centered, transpose_y=True)
+        lost = scalar_like(total, correction)
         if aweights is not None:
             square = ops.sum(ops.multiply(weight, weights[-1]))
             lost = ops.multiply(ops.divide(square, total), lost)
-        divisor = ops.maximum(ops.subtract(total, lost), 0.0)
+        divisor = cast(ops.maximum(ops.subtract(total, lost), scalar_like(total, 0)), dtype_of(x))
     out = ops.divide(product, divisor)
     return ops.reshape(out, shape=[]) if shape_of(out) == [1, 1] else out
 

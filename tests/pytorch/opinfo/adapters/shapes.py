@@ -248,7 +248,7 @@ def sum_to_size(x: Any, *size: Any) -> Any:
     shape = shape_of(x)
     axes = [*range(leading)]
     axes += [i for i in range(leading, len(shape)) if shape[i] != target[i - leading]]
-    out = ops.sum(whole(x), axis=axes) if axes else ops.assign(x)
+    out = ops.sum(whole(x), axis=axes) if axes or not shape else ops.assign(x)
     return reshaped(out, target)
 
 

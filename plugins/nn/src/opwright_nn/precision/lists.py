@@ -11,9 +11,9 @@ def _names(text: str) -> frozenset[str]:
 
 REDUCED: Final = _names(
     """
-    bilinear conv1d conv2d conv2d_transpose conv3d conv3d_transpose deform_conv2d einsum fc gemm gru
-    gru_cell lstm lstm_cell matmul multi_head_attention rnn scaled_dot_product_attention
-    sequence_conv
+    bilinear cached_attention conv1d conv2d conv2d_transpose conv3d conv3d_transpose deform_conv2d
+    einsum fc gemm gru gru_cell lstm lstm_cell matmul multi_head_attention rnn
+    scaled_dot_product_attention sequence_conv
     """
 )
 """Sums of products, which processors multiply in 16 bits and add up in float32."""
@@ -30,11 +30,12 @@ FLOAT32: Final = _names(
     masked_sum masked_variance
     log_softmax masked_log_softmax masked_softmax sequence_softmax softmax
     cosine_embedding_loss cross_entropy ctc_loss gaussian_nll hinge huber kl_div l1 linear_chain_crf
-    log_loss margin_rank_loss mse multi_margin_loss nce nll poisson_nll rank_loss sampled_softmax
+    log_loss margin_rank_loss mse multi_margin_loss multilabel_margin_loss
+    multilabel_soft_margin_loss nce nll poisson_nll rank_loss sampled_softmax
     sigmoid_cross_entropy_with_logits smooth_l1 soft_margin_loss softmax_with_cross_entropy
     triplet_margin_loss viterbi_decode
     accuracy auc bincount histogram precision_recall
-    box_coder iou multiclass_nms nms prior_box roi_align roi_pool
+    batched_nms box_coder iou multiclass_nms nms prior_box roi_align roi_pool
     affine_grid grid_sample lp_pool1d lp_pool2d lp_pool3d
     cholesky det fft fft2 fftn hfft ifft ifft2 ifftn ihfft inverse irfft irfftn istft rfft rfftn
     slogdet solve stft triangular_solve

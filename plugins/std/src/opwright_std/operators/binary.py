@@ -16,6 +16,7 @@ from opwright_std.compositions import power as power_gradients
 from opwright_std.compositions.expression import read
 from opwright_std.compositions.fractions import function
 from opwright_std.numerics.dtypes import NUMBERS, ORDERED, Array
+from opwright_std.operators.reduction import known_meta
 from opwright_std.operators.sum_like import set_broadcast_grad, sum_to
 
 
@@ -224,6 +225,7 @@ def _number_before_nan(op_type: str, comparison: str, comment: str) -> OpDefinit
         op_type,
         f"{comment} of two, of a number and NaN the number. The gradient goes to the one that is "
         "taken, of equal ones to x.",
+        ORDERED,
     ).build(infer_shape=elementwise_shape("x", "y"), body=body)
 
 
@@ -233,6 +235,9 @@ FMIN = _number_before_nan("fmin", "less_equal", "The smaller")
 
 def _heaviside_body(b: BodyContext) -> None:
     x = read(b, "x")
+    if known_meta(b).dtype == "bool":
+        b.set_output("out", x.with_("logical_or", read(b, "y")).name)
+        return
     step = x.then("sign").then("clip", min=0.0, max=1.0)
     b.set_output("out", x.compare("equal", 0).choose(read(b, "y"), step).name)
 
@@ -241,4 +246,5 @@ HEAVISIDE = binary(
     "heaviside",
     "Step, out = 0 where x is below 0, y where it is 0, 1 above, NaN for NaN, as numpy.heaviside. "
     "The gradient of x is 0, that of y is 1 where x is 0.",
+    ORDERED,
 ).build(infer_shape=elementwise_shape("x", "y"), body=_heaviside_body)

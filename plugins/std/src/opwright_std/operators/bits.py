@@ -16,7 +16,7 @@ from opwright.op import (
     no_gradient,
     same_shape_as,
 )
-from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
+from opwright_std.numerics.dtypes import FLOATS, NUMBERS, ORDERED, Array
 from opwright_std.operators.binary import binary
 from opwright_std.operators.sum_like import set_broadcast_grad
 from opwright_std.operators.unary import unary
@@ -148,6 +148,9 @@ def _signbit_body(b: BodyContext) -> None:
     meta = b.meta(b.input("x") or "")
     bits = f"int{8 * item_size(meta.dtype)}" if meta else ""
     x = b.input("x") or ""
+    if meta and meta.dtype == "bool":
+        b.emit("logical_xor", {"x": x, "y": x}, {"out": b.output("out")})
+        return
     if meta and meta.dtype in FLOATS:
         x = b.emit("bit_cast", {"x": x}, attrs={"dtype": bits})
     zero = b.emit("fill_like", {"x": x}, attrs={"value": 0.0})
@@ -158,7 +161,7 @@ SIGNBIT = (
     OpMaker("signbit")
     .add_comment("Whether the sign bit is set: where x is less than 0, and for -0 and such a NaN.")
     .add_input("x", "any shape")
-    .dtypes(*NUMBERS)
+    .dtypes(*ORDERED)
     .add_output("out", "bool of the shape of x")
     .dtypes("bool")
     .build(

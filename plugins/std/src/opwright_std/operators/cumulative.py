@@ -13,7 +13,7 @@ from opwright.op import (
     normalize_axis,
 )
 from opwright_std.compositions import layers as layers_gradients
-from opwright_std.numerics.dtypes import FLOATS, NUMBERS, WHOLE, Array
+from opwright_std.numerics.dtypes import FLOATS, ORDERED, WHOLE, Array
 
 
 def cumsum(x: Array, out: Array, *, axis: int, exclusive: bool, reverse: bool) -> None:
@@ -90,7 +90,7 @@ def cumulative(op_type: str, comment: str) -> OpMaker:
             "uint64 of unsigned ones, as NumPy's is. 16-bit floats are taken in float32."
         )
         .add_input("x", "any shape; a number is one element along axis 0")
-        .dtypes(*NUMBERS, "bool")
+        .dtypes(*ORDERED)
         .add_output("out", "shape of x; a float as x is")
         .dtypes(*FLOATS, "int64", "uint64")
         .add_attr("axis", int, "the axis to go along")
@@ -164,7 +164,7 @@ def _extremum(op_type: str, comment: str) -> OpDefinition:
             "element at indices: of equal ones the last."
         )
         .add_input("x", "any shape; a number is one element along axis 0")
-        .dtypes(*NUMBERS)
+        .dtypes(*ORDERED)
         .add_output("out", "shape and dtype of x")
         .same_dtype_as("x")
         .add_output("indices", "where it is along the axis, int64, shape of x")

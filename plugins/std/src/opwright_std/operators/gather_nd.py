@@ -91,8 +91,6 @@ def _gather_nd_shape(ctx: InferContext) -> None:
 def _scatter_nd_shape(ctx: InferContext) -> None:
     """The output has the shape of x; updates the axes of index but the last, then those of x."""
     ctx.require_shape("updates", _slices_shape(ctx))
-    if ctx.attr("reduction") != "none" and ctx.input("x").dtype == "bool":
-        ctx.fail(f"reduction must be 'none' for bool, got {ctx.attr('reduction')!r}")
     ctx.set_output("out", ctx.input("x").shape)
 
 
@@ -129,9 +127,10 @@ SCATTER_ND = add_reduction(
     .add_comment(
         "A copy of x with slices set at positions along its first k axes, out[index[..., 0], ..., "
         "index[..., k - 1]] = updates[...], or combined by reduction. Updates of one place are "
-        "taken in their order: of those that set it the last one stays. As ONNX's ScatterND."
+        "taken in their order: of those that set it the last one stays. Of bool a sum is or, and a "
+        "product is and. As ONNX's ScatterND."
     )
-    .add_input("x", "at least 1-d, any dtype; bool only without a reduction")
+    .add_input("x", "at least 1-d, any dtype")
     .add_input("index", "int32 or int64 [..., k], positions in [-n, n) along each axis")
     .dtypes(*INDICES)
     .add_input("updates", "shape of index without its last axis, then that of x from axis k on")

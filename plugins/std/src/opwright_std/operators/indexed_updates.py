@@ -16,7 +16,7 @@ from opwright.op import (
     shapes_match,
 )
 from opwright_std.compositions.expression import Expression, read
-from opwright_std.numerics.dtypes import INDICES, NUMBERS
+from opwright_std.numerics.dtypes import INDICES, ORDERED
 from opwright_std.operators.reduction import known_meta
 
 
@@ -109,8 +109,8 @@ INDEX_ADD = (
     _maker(
         "index_add",
         "A copy of x with slices added along one axis, out[..., index[i], ...] += alpha * "
-        "updates[..., i, ...], in the order of i, as torch.index_add.",
-        NUMBERS,
+        "updates[..., i, ...], in the order of i, as torch.index_add; of bool a sum is or.",
+        ORDERED,
     )
     .add_attr("alpha", float, "the factor of updates, which the dtype must hold")
     .default(1.0)
@@ -121,7 +121,7 @@ INDEX_COPY = _maker(
     "index_copy",
     "A copy of x with slices set along one axis, out[..., index[i], ...] = updates[..., i, ...]: "
     "of repeated positions the last one stays. As torch.index_copy.",
-    (*NUMBERS, "bool"),
+    ORDERED,
 ).build(infer_shape=_updated_shape, body=lambda b: _scatter_slices(b, read(b, "updates"), "none"))
 
 INDEX_FILL = (
@@ -129,7 +129,7 @@ INDEX_FILL = (
         "index_fill",
         "A copy of x with one value in the slices at positions along one axis, as "
         "torch.index_fill.",
-        (*NUMBERS, "bool"),
+        ORDERED,
     )
     .add_attr("value", float, "the value, which the dtype must hold")
     .required()
@@ -155,8 +155,6 @@ def _index_put_shape(ctx: InferContext) -> None:
             f"values must broadcast to {format_shape(named)}, what the indices name, got "
             f"{format_shape(values)}"
         )
-    if ctx.attr("accumulate") and ctx.input("x").dtype == "bool":
-        ctx.fail("accumulate must be false for bool, got true")
     ctx.set_output("out", x)
 
 
@@ -196,7 +194,7 @@ INDEX_PUT = (
         "one stays. With accumulate values are added, as numpy.add.at."
     )
     .add_input("x", "at least 1-d")
-    .dtypes(*NUMBERS, "bool")
+    .dtypes(*ORDERED)
     .add_input("indices", "int32 or int64, one for each of the first axes of x; they broadcast")
     .dtypes(*INDICES)
     .as_duplicable()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import grad_op, same_again, same_shape_as
+from opwright.op import BodyContext, grad_op, same_again, same_shape_as
 from opwright_std.compositions import activations as activations_gradients
-from opwright_std.numerics.dtypes import Array
+from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
+from opwright_std.operators.reduction import known_meta
 from opwright_std.operators.unary import unary
 
 
@@ -25,13 +26,23 @@ def relu6_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
     _keep(x_grad, out_grad, (out <= 0) | (out >= 6))
 
 
+def _relu6_body(b: BodyContext) -> bool:
+    """Write a limit of whole numbers, for which kernels of floats do not serve."""
+    if known_meta(b).dtype in FLOATS:
+        return False
+    b.emit("clip", {"x": b.input("x")}, {"out": b.output("out")}, {"min": 0.0, "max": 6.0})
+    return True
+
+
 RELU6 = unary(
     "relu6",
     "Rectifier up to 6, out = minimum(maximum(x, 0), 6). The gradient at 0 and 6 is 0; NaN passes "
     "it on.",
+    NUMBERS,
 ).build(
     infer_shape=same_shape_as("x"),
     gradient=grad_op("relu6_grad", needs=["out"], gradient=same_again),
+    body=_relu6_body,
 )
 
 

@@ -8,6 +8,7 @@ from opwright.op import BodyContext, GradientContext, elementwise_shape, same_sh
 from opwright_std.compositions.expression import Expression, in_float32, read
 from opwright_std.numerics.dtypes import FLOATS
 from opwright_std.operators.binary import binary
+from opwright_std.operators.reduction import known_meta
 from opwright_std.operators.statistics import LARGEST
 from opwright_std.operators.sum_like import set_broadcast_grad
 from opwright_std.operators.unary import unary
@@ -22,17 +23,11 @@ LOG10 = unary(
 ).build(infer_shape=same_shape_as("x"), body=in_float32(_log10))
 
 
-_LN2_HIGH, _LN2_LOW = 22713 / 2**15, 1.42860682030941723212e-6
-"""ln(2) in two parts. The first has so few bits that a whole number times it is exact, in float32,
-too; the second has those that math.log(2) lacks."""
-
-
-def _exp2(b: BodyContext) -> Expression:
-    # Beyond this it is 0 or infinite in every dtype.
-    x = read(b, "x").then("clip", min=-1100.0, max=1100.0)
-    whole = x.then("floor")
-    rest = whole * _LN2_LOW + (x - whole) * math.log(2)
-    return (whole * _LN2_HIGH).then("exp") * rest.then("exp")
+def _exp2(b: BodyContext) -> None:
+    # Not by exp: a power of 2 that overflows would be the largest float.
+    attrs = {"values": [2.0], "shape": [], "dtype": known_meta(b).dtype}
+    base = b.emit("constant", {}, attrs=attrs)
+    b.emit("power", {"x": base, "y": b.input("x")}, {"out": b.output("out")})
 
 
 def _exp2_gradient(g: GradientContext) -> None:
@@ -41,7 +36,7 @@ def _exp2_gradient(g: GradientContext) -> None:
 
 
 EXP2 = unary("exp2", "Power of two, out = 2**x.").build(
-    infer_shape=same_shape_as("x"), gradient=_exp2_gradient, body=in_float32(_exp2)
+    infer_shape=same_shape_as("x"), gradient=_exp2_gradient, body=_exp2
 )
 
 

@@ -84,6 +84,89 @@ MULTI_MARGIN_LOSS = (
 )
 
 
+def _multilabel_shape(ctx: InferContext) -> None:
+    """The output has a number for each row."""
+    shape, label = ctx.input("x").shape, ctx.input("label").shape
+    ctx.require(len(shape) >= 1, f"x must be [..., classes], got {format_shape(shape)}")
+    if not shapes_match(shape, label):
+        ctx.fail(f"label must have the shape {format_shape(shape)}, got {format_shape(label)}")
+    ctx.set_output("out", tuple(map(merge_dims, shape[:-1], label[:-1])))
+
+
+def _multilabel_soft_shape(ctx: InferContext) -> None:
+    """The output has a number for each row."""
+    _multilabel_shape(ctx)
+    if ctx.has_input("weight"):
+        shape, weight = ctx.input("x").shape, ctx.input("weight").shape
+        if len(weight) > len(shape) or not shapes_match(
+            broadcast_shapes(shape, weight, ctx), shape
+        ):
+            wanted, got = format_shape(shape), format_shape(weight)
+            ctx.fail(f"weight must broadcast to the shape of x {wanted}, got {got}")
+
+
+def _multilabel_margin(b: BodyContext) -> Expression:
+    x, label = read(b, "x"), read(b, "label")
+    has_ended = label.compare("less", 0.0).then("cumsum", axis=-1).compare("greater", 0)
+    counts = has_ended.then("logical_not")
+    ids = label.with_("maximum", label.filled(0.0))
+    updates = {"x": counts.filled(0.0).name, "index": ids.name, "updates": counts.name}
+    is_class = Expression(b, b.emit("scatter", updates, attrs={"axis": -1, "reduction": "add"}))
+    own = x.take(ids, -1).then("unsqueeze", axis=[-1])
+    missing = (x.then("unsqueeze", axis=[-2]) - own + float(b.attr("margin"))).then("clip", min=0.0)
+    others = is_class.then("logical_not").then("unsqueeze", axis=[-2])
+    kept = counts.then("unsqueeze", axis=[-1]).with_("logical_and", others)
+    terms = kept.choose(missing, missing.filled(0.0))
+    return terms.then("sum", axis=[-2]).then("mean", axis=[-1])
+
+
+MULTILABEL_MARGIN_LOSS = (
+    OpMaker("multilabel_margin_loss")
+    .add_comment(
+        "Loss of rows with several classes each, out = sum(max(0, margin - x[c] + x[j])) / classes "
+        "over the classes c of a row and the others j. The first negative number ends the list of "
+        "classes of a row. As torch.nn.functional.multilabel_margin_loss."
+    )
+    .add_input("x", "float [..., classes]: scores")
+    .dtypes(*FLOATS)
+    .add_input("label", "int, shape of x: class ids below classes, ended by a negative number")
+    .dtypes(*INDICES)
+    .add_output("out", "[...], dtype of x")
+    .same_dtype_as("x")
+    .add_attr("margin", float, "difference that counts as right")
+    .default(1.0)
+    .build(infer_shape=_multilabel_shape, body=in_float32(_multilabel_margin))
+)
+
+
+def _multilabel_soft_margin(b: BodyContext) -> Expression:
+    x, label = read(b, "x"), read(b, "label")
+    losses = label * (-x).then("softplus") + (1.0 - label) * x.then("softplus")
+    if b.has_input("weight"):
+        losses = losses * read(b, "weight")
+    return losses.then("mean", axis=[-1])
+
+
+MULTILABEL_SOFT_MARGIN_LOSS = (
+    OpMaker("multilabel_soft_margin_loss")
+    .add_comment(
+        "Mean over classes of the logistic losses of rows with several classes each, out = "
+        "mean(weight * (label * ln(1 + e**-x) + (1 - label) * ln(1 + e**x))). As "
+        "torch.nn.functional.multilabel_soft_margin_loss."
+    )
+    .add_input("x", "float [..., classes]: scores")
+    .dtypes(*FLOATS)
+    .add_input("label", "shape and dtype of x: 1 for the classes of a row, else 0")
+    .same_dtype_as("x")
+    .add_input("weight", "factors, broadcast to x, such as [classes]; absent counts as 1")
+    .same_dtype_as("x")
+    .as_optional()
+    .add_output("out", "[...], dtype of x")
+    .same_dtype_as("x")
+    .build(infer_shape=_multilabel_soft_shape, body=in_float32(_multilabel_soft_margin))
+)
+
+
 def _triplet_shape(ctx: InferContext) -> None:
     """The output has a number for each triple of vectors, which broadcast."""
     shape = ctx.input("anchor").shape

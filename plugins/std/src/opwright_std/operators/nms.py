@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, dims_match, format_shape, no_gradient
-from opwright_std.numerics.dtypes import FLOATS, Array
+from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 
 
 class Resizable(Protocol):
@@ -69,11 +69,44 @@ def nms(
     score_threshold: float,
     limit: int,
 ) -> None:
-    # Best scores first, NaN before all; of equal ones the first box.
+    order = _by_score(scores, score_threshold)
+    _write(out, order[suppress(boxes[order], iou_threshold)], limit)
+
+
+def batched_nms(
+    boxes: Array,
+    scores: Array,
+    classes: Array,
+    out: Resizable,
+    *,
+    iou_threshold: float,
+    score_threshold: float,
+    limit: int,
+    class_limit: int,
+) -> None:
+    order = _by_score(scores, score_threshold)
+    kept = np.zeros(len(order), bool)
+    for own in np.unique(classes):
+        ranks = np.flatnonzero(classes[order] == own)
+        best = ranks[suppress(boxes[order[ranks]], iou_threshold)]
+        kept[_first(best, class_limit)] = True
+    _write(out, order[kept], limit)
+
+
+def _by_score(scores: Array, threshold: float) -> Array:
+    """Return numbers of boxes, best scores first, NaN before all; of equal ones the first box."""
     order = np.lexsort((-scores, ~np.isnan(scores)))
-    if score_threshold > -math.inf:
-        order = order[~(scores[order].astype(np.float64) <= score_threshold)]
-    kept = order[suppress(boxes[order], iou_threshold)][: limit if limit >= 0 else None]
+    if threshold > -math.inf:
+        order = order[~(scores[order].astype(np.float64) <= threshold)]
+    return order
+
+
+def _first(numbers: Array, limit: int) -> Array:
+    return numbers[: limit if limit >= 0 else None]
+
+
+def _write(out: Resizable, kept: Array, limit: int) -> None:
+    kept = _first(kept, limit)
     out.resize((len(kept),))[...] = kept
 
 
@@ -86,15 +119,23 @@ def _nms_shape(ctx: InferContext) -> None:
     ctx.set_output("out", (-1,))
 
 
-def _nms_maker() -> OpMaker:
-    maker = OpMaker("nms").add_comment(
-        "Non-maximum suppression: goes through the boxes by falling score, and keeps each one "
-        "whose intersection over union with every box kept before is at most iou_threshold. Of "
-        "equal scores the first box goes first, and NaN is the best score. Overlaps are computed "
-        "in float64."
+def _batched_shape(ctx: InferContext) -> None:
+    """The output has an element for each box that is kept."""
+    _nms_shape(ctx)
+    ctx.require_shape("classes", (ctx.input("boxes").shape[0],))
+
+
+def _nms_maker(op_type: str, which: str, of_class: str = "") -> OpMaker:
+    maker = OpMaker(op_type).add_comment(
+        f"Non-maximum suppression{which}: goes through the boxes by falling score, and keeps each "
+        f"one whose intersection over union with every box kept before{of_class} is at most "
+        "iou_threshold. Of equal scores the first box goes first, and NaN is the best score. "
+        "Overlaps are computed in float64."
     )
     maker.add_input("boxes", "float [n, 4]: left, top, right, bottom").dtypes(*FLOATS)
     maker.add_input("scores", "[n], dtype of boxes").same_dtype_as("boxes")
+    if of_class:
+        maker.add_input("classes", "int32 or int64 [n], any numbers").dtypes(*INDICES)
     maker.add_output("out", "int64 [kept]: numbers of boxes, by falling score; known after the run")
     maker.dtypes("int64")
     maker.add_attr("iou_threshold", float, "overlap above which a box is dropped").required()
@@ -105,6 +146,16 @@ def _nms_maker() -> OpMaker:
     return maker.as_added().dynamic_output()
 
 
-NMS = _nms_maker().build(
-    infer_shape=_nms_shape, gradient=no_gradient("numbers of boxes are no continuous values")
+_NO_GRADIENT = no_gradient("numbers of boxes are no continuous values")
+
+NMS = _nms_maker("nms", "").build(infer_shape=_nms_shape, gradient=_NO_GRADIENT)
+
+BATCHED_NMS = (
+    _nms_maker(
+        "batched_nms", " of boxes of several classes, or images, in one call", " of its class"
+    )
+    .add_attr("class_limit", int, "the most boxes that are kept of each class; -1: all")
+    .default(-1)
+    .at_least(-1)
+    .build(infer_shape=_batched_shape, gradient=_NO_GRADIENT)
 )

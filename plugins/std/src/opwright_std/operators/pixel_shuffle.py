@@ -9,7 +9,6 @@ from opwright_std.numerics.windows import (
     channels_first_shape,
     image_dims,
     is_channels_last,
-    require_elements,
     set_images,
 )
 
@@ -18,7 +17,6 @@ def _shuffle_shape(ctx: InferContext) -> None:
     """The output has factor times the height and the width, and its square less channels."""
     n, channels, *sizes = image_dims(ctx)
     factor = ctx.attr("factor")
-    require_elements(ctx, sizes)
     if channels >= 0 and channels % factor**2 != 0:
         ctx.fail(f"the channels of x must be a multiple of {factor} * {factor}, got {channels}")
     channels = channels // factor**2 if channels >= 0 else -1

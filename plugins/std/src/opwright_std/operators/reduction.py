@@ -329,7 +329,7 @@ ARGMIN = position(
 def _both_shape(ctx: InferContext) -> None:
     """The outputs are x without the axes, or with length 1 there by keepdims; no axes are all."""
     shape = ctx.input("x").shape
-    axes = normalize_axes(ctx, ctx.attr("axis"), len(shape))
+    axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
     for slot in ("min", "max"):
         _set_nonempty(ctx, shape, axes, slot)
 

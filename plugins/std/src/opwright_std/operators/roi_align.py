@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from opwright.errors import GradientError
-from opwright.op import BodyContext, InferContext, OpMaker, grad_op, linear_in
+from opwright.op import GradientContext, GradOp, InferContext, OpMaker, linear_in, no_gradient
+from opwright_std.compositions.expression import Expression
 from opwright_std.numerics.boxes import add_roi_slots, check_images, infer_roi, scale_rois
 from opwright_std.numerics.dtypes import Array
 from opwright_std.numerics.windows import Ints
@@ -53,16 +53,17 @@ def _corners(
     return found
 
 
-def _greatest(image: Array, rows: list[Any], columns: list[Any]) -> Array | float:
-    """Return the greatest share of a pixel around a sample, of each channel; 0 without one."""
-    shares = np.array([[row * column for _, column in columns] for _, row in rows])
-    if shares.size == 0:
-        return 0.0
-    places = np.ix_([place for place, _ in rows], [place for place, _ in columns])
-    pixels = image[:, places[0], places[1]]
+def _products(image: Array, rows: list[Any], columns: list[Any]) -> tuple[Array, Array, Array]:
+    """Return pixels around samples times their shares, [channels, n], their numbers and shares.
+
+    Without a sample there is one, 0.
+    """
+    shares = np.array([row * column for _, row in rows for _, column in columns] or [0.0])
+    width = image.shape[2]
+    places = np.array([row * width + column for row, _ in rows for column, _ in columns] or [0])
+    pixels = image.reshape(len(image), -1)[:, places]
     # What has no share is not read, as above, and counts as 0.
-    products = np.where(shares == 0, 0, pixels * shares.astype(image.dtype))
-    return np.asarray(products.max(axis=(1, 2)))
+    return np.where(shares == 0, 0, pixels * shares.astype(image.dtype)), places, shares
 
 
 def _boxes(
@@ -106,7 +107,7 @@ def roi_align(
         boxes = _boxes(rois, x.shape, output_size, spatial_scale, sampling_ratio, aligned, _corners)
         for box, (rows, columns) in enumerate(boxes):
             for i, j in np.ndindex(*output_size):
-                out[box, :, i, j] = _greatest(x[batch_index[box]], rows[i], columns[j])
+                out[box, :, i, j] = _products(x[batch_index[box]], rows[i], columns[j])[0].max(1)
         return
     boxes = _boxes(rois, x.shape, output_size, spatial_scale, sampling_ratio, aligned)
     for box, (rows, columns) in enumerate(boxes):
@@ -146,9 +147,44 @@ def roi_align_grad(
     x_grad[...] = sums
 
 
+def roi_align_places(
+    x: Array,
+    rois: Array,
+    batch_index: Array,
+    index: Array,
+    share: Array,
+    *,
+    output_size: Ints,
+    spatial_scale: float,
+    sampling_ratio: int,
+    aligned: bool,
+) -> None:
+    check_images("roi_align_grad", batch_index, len(x))
+    boxes = _boxes(rois, x.shape, output_size, spatial_scale, sampling_ratio, aligned, _corners)
+    channels, size = np.arange(x.shape[1]), x.shape[2] * x.shape[3]
+    for box, (rows, columns) in enumerate(boxes):
+        image = batch_index[box]
+        for i, j in np.ndindex(*output_size):
+            products, places, shares = _products(x[image], rows[i], columns[j])
+            best = products.argmax(axis=1)
+            index[box, :, i, j] = (image * len(channels) + channels) * size + places[best]
+            share[box, :, i, j] = shares[best]
+
+
 def _align_shape(ctx: InferContext) -> None:
     """The output has output_size for each box and channel."""
     ctx.set_output("out", infer_roi(ctx))
+
+
+def _add_grid(maker: OpMaker) -> OpMaker:
+    """Add images and boxes, and how samples lie in these."""
+    add_roi_slots(maker)
+    maker.add_attr("sampling_ratio", int, "samples along each axis of a bin; 0 or -1: one a pixel")
+    maker.default(-1).between(-1, 1024)
+    maker.add_attr(
+        "aligned", bool, "pixels have their centres at a half; without it boxes are at least 1 wide"
+    )
+    return maker.default(False)
 
 
 def _align_maker() -> OpMaker:
@@ -157,32 +193,63 @@ def _align_maker() -> OpMaker:
         "bins, and out[box, c, i, j] is the mean over the samples of a bin, which lie on a regular "
         "grid between the pixels of the image batch_index[box]. Samples more than 1 pixel outside "
         "count as 0. With mode max it is the greatest product of a pixel around a sample and its "
-        "share, as ONNX's RoiAlign, without a gradient. Boxes have no gradient."
+        "share, as ONNX's RoiAlign; the first of equal ones has the gradient. Boxes have none."
     )
-    add_roi_slots(maker)
-    maker.add_attr("sampling_ratio", int, "samples along each axis of a bin; 0 or -1: one a pixel")
-    maker.default(-1).between(-1, 1024)
-    maker.add_attr(
-        "aligned", bool, "pixels have their centres at a half; without it boxes are at least 1 wide"
-    ).default(False)
+    _add_grid(maker)
     maker.add_attr("mode", str, "what a bin has of its samples").default("avg").one_of("avg", "max")
     maker.as_added()
     return maker.add_output("out", "[boxes, channels, *output_size], dtype of x").same_dtype_as("x")
 
 
-def _grad_body(b: BodyContext) -> bool:
-    if b.attr("mode") == "max":
-        raise GradientError("roi_align: mode must be 'avg' for a gradient, got 'max'; take 'avg'")
-    return False
+class _AlignGradient(GradOp):
+    """Of means an operator of its own; of maxima additions at the pixels that were taken."""
+
+    def __call__(self, g: GradientContext) -> None:
+        if g.attr("mode") == "avg":
+            super().__call__(g)
+            return
+        x = Expression(g, g.input("x"))
+        inputs = {"x": x.name, "rois": g.input("rois"), "batch_index": g.input("batch_index")}
+        attrs = {name: value for name, value in g.attrs.items() if name != "mode"}
+        taken = g.emit_multi("roi_align_places", inputs, {"index": 1, "share": 1}, attrs)
+        parts = Expression(g, g.output_grad("out")) * Expression(g, taken["share"][0])
+        flat = {"start_axis": 0, "stop_axis": -1}
+        scattered = {
+            "x": x.filled(0.0).then("flatten", **flat).name,
+            "index": Expression(g, taken["index"][0]).then("flatten", **flat).name,
+            "updates": parts.then("flatten", **flat).name,
+        }
+        sums = Expression(g, g.emit("scatter", scattered, attrs={"reduction": "add"}))
+        g.set_input_grad("x", sums.like(x).name)
 
 
 ROI_ALIGN = _align_maker().build(
     infer_shape=_align_shape,
-    gradient=grad_op(
+    gradient=_AlignGradient(
         "roi_align_grad",
         needs=["rois", "batch_index"],
         no_grad=["rois"],
         gradient=linear_in("x"),
-        body=_grad_body,
     ),
+)
+
+
+def _places_shape(ctx: InferContext) -> None:
+    """Both outputs have output_size for each box and channel."""
+    shape = infer_roi(ctx)
+    ctx.set_output("index", shape)
+    ctx.set_output("share", shape)
+
+
+ROI_ALIGN_PLACES = (
+    _add_grid(
+        OpMaker("roi_align_places").add_comment(
+            "Which pixel roi_align takes with mode max, as a number in the whole x, and its share."
+        )
+    )
+    .add_output("index", "int64 [boxes, channels, *output_size]")
+    .dtypes("int64")
+    .add_output("share", "shape of index, dtype of x")
+    .same_dtype_as("x")
+    .build(infer_shape=_places_shape, gradient=no_gradient("it jumps from pixel to pixel"))
 )

@@ -139,8 +139,8 @@ def _check_heads(ctx: InferContext, q: Shape, k: Shape) -> None:
         ctx.fail(f"the heads of q must be a multiple of those of k, got {heads} and {shared}")
 
 
-def infer_attention(ctx: InferContext) -> None:
-    """The output has the shape of q with the last axis of v."""
+def infer_attention(ctx: InferContext, keys: int | None = None) -> None:
+    """The output has the shape of q with the last axis of v; there may be more keys than in k."""
     q, k, v = (ctx.input(slot).shape for slot in ("q", "k", "v"))
     if not (len(q) == len(k) == len(v) >= 2):
         ranks = f"{len(q)}, {len(k)} and {len(v)}"
@@ -157,7 +157,7 @@ def infer_attention(ctx: InferContext) -> None:
         mask = ctx.input("mask")
         if mask.dtype not in ("bool", ctx.input("q").dtype):
             ctx.fail(f"mask must be bool or have the dtype of q, got {mask.dtype}")
-        scores = (*q[:-1], merge_dims(k[-2], v[-2]))
+        scores = (*q[:-1], merge_dims(k[-2], v[-2]) if keys is None else keys)
         if len(mask.shape) > len(scores) or not shapes_match(
             broadcast_shapes(scores, mask.shape, ctx), scores
         ):
@@ -173,16 +173,20 @@ def _attention_shape(ctx: InferContext) -> None:
     ctx.set_output("log_sum_exp", ctx.input("q").shape[:-1], wide)
 
 
-def add_operands(maker: OpMaker) -> OpMaker:
+def add_operands(maker: OpMaker, *, has_past: bool = False) -> OpMaker:
     """Add what attention is given, what it returns, and how scores are made."""
-    return (
-        maker.add_input("q", "float [..., queries, size]")
-        .dtypes(*FLOATS)
-        .add_input("k", "[..., keys, size]; heads may be fewer than those of q, a divisor")
-        .same_dtype_as("q")
-        .add_input("v", "[..., keys, columns], otherwise as k")
-        .same_dtype_as("q")
-        .add_input("mask", "bool or dtype of q, broadcasts to [..., queries, keys]")
+    maker.add_input("q", "float [..., queries, size]").dtypes(*FLOATS)
+    maker.add_input("k", "[..., keys, size]; heads may be fewer than those of q, a divisor")
+    maker.same_dtype_as("q").add_input("v", "[..., keys, columns], otherwise as k")
+    maker.same_dtype_as("q")
+    if has_past:
+        for slot in ("k", "v"):
+            maker.add_input(
+                f"past_{slot}", f"{slot} of earlier calls, longer or shorter on axis -2"
+            )
+            maker.same_dtype_as("q")
+    maker = (
+        maker.add_input("mask", "bool or dtype of q, broadcasts to [..., queries, keys]")
         .dtypes("bool", *FLOATS)
         .as_optional()
         .add_output("out", "[..., queries, columns]; dtype of q")
@@ -204,16 +208,17 @@ def add_operands(maker: OpMaker) -> OpMaker:
         .default([])
         .at_least(-1)
         .as_added()
-        .add_attr(
-            "from_end",
-            bool,
-            "whether the last query stands at the last key, behind those "
-            "of the past, and not the first one at the first",
-        )
-        .default(False)
-        .as_added()
         .dispatch_on("q")
     )
+    if has_past:
+        return maker
+    maker.add_attr(
+        "from_end",
+        bool,
+        "whether the last query stands at the last key, behind those of the past, and not the "
+        "first one at the first",
+    )
+    return maker.default(False).as_added()
 
 
 SCALED_DOT_PRODUCT_ATTENTION = (

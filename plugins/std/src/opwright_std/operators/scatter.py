@@ -124,8 +124,6 @@ def scatter_shape(ctx: InferContext) -> None:
                 f"index must not be longer than x but along axis {axis}, got "
                 f"{format_shape(index)} and {format_shape(x)}"
             )
-    if ctx.attr("reduction") != "none" and ctx.input("x").dtype == "bool":
-        ctx.fail(f"reduction must be 'none' for bool, got {ctx.attr('reduction')!r}")
     ctx.set_output("out", x)
 
 
@@ -134,10 +132,11 @@ SCATTER = add_reduction(
     .add_comment(
         "A copy of x with elements set at positions along one axis, out[..., index[..., i, ...], "
         "...] = updates[..., i, ...], or combined by reduction. Updates of one place are taken in "
-        "row-major order: of those that set it the last one stays. As ONNX's ScatterElements, and "
-        "as torch.scatter_reduce, which calls them sum, prod, amax and amin."
+        "row-major order: of those that set it the last one stays. Of bool a sum is or, and a "
+        "product is and. As ONNX's ScatterElements, and as torch.scatter_reduce, which calls them "
+        "sum, prod, amax and amin."
     )
-    .add_input("x", "at least 1-d, any dtype; bool only without a reduction")
+    .add_input("x", "at least 1-d, any dtype")
     .add_input("index", "int32 or int64, positions in [-n, n); axes as x, no longer but along axis")
     .dtypes(*INDICES)
     .add_input("updates", "shape of index, dtype of x")

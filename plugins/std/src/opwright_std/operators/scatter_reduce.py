@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import BodyContext, OpMaker
-from opwright_std.numerics.dtypes import FLOATS, HALVES, INDICES, NUMBERS
+from opwright_std.numerics.dtypes import FLOATS, HALVES, INDICES, ORDERED
 from opwright_std.operators.reduction import known_meta
 from opwright_std.operators.scatter import scatter_shape
 
@@ -27,7 +27,23 @@ def _filled(b: BodyContext, like: str, value: float, dtype: str = "") -> str:
     return b.emit("cast", {"x": filled}, attrs={"dtype": dtype}) if dtype else filled
 
 
+_OF_BOOL = {"add": "max", "mul": "min", "max": "max", "min": "min", "mean": "min"}
+"""Which extremum of 0 and 1 a reduction of bool is: a sum is or, a product and, a mean that too."""
+
+
+def _reduce_bool(b: BodyContext) -> None:
+    inputs = {"index": b.input("index")}
+    for slot in ("x", "updates"):
+        inputs[slot] = b.emit("cast", {"x": b.input(slot)}, attrs={"dtype": "uint8"})
+    attrs = {**b.attrs, "reduction": _OF_BOOL[b.attr("reduction")]}
+    out = b.emit(b.type, inputs, attrs=attrs)
+    b.emit("cast", {"x": out}, {"out": b.output("out")}, {"dtype": "bool"})
+
+
 def _body(b: BodyContext) -> None:
+    if known_meta(b).dtype == "bool":
+        _reduce_bool(b)
+        return
     reduction, dtype = b.attr("reduction"), known_meta(b).dtype
     x, index, updates = (b.input(slot) or "" for slot in ("x", "index", "updates"))
     attrs = {"axis": b.attr("axis")}
@@ -60,13 +76,14 @@ SCATTER_REDUCE = (
     .add_comment(
         "A copy of x in which updates are combined at positions along one axis: those with one "
         "place, and with include_self the element of x there, become their sum (add), product "
-        "(mul), greatest, least, or mean, of whole numbers rounded down. Where no update is, x "
+        "(mul), greatest, least, or mean, of whole numbers rounded down; of bool a sum is or, a "
+        "product is and. Where no update is, x "
         "stays. Equal extrema share the gradient; without that of x an infinite one shares it with "
         "what the extremum begins with. As torch.scatter_reduce; scatter is the same without mean "
         "and include_self=False."
     )
-    .add_input("x", "at least 1-d, any number")
-    .dtypes(*NUMBERS)
+    .add_input("x", "at least 1-d, any number or bool")
+    .dtypes(*ORDERED)
     .add_input("index", "int32 or int64, positions in [-n, n); axes as x, no longer but along axis")
     .dtypes(*INDICES)
     .add_input("updates", "shape of index, dtype of x")

@@ -6,6 +6,7 @@ import numpy as np
 
 from opwright.op import grad_op, same_shape_as
 from opwright_std.compositions import activations as activations_gradients
+from opwright_std.compositions.fractions import function
 from opwright_std.numerics.dtypes import Array
 from opwright_std.operators.activations import sigmoid, silu_grad, softplus
 from opwright_std.operators.unary import unary
@@ -52,9 +53,10 @@ def softsign_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
     np.multiply(x_grad, inverse, out=x_grad)
 
 
-SOFTSIGN = unary("softsign", "Softsign, out = x / (1 + |x|), with its limits at infinities.").build(
-    infer_shape=same_shape_as("x"),
-    gradient=grad_op("softsign_grad", needs=["x"], body=activations_gradients.SOFTSIGN),
+SOFTSIGN = function(
+    "softsign",
+    "Softsign, out = x / (1 + |x|), with its limits at infinities.",
+    grad_op("softsign_grad", needs=["x"], body=activations_gradients.SOFTSIGN),
 )
 
 
@@ -104,9 +106,10 @@ def tanh_shrink_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
     np.multiply(x_grad, slope, out=x_grad)
 
 
-TANH_SHRINK = unary("tanh_shrink", "What tanh takes away, out = x - tanh(x).").build(
-    infer_shape=same_shape_as("x"),
-    gradient=grad_op("tanh_shrink_grad", needs=["x"], body=activations_gradients.TANH_SHRINK),
+TANH_SHRINK = function(
+    "tanh_shrink",
+    "What tanh takes away, out = x - tanh(x).",
+    grad_op("tanh_shrink_grad", needs=["x"], body=activations_gradients.TANH_SHRINK),
 )
 
 

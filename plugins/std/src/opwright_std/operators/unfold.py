@@ -19,7 +19,7 @@ from opwright.op import (
     linear_in,
 )
 from opwright_std.compositions.expression import Expression, read
-from opwright_std.numerics.dtypes import FLOATS, Array
+from opwright_std.numerics.dtypes import FLOATS, ORDERED, Array
 from opwright_std.numerics.windows import Axis, Ints
 from opwright_std.operators.reduction import known_meta
 
@@ -227,8 +227,8 @@ UNFOLD = _add_windows(
         "c, ...] at place (i, j) of the window, windows in row-major order; as torch.nn.functional."
         "unfold."
     )
-    .add_input("x", "float images [n, channels, height, width]")
-    .dtypes(*FLOATS)
+    .add_input("x", "images [n, channels, height, width]")
+    .dtypes(*ORDERED)
     .add_output("out", "[n, channels * kernel[0] * kernel[1], windows], dtype of x")
     .same_dtype_as("x")
 ).build(

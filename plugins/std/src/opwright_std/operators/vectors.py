@@ -15,15 +15,17 @@ from opwright.op import (
     normalize_axis,
     numel,
 )
-from opwright_std.numerics.dtypes import NUMBERS
+from opwright_std.numerics.dtypes import NUMBERS, ORDERED
 
 
-def _product(op_type: str, comment: str, x: str, y: str, out: str) -> OpMaker:
+def _product(
+    op_type: str, comment: str, x: str, y: str, out: str, dtypes: tuple[str, ...] = NUMBERS
+) -> OpMaker:
     return (
         OpMaker(op_type)
         .add_comment(comment)
         .add_input("x", x)
-        .dtypes(*NUMBERS)
+        .dtypes(*dtypes)
         .add_input("y", f"{y}; dtype of x")
         .same_dtype_as("x")
         .add_output("out", f"{out}, dtype of x")
@@ -58,6 +60,7 @@ OUTER = _product(
     "any shape",
     "any shape",
     "[elements of x, elements of y]",
+    ORDERED,
 ).build(infer_shape=_outer_shape, body=_outer_body)
 
 
@@ -183,4 +186,5 @@ KRON = _product(
     "any shape",
     "any shape",
     "each axis as long as that of x times that of y",
+    ORDERED,
 ).build(infer_shape=_kron_shape, body=_kron_body)

@@ -124,7 +124,10 @@ def scored(draw: Draw) -> Drawn:
     count = draw.length
     boxes = _boxes(draw, (count,))
     draw.drops_nan = "the numbers of boxes that are kept are none of their coordinates"
-    return {"boxes": boxes, "scores": draw.floats((count,))}, draw.attrs
+    inputs = {"boxes": boxes, "scores": draw.floats((count,))}
+    if "classes" in draw.definition.proto.input_slots:
+        inputs["classes"] = draw.rng.integers(0, 3, count)
+    return inputs, draw.attrs
 
 
 def coded(draw: Draw) -> Drawn:
@@ -180,6 +183,7 @@ SAMPLES = {
     "adaptive_max_pool2d": places,
     "adaptive_max_pool3d": places,
     "avg_pool3d": pooled_volumes,
+    "batched_nms": scored,
     "box_coder": coded,
     "conv3d": convolution,
     "conv3d_transpose": transposed_convolution,

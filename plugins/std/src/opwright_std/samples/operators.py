@@ -61,6 +61,7 @@ SAMPLES = {
     "leaky_relu": compared,
     "logit": compared,
     "multi_margin_loss": compared,
+    "multilabel_margin_loss": compared,
     "sigmoid": saturated,
     "tanh": saturated,
     "top_k": top_k,
