@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from opwright.describe.names import hint
 from opwright.errors import PluginError, ProgramError
 from opwright.foreign import describe_error
@@ -17,8 +19,9 @@ def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
 
     A pass that names operators runs only where the graph has one of them.
 
-    The graph is verified after a pass that changed the list of operators, with OPWRIGHT_STRICT=1
-    after every pass: a graph that lost a value is an error here, not a wrong number later.
+    The graph is verified at the end where edits changed it, after a pass that changed the list of
+    operators by itself, and with OPWRIGHT_STRICT=1 after every pass: a graph that lost a value is
+    an error here, not a wrong number later.
     PluginError if the target names an unknown pass, or a pass fails or leaves such a graph;
     ProgramError if a pass refuses the program.
     """
@@ -30,11 +33,14 @@ def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
     if not chosen:
         return
     graph.target.chosen_passes.update(dict.fromkeys(chosen))
-    changed = False
+    changing: list[PassEntry] = []
     for entry in chosen:
-        if not (entry.operators and entry.operators.isdisjoint(graph.type_names())):
-            changed |= _run_pass(entry, graph)
-    if changed:
+        if not (entry.operators and entry.operators.isdisjoint(graph.type_names())) and _run_pass(
+            entry, graph
+        ):
+            changing.append(entry)
+    if changing:
+        _verify(changing, graph)
         remove_dead_ops(graph)
 
 
@@ -50,18 +56,25 @@ def _run_pass(entry: PassEntry, graph: Graph) -> bool:
             f"pass {entry.name!r} of {entry.package.label} failed: {describe_error(error)}; "
             f"leave it out with passes=['-{entry.name}']"
         ) from error
-    if graph.ops == before and not graph.target.context.settings.strict:
+    is_strict = graph.target.context.settings.strict
+    if graph.ops == before and not is_strict:
         return False
-    graph.check_uses()
+    if not graph.check_uses() or is_strict:
+        _verify([entry], graph)
+    return True
+
+
+def _verify(entries: Sequence[PassEntry], graph: Graph) -> None:
+    """Raise PluginError where a graph cannot run that these passes have changed."""
     fault = find_violation(graph)
-    if fault is None and entry.phase == "memory":
+    if fault is None and entries[-1].phase == "memory":
         fault = _find_unserved(graph)
     if fault is not None:
+        who = " or ".join(f"{entry.name!r} of {entry.package.label}" for entry in entries)
         raise PluginError(
-            f"pass {entry.name!r} of {entry.package.label} must leave a graph that can run, got "
-            f"one where {fault}; leave it out with passes=['-{entry.name}']"
+            f"pass {who} must leave a graph that can run, got one where {fault}; leave it out "
+            f"with passes={[f'-{entry.name}' for entry in entries]}"
         )
-    return True
 
 
 def _find_unserved(graph: Graph) -> str | None:

@@ -56,6 +56,7 @@ class CompiledSource:
         self._plan, self._n_bound = plan, n_bound
         self._target = template.target
         self._device = open_device(self._target.device, self._target.context)
+        self._kept: tuple[int, dict[str, Meta]] = (0, {})  # metas in the scope, and its structure
 
     def callable(
         self, label: str, detach: bool = False, fetch_as: Callable[[Any], Any] | None = None
@@ -95,12 +96,14 @@ class CompiledSource:
         given = {spec.name: check_array(array, spec) for spec, array in pairs}
         tensors = (spec.name for spec, array in pairs if isinstance(array, _runtime.Tensor))
         kept = self._template.persistables
-        metas = scope_metas(self._scope, kept.lasting, self._device)
+        structure = self._scope.structure_version  # read first: a change meanwhile raises it
+        if self._kept[0] != structure:
+            self._kept = structure, scope_metas(self._scope, kept.lasting, self._device)
         n_threads = count_for_plan(self._target.deterministic)
         return self._template._replace(
             target=self._target.with_threads(n_threads),
             given=self._template.given._replace(metas=given, on_device=frozenset(tensors)),
-            persistables=kept._replace(metas=metas),
+            persistables=kept._replace(metas=self._kept[1]),
         )
 
     def plan_for(

@@ -236,10 +236,12 @@ class Graph:
         """Return an `Edit`, which collects changes and applies them together."""
         return Edit(self)
 
-    def check_uses(self) -> None:
-        """Clear the caches unless `uses` has the operators as they are."""
-        if self._uses is None or [*self._uses.position] != self._ops:
+    def check_uses(self) -> bool:
+        """Tell whether edits alone have changed the graph; clear the caches where they have not."""
+        is_edited = self._uses is not None and [*self._uses.position] == self._ops
+        if not is_edited:
             self.forget_uses()
+        return is_edited
 
     def forget_uses(self) -> None:
         """Clear the caches of `uses` and `of_type`, after the list ``ops`` was changed in place."""
