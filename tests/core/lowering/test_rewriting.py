@@ -239,7 +239,8 @@ def test_readers_read_what_stands_in_for_an_operator_without_effect(context):
 
 def test_uses_after_an_edit_are_those_of_the_graph_that_it_made(context):
     ops = [op("assign", "a", "x"), *chain(), op("relu", "b", "a"), op("add", "c", "a", y="b")]
-    graph = graph_of(ops, fetches=("out", "c"))
+    ops += [op("tanh", f"z{i}", "b") for i in range(6)]  # of a graph nearly all of which changes,
+    graph = graph_of(ops, fetches=("out", "c", *(f"z{i}" for i in range(6))))  # all is found again
     first = graph.uses()
     assert fuse_add_relu(graph)
     edit = graph.edit()

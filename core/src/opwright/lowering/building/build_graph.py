@@ -60,6 +60,7 @@ class GraphBuilder:
         self.request = request
         self.lower = lower
         self.graph = Graph(request, select)
+        self._ops = self.graph.ops
         self.graph.kernel_target = first_target(request)
         self.env: dict[str, Value] = {}
         self.inner_names: set[str] = set()
@@ -81,7 +82,7 @@ class GraphBuilder:
         for name in self.request.persistables.stores:
             source = self.env[name]
             target = self._write(name, source.meta, source.buffer.size)
-            self.graph.ops.append(copy_op(source, target, code.first_index))
+            self._ops.append(copy_op(source, target, code.first_index))
             self.env[name] = target
         for index, op in enumerate(code.ops, code.first_index):
             proto = op.definition.proto
@@ -139,7 +140,7 @@ class GraphBuilder:
 
             if open_composite(self, op, inputs, outputs, before):
                 return None
-        self.graph.ops.append(op)
+        self._ops.append(op)
         return op
 
     def _find_numbers(self, name: str) -> NDArray[Any] | None:
@@ -228,7 +229,7 @@ class GraphBuilder:
             is_given = external is not None and not external.lasts
             if is_given or (overwrites and value.is_constant):
                 copy = new_value(value.name, value.meta)
-                self.graph.ops.append(copy_op(value, copy, op.index))
+                self._ops.append(copy_op(value, copy, op.index))
                 owned = (*op.inputs[slot][:place], copy, *op.inputs[slot][place + 1 :])
                 op.inputs = (*op.inputs[:slot], owned, *op.inputs[slot + 1 :])
         return op.inputs[slot]
@@ -240,7 +241,7 @@ class GraphBuilder:
         self.graph.feeds[name] = value
         if given.copies(external):
             moved = new_value(name, external.meta)
-            self.graph.ops.append(copy_op(value, moved, self.request.code.first_index))
+            self._ops.append(copy_op(value, moved, self.request.code.first_index))
             value = moved
         elif external.lasts:
             self.written_feeds[name] = value.buffer
@@ -251,7 +252,7 @@ class GraphBuilder:
         for name in sorted(self.request.given.written - self.written_feeds.keys()):
             value = self.env[name]
             fed = self._overwrite(name, value.meta, self.graph.feeds[name].buffer, None)
-            self.graph.ops.append(copy_op(value, fed, index))
+            self._ops.append(copy_op(value, fed, index))
 
     def _read_persistable(self, name: str, op_type: str, slot: str) -> Value:
         """Return the value in the scope of a name that is neither given nor written."""

@@ -208,14 +208,18 @@ class Edit:
         for op in added:
             for value in op.writes():
                 value.op = op
-        uses = self._graph.uses()
         redirected = [op for op in ops if self._reads_stand_in(op)] if self._stand_in else []
-        uses.remove([op for op in redirected if op in uses.position])
+        uses = self._graph.uses()
+        left = [op for op in (*self._gone, *redirected) if op in uses.position]
+        keeps_uses = 2 * len(left) < len(ops)  # else it is quicker to find them again
+        uses.remove(left if keeps_uses else ())
         for op in redirected:
             self._redirect(op)
-        uses.remove(self._gone)
-        uses.add([*redirected, *added])
-        self._graph.replace_ops(ops)
+        if keeps_uses:
+            uses.add([*redirected, *added])
+            self._graph.replace_ops(ops)
+        else:
+            self._graph.ops = ops
         return True
 
     def _accept(
