@@ -290,6 +290,14 @@ def test_variables_that_hold_no_sizes_are_refused(x: Variable) -> None:
         ops.softmax(x, axis=ops.shape(x)[0])
 
 
+def test_a_vector_of_more_numbers_than_an_attribute_holds_is_refused() -> None:
+    block = ow.Program().global_block()
+    block.create_var("x", [4])
+    block.create_var("sizes", [2**31], "int64")  # a mark for each would take 16 GiB
+    with pytest.raises(ShapeError, match=r"length up to 65536, got 'sizes', int64\[2147483648"):
+        block.append_op("reshape", {"x": "x"}, {"out": "y"}, {"shape": ["sizes"]})
+
+
 def test_a_variable_of_another_program_is_refused(x: Variable) -> None:
     with program_guard(Program()) as _:
         other = ops.fill(shape=[], dtype="int64")

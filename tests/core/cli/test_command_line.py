@@ -13,7 +13,12 @@ from opwright.cli.command import list_commands
 from opwright.plugins import context
 from sites import KERNEL_HOOK, OP_HOOK, TABLE
 
-COMMANDS = list_commands()
+# Of the packages that a site has.
+COMMANDS = [
+    name
+    for name, command in list_commands().items()
+    if command.module.startswith(("opwright.", "opwright_kit."))
+]
 GUIDE = Path(__file__).parents[3] / "docs" / "command_line.md"
 
 

@@ -59,6 +59,13 @@ def test_a_missing_dependency_is_what_is_to_be_installed(site, module, advice):
     assert site.json(ADVICE) == needs
 
 
+def test_a_dependency_of_the_name_of_its_plugin_is_to_be_installed(site):
+    site.add("not_there", "import not_there\n")
+    add_requirements(site, "not-there >= 2")
+    needs = "install 'not_there', which the plugin 'not_there' needs: pip install 'not-there>=2'"
+    assert site.json(ADVICE) == needs
+
+
 def test_a_package_that_is_too_old_for_the_plugin_is_to_be_upgraded(site):
     site.add("acme", "import numpy.of_a_later_release\n")
     assert site.json(ADVICE) == (

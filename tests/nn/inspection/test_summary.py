@@ -9,7 +9,7 @@ import opwright as ow
 import opwright_nn as nn
 from opwright.errors import AttributeTypeError, AttributeValueError, FeedError, ShapeError
 from opwright_nn import layers
-from opwright_nn.inspection.flops import FLOPS, count_flops
+from opwright_std.flops import FLOPS, count_flops
 
 
 def make():

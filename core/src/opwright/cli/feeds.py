@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,12 @@ def add_feed_argument(parser: argparse.ArgumentParser, purpose: str = "") -> Non
     )
 
 
-def make_feeds(command: str, loaded: LoadedProgram, feed_texts: Sequence[str]) -> Arrays:
+def make_feeds(
+    command: str,
+    loaded: LoadedProgram,
+    feed_texts: Sequence[str],
+    given: Mapping[str, Any] = MappingProxyType({}),
+) -> Arrays:
     """Return random feeds, the same in each call.
 
     Floating-point numbers are normal; integers are 0 or 1, which most indices allow.
@@ -46,20 +52,24 @@ def make_feeds(command: str, loaded: LoadedProgram, feed_texts: Sequence[str]) -
         The program that is fed.
     feed_texts : sequence of str
         Shapes as ``NAME=SHAPE``; those of variables without unknown dimensions may be left out.
+    given : mapping of str to array
+        What is fed instead.
 
     Raises
     ------
     CommandError
         For a shape that is missing, of no variable, malformed or unfit.
     """
-    variables = [loaded.program.global_block().vars[name] for name in loaded.program_feeds]
+    names = [name for name in loaded.program_feeds if name not in given]
+    variables = [loaded.program.global_block().vars[name] for name in names]
     shapes = dict(_parse_feed(command, text) for text in feed_texts)
     for name in shapes:
-        if name not in loaded.program_feeds:
-            near = hint(name, loaded.program_feeds, "feeds")
+        if name not in names:
+            near = hint(name, names, "feeds")
             raise CommandError(f"{command}: --feed names no feed, got {name!r}{near}")
     random = np.random.default_rng(0)
-    return {v.name: _draw_numbers(v, _shape_of(command, v, shapes), random) for v in variables}
+    drawn = {v.name: _draw_numbers(v, _shape_of(command, v, shapes), random) for v in variables}
+    return {**drawn, **given}
 
 
 def results_of(loaded: LoadedProgram) -> list[str]:

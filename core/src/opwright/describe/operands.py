@@ -29,6 +29,9 @@ MARKS: Final = (FROM_INPUT, MORE)
 Slots = Mapping[str, Any]  # names by slot, of which those of operands are read
 Attrs = Mapping[str, Any]
 
+MAX_NUMBERS: Final = 2**16
+"""Of one variable in the place of numbers of an attribute, which has a mark for each."""
+
 
 def list_items(value: Any) -> tuple[Any, ...]:
     """Return the elements of a list, or a value that is no list alone."""
@@ -75,8 +78,11 @@ def _count(op_type: str, attr: AttrProto, name: str, meta: Meta | None) -> int:
     if not (is_number or (attr.type is AttrType.FLOAT and is_float(meta.dtype))):
         raise DtypeError(f"{who} takes variables of whole numbers, got {name!r}, {meta}; cast it")
     count = meta.shape[0] if meta.shape else 1
-    if len(meta.shape) > 1 or count < 1 or (count > 1 and not attr.type.is_list):
-        wanted = "numbers, and vectors of a known length" if attr.type.is_list else "one number"
+    most = MAX_NUMBERS if attr.type.is_list else 1
+    if len(meta.shape) > 1 or not 1 <= count <= most:
+        wanted = (
+            f"numbers, and vectors of a known length up to {most}" if most > 1 else "one number"
+        )
         raise ShapeError(f"{who} takes {wanted}, got {name!r}, {meta}; reshape it")
     return count
 

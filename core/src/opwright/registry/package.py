@@ -163,7 +163,10 @@ def _advise_module(module: str, package: Package) -> str:
 
     top, dot, _ = module.partition(".")
     own_modules = {package.plugin, package.distribution.replace("-", "_")}
-    if top in own_modules or has_module(package.distribution, top):
+    missing = find_missing_for(top, package.distribution)
+    # A plugin may have the name of what it needs, as opwright-onnx has.
+    is_needed = any(each.replace("-", "_").startswith(top) for each in missing)
+    if not is_needed and (top in own_modules or has_module(package.distribution, top)):
         return (
             f"{package.label} is broken, its own module {module!r} is missing: "
             f"pip install --force-reinstall --no-deps {package.distribution}"
@@ -171,7 +174,6 @@ def _advise_module(module: str, package: Package) -> str:
     if dot and ask(find_spec, top) is not None:
         return f"upgrade {top!r}: the plugin {package.plugin!r} needs {module!r}, which it lacks"
     needs = f"install {top!r}, which the plugin {package.plugin!r} needs"
-    missing = find_missing_for(top, package.distribution)
     if not missing:  # its distribution is not known, and a guess may name someone else's
         return f"{needs} ({package.label} does not list it)"
     return f"{needs}: pip install {' '.join(map(shlex.quote, missing))}"

@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, TypeProto
+from onnx import ModelProto
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 import opwright as ow
 from opwright_onnx.errors import ModelError, ValueNeededError
-from opwright_onnx.loading import as_value, load, load_parts
+from opwright_onnx.loading import load
+from opwright_onnx.specializing import is_tensor, specialize
 from opwright_onnx.translate.codes import KINDS, Codes, as_codes, carried_dtype
-
-_TRIES = 16
-"""How often a model is loaded with more inputs known; each try adds one at least."""
 
 
 class Prepared(BackendRep):
@@ -31,7 +29,7 @@ class Prepared(BackendRep):
         try:
             self._program = load(model, device=device)
         except ModelError as reason:
-            fixed = [v.name for v in self._inputs if not _is_tensor(v.type)]
+            fixed = [v.name for v in self._inputs if not is_tensor(v.type)]
             if not fixed and not isinstance(reason, ValueNeededError):
                 raise
 
@@ -47,7 +45,7 @@ class Prepared(BackendRep):
         flat: dict[str, Any] = {}
         program, values = self._program, given
         if program is None or any(value is None for value in given.values()):
-            program, values, flat = self._specialize(given)
+            program, values, flat = specialize(self._model, given, self._device)
         if program is not None:
             fed = {spec.name: as_bytes(values[spec.name]) for spec in program.feeds}
             results = program(fed)
@@ -58,34 +56,11 @@ class Prepared(BackendRep):
                 flat[output.name] = flat[output.name].view(carried_dtype(kind))
         return namedtupledict("Outputs", self._outputs)(*(_gather(flat, n) for n in self._outputs))
 
-    def _specialize(self, given: dict[str, Any]) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-        """Return a program for the values of some inputs, what it is still fed, and known strings.
-
-        The program is None where there are no results but strings.
-        """
-        known = {v.name: given.get(v.name) for v in self._inputs if not _is_tensor(v.type)}
-        for _ in range(_TRIES):
-            fixed = {name: as_value(value) for name, value in known.items()}
-            try:
-                program, texts = load_parts(self._model, False, fixed, {}, self._device, None)
-            except ValueNeededError as reason:
-                fresh = [name for name in reason.inputs if name in given and name not in known]
-                if not fresh:
-                    raise
-                known.update((name, given[name]) for name in fresh)
-                continue
-            return program, {k: v for k, v in given.items() if k not in known}, texts
-        raise ModelError(f"model: at most {_TRIES} inputs may decide what it computes, got more")
-
 
 def as_bytes(array: Any) -> Any:
     """Return the bytes of an array of a dtype that opwright lacks, and any other unchanged."""
     codes = as_codes(np.asarray(array))
     return codes.codes if isinstance(codes, Codes) else codes
-
-
-def _is_tensor(kind: TypeProto) -> bool:
-    return bool(kind.WhichOneof("value") == "tensor_type")
 
 
 def _gather(flat: dict[str, Any], name: str) -> Any:

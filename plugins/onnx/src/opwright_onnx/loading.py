@@ -85,25 +85,34 @@ def load(
         model = opwright_onnx.load("resnet50.onnx")
         (scores,) = model({"input.1": images})
     """
-    program, texts = load_parts(model, trainable, inputs, shapes, device, options)
+    if not isinstance(trainable, bool):
+        raise AttributeTypeError(f"load: trainable must be True or False, got {trainable!r}")
+    proto, folder = read_model(model)
+    program, texts = load_parts(
+        proto,
+        folder,
+        trainable=trainable,
+        inputs=inputs,
+        shapes=shapes,
+        device=device,
+        options=options,
+    )
     if texts or program is None:
         raise UnsupportedError(f"outputs must be tensors of numbers, got strings: {sorted(texts)}")
     return program
 
 
 def load_parts(
-    model: str | os.PathLike[str] | ModelProto | bytes,
-    trainable: bool,
-    inputs: Mapping[str, Any],
-    shapes: Mapping[str, Sequence[int | None]],
-    device: str,
-    options: Mapping[str, Any] | None,
+    proto: ModelProto,
+    folder: Path | None,
+    *,
+    trainable: bool = False,
+    inputs: Mapping[str, Any] = _NOTHING,
+    shapes: Mapping[str, Sequence[int | None]] = _NOTHING,
+    device: str = "cpu",
+    options: Mapping[str, Any] | None = None,
 ) -> tuple[ow.LoadedProgram | None, dict[str, Array]]:
     """Return what `load` does, None where all outputs are strings, and those that are."""
-    proto, folder = _read(model)
-    for name, value in (("trainable", trainable),):
-        if not isinstance(value, bool):
-            raise AttributeTypeError(f"load: {name} must be True or False, got {value!r}")
     known = {v.name for v in proto.graph.input}
     for argument, given in (("inputs", inputs), ("shapes", shapes)):
         for name in given:
@@ -121,7 +130,10 @@ def load_parts(
         raise ModelError(f"model: it must be well formed, got {reason!r}") from reason
 
 
-def _read(model: str | os.PathLike[str] | ModelProto | bytes) -> tuple[ModelProto, Path | None]:
+def read_model(
+    model: str | os.PathLike[str] | ModelProto | bytes,
+) -> tuple[ModelProto, Path | None]:
+    """Return a model, and the folder of its file."""
     if isinstance(model, ModelProto):
         return model, None
     if isinstance(model, (bytes, bytearray)):

@@ -45,3 +45,4 @@ def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
         registry.add("onnx", f"rows.{subject}", f"opwright_onnx.rows.{subject}:ROWS")
     for subject in WRITTEN:
         registry.add("onnx_write", f"rows.{subject}", f"opwright_onnx.writing.rows.{subject}:ROWS")
+    registry.add("reader", "onnx", "opwright_onnx.specializing:read")

@@ -114,5 +114,6 @@ def opwright_passes(registry: plugin.PassRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name the rows of ONNX's operators that are standard operators of another name."""
+    """Name the rows of ONNX's operators that are standard ones of another name, and a count."""
+    registry.add("flops", "count", "opwright_std.flops:count_flops")
     registry.add("onnx", "rows.std", "opwright_std.onnx_rows:ROWS")

@@ -26,6 +26,10 @@ NEW: Final = Command(
     "write a package that provides an operator, a kernel or a device",
     "opwright_kit.commands.new",
 )
+RUN: Final = Command(
+    "compute a saved program, or a file such as model.onnx, for arrays of files",
+    "opwright_kit.commands.run",
+)
 STUBS: Final = Command(
     "write the installed operators as a .pyi, for type checkers and editors",
     "opwright_kit.commands.stubs",

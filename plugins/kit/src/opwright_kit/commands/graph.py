@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from opwright import (
     LoadedProgram,
     Network,
-    Scope,
     current_context,
-    load,
     load_program,
 )
 from opwright.commands import add_feed_argument, make_feeds, print_json, resolving, results_of
 from opwright.device import HOST_DEVICE, DeviceName
 from opwright.errors import CommandError, FileTakenError
+from opwright_kit.commands.models import is_foreign, open_model
 from opwright_kit.drawing import check_target
 from opwright_kit.profiling import MAX_RUNS, profile
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the model, the page, and what a profile needs."""
-    parser.add_argument("model", help="folder of a saved program, or its program.pb")
+    parser.add_argument("model", help="folder of a saved program, its program.pb, or model.onnx")
     parser.add_argument("--output", metavar="FILE", help="page to write (default: MODEL.html)")
     parser.add_argument("--force", action="store_true", help="replace the file if it exists")
     parser.add_argument("--device", default="cpu", help="device to show and run (default: cpu)")
@@ -73,8 +72,7 @@ def _count(n: int, what: str) -> str:
 
 
 def _draw(args: argparse.Namespace, model: Path) -> tuple[Any, Profile | None]:
-    scope = Scope()
-    if args.profile and not model.is_dir():
+    if args.profile and not model.is_dir() and not is_foreign(model):
         load_program(model)
         raise CommandError(
             f"graph: --profile needs the folder with the parameters, got the file {model}; "
@@ -82,9 +80,9 @@ def _draw(args: argparse.Namespace, model: Path) -> tuple[Any, Profile | None]:
         )
     target = Path(args.output) if args.output else Path(f"{model.resolve().name}.html")
     check_target(target, force=args.force)  # before the work of a profile
-    loaded = load(model, scope) if args.profile else load_program(model)
+    loaded = open_model("graph", model, is_run=args.profile)
     network = Network(loaded.program.global_block())
-    profile = _profile(network, loaded, scope, args) if args.profile else None
+    profile = _profile(network, loaded, args) if args.profile else None
     page = network.graph_html(
         target,
         title=model.resolve().name,
@@ -96,15 +94,13 @@ def _draw(args: argparse.Namespace, model: Path) -> tuple[Any, Profile | None]:
     return page, profile
 
 
-def _profile(
-    network: Network, loaded: LoadedProgram, scope: Scope, args: argparse.Namespace
-) -> Profile:
+def _profile(network: Network, loaded: LoadedProgram, args: argparse.Namespace) -> Profile:
     feeds = make_feeds("graph", loaded, args.feed)
     compiled = network.compile(
         feed=loaded.program_feeds,
         fetch=results_of(loaded),
         device=args.device,
-        scope=scope,
+        scope=loaded.scope,
         fallback=args.fallback,
     )
     return profile(compiled, feeds, args.runs)

@@ -9,14 +9,13 @@ from opwright import (
     LoadedProgram,
     Lock,
     Network,
-    Scope,
     current_context,
-    load,
     load_program,
 )
 from opwright.commands import add_feed_argument, make_feeds, print_json, resolving, results_of
 from opwright.device import HOST_DEVICE, DeviceName
 from opwright.errors import CommandError, FileTakenError
+from opwright_kit.commands.models import is_foreign, open_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Kernels are chosen for the shapes of the feeds. A program whose shapes depend on values "
         "is run once."
     )
-    parser.add_argument("model", help="folder of a saved program or model")
+    parser.add_argument("model", help="folder of a saved program or model, or model.onnx")
     parser.add_argument("-o", "--output", metavar="FILE", help="lock (default: MODEL.lock)")
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit with 1 where the lock differs"
@@ -45,16 +44,15 @@ def run(args: argparse.Namespace) -> int:
         name = DeviceName.parse(args.device)
         if not name.is_host:
             current_context().devices.get(name.kind)
-    if model.exists() and not model.is_dir():
+    if model.exists() and not model.is_dir() and not is_foreign(model):
         load_program(model)
         raise CommandError(
             f"lock: must be given the folder with the parameters, got the file {model}; pass "
             f"{model.parent}"
         )
-    scope = Scope()
     try:
         locked = Lock.load(path) if args.check else None
-        lock = _choose(load(model, scope), scope, args, locked)
+        lock = _choose(open_model("lock", model), args, locked)
         if locked is None:
             lock.save(path)
     except FileTakenError as error:
@@ -70,9 +68,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _choose(
-    loaded: LoadedProgram, scope: Scope, args: argparse.Namespace, locked: Lock | None
-) -> Lock:
+def _choose(loaded: LoadedProgram, args: argparse.Namespace, locked: Lock | None) -> Lock:
     """Choose the kernels; LockError where they differ from those of a lock."""
     feeds = make_feeds("lock", loaded, args.feed)
     network = Network(loaded.program.global_block())
@@ -80,7 +76,7 @@ def _choose(
         loaded.program_feeds,
         results_of(loaded),
         device=args.device,
-        scope=scope,
+        scope=loaded.scope,
         fallback=args.fallback,
         lock=locked,
     )

@@ -12,7 +12,6 @@ from opwright.errors import AttributeTypeError, FeedError, ShapeError
 from opwright.op import format_shape, item_size
 from opwright.plugin import hint
 from opwright_nn import arguments, checks
-from opwright_nn.inspection.flops import count_flops, known_shape
 from opwright_nn.model import Model
 from opwright_nn.model.inference import input_names
 from opwright_nn.model.layer_groups import LayerGroup, find_layer_groups
@@ -214,7 +213,7 @@ def _summarize(group: LayerGroup, seen: set[str]) -> LayerSummary:
         _sum(map(_count, parameters)),
         _sum(map(_size_bytes, parameters)),
         _sum(map(_size_bytes, outputs)),
-        _sum(map(count_flops, group.ops)),
+        _sum(map(ow.current_context().annexes.get("flops", "count").load(), group.ops)),
     )
 
 
@@ -240,8 +239,8 @@ def _outputs(op: ow.Operator) -> Iterator[ow.Variable]:
 
 
 def _count(variable: ow.Variable) -> int | None:
-    shape = known_shape(variable.block, variable.name)
-    return None if shape is None else math.prod(shape)
+    shape = variable.shape
+    return None if shape is None or min(shape, default=0) < 0 else math.prod(shape)
 
 
 def _size_bytes(variable: ow.Variable) -> int | None:

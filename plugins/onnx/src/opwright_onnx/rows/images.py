@@ -10,7 +10,7 @@ import numpy as np
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator
-from opwright_onnx.translate.values import Value
+from opwright_onnx.translate.values import Value, check_table
 
 ROWS = Rows()
 
@@ -115,6 +115,7 @@ def _window_index(
     kernel: list[int], strides: list[int], dilations: list[int], padded: list[int]
 ) -> Any:
     """Return the position in a padded image of each element of each window."""
+    check_table(*kernel, *padded)
     places = []
     for size, stride, dilation, length in zip(kernel, strides, dilations, padded):
         n_windows = (length - (size - 1) * dilation - 1) // stride + 1

@@ -9,7 +9,7 @@ import numpy as np
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator
-from opwright_onnx.translate.values import Value
+from opwright_onnx.translate.values import Value, check_table
 
 ROWS = Rows()
 
@@ -54,6 +54,7 @@ def gather_nd(t: Translator, n: Node, x: Value, index: Value) -> Any:
     if not batch:
         return t.op("gather_nd", x, index)
     sizes = t.known_shape(index, "indices")
+    check_table(*sizes[:-1], batch)
     grid = np.indices(sizes[:batch]).reshape(batch, *sizes[:batch], *[1] * (len(sizes) - batch - 1))
     places = [np.broadcast_to(g, sizes[:-1])[..., None].astype(np.int64) for g in grid]
     return t.op("gather_nd", x, t.op("concat", [*places, index], axis=-1))
@@ -69,6 +70,7 @@ def scatter_elements(t: Translator, n: Node, x: Value, index: Value, updates: Va
     axis = t.axis(n.attr("axis"), t.rank(x))
     index = from_front(t, index, t.dim(x, axis))
     sizes = t.known_shape(index, "indices")
+    check_table(*sizes, len(sizes))
     grid = [np.broadcast_to(g, sizes) for g in np.indices(sizes, np.int64, sparse=True)]
     columns = [
         t.op(
@@ -93,6 +95,7 @@ def tensor_scatter(t: Translator, n: Node, past: Value, update: Value, start: Va
     axis = t.axis(n.attr("axis"), t.rank(past))
     sizes, length = t.known_shape(update, "update"), t.known_shape(past, "past_cache")[axis]
     first = np.zeros(sizes[0], np.int64) if start is None else start
+    check_table(*sizes, len(sizes))
     grid = np.indices(sizes, np.int64, sparse=True)
     place = t.op("add", t.reshape(first, [-1, *[1] * (len(sizes) - 1)]), grid[axis])
     if n.attr("mode") == "circular":
@@ -134,6 +137,7 @@ def one_hot(t: Translator, n: Node, index: Value, depth: Value, values: Value) -
 
 
 def _along(count: int, axis: int, rank: int) -> Any:
+    check_table(count)
     shape = [1] * rank
     shape[axis] = count
     return np.arange(count, dtype=np.int64).reshape(shape)

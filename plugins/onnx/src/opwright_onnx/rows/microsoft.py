@@ -10,7 +10,7 @@ from opwright_onnx.errors import DeclinedError
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator
-from opwright_onnx.translate.values import Value
+from opwright_onnx.translate.values import Value, check_table
 
 ROWS = Rows()
 
@@ -73,6 +73,7 @@ def rotary_embedding(
         raise DeclinedError("x must be [batch, heads, length, size], all of which is turned")
     if t.shape(positions) == [1]:
         length = t.known_shape(x, "input")[2]
+        check_table(length)
         positions = t.op("add", np.arange(length, dtype=np.int64)[None], positions)
     cosines, sines = (t.op("gather", table, positions, axis=0) for table in (cos, sin))
     cosines, sines = (t.op("unsqueeze", table, axis=[1]) for table in (cosines, sines))

@@ -11,7 +11,7 @@ from opwright_onnx.errors import DeclinedError, ModelError
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator
-from opwright_onnx.translate.values import Value
+from opwright_onnx.translate.values import Value, check_table
 from opwright_onnx.translate.walking import knows_old
 
 ROWS = Rows()
@@ -175,6 +175,7 @@ def _whole_index(t: Translator, n: Node, x: Value, index: Value) -> Value:
             raise DeclinedError("storage_order must be 0 but for images")
         row, column = t.op("floor_divide", index, sizes[1]), t.op("mod", index, sizes[1])
         index = t.op("add", t.op("multiply", column, sizes[0]), row)
+    check_table(batch, channels)
     starts = np.arange(batch * channels, dtype=np.int64) * area
     return t.op("add", index, starts.reshape(batch, channels, *[1] * len(sizes)))
 

@@ -13,7 +13,7 @@ from opwright_onnx.translate.codes import KINDS, Codes, decode, encode
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator
-from opwright_onnx.translate.values import Value
+from opwright_onnx.translate.values import Value, check_table
 
 ROWS = Rows()
 
@@ -55,6 +55,7 @@ def _along(t: Translator, x: Value, scale: Value, axis: int, block: int) -> Valu
     if t.rank(scale) == 0:
         return scale
     length = t.known_shape(x, "x")[axis]
+    check_table(length)
     index = np.arange(length) // block
     return t.op("gather", scale, index, axis=t.axis(axis, t.rank(x)))
 

@@ -13,7 +13,7 @@ from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.sizes import Sizes
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator
-from opwright_onnx.translate.values import Value
+from opwright_onnx.translate.values import Value, check_table
 
 ROWS = Rows()
 
@@ -182,6 +182,7 @@ def _wrap(t: Translator, x: Value, pairs: list[list[Any]]) -> Value:
     for axis, (before, after) in enumerate(pairs):
         if before or after:
             length = t.shape(x)[axis] or t.known_shape(x, "input")[axis]
+            check_table(max(before + length + after, 0))
             index = np.arange(-before, length + after, dtype=np.int64) % length
             x = t.op("gather", x, index, axis=axis)
     return x

@@ -11,7 +11,7 @@ from opwright_onnx.errors import DeclinedError, ModelError
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator
-from opwright_onnx.translate.values import Value
+from opwright_onnx.translate.values import Value, check_table
 
 ROWS = Rows()
 
@@ -79,6 +79,7 @@ def stft(
     )
     shape = t.known_shape(signal, "signal")
     count = (shape[1] - size) // stride + 1
+    check_table(max(count, 0), max(size, 0))
     index = np.arange(count)[:, None] * stride + np.arange(size)
     frames = t.op("gather", signal, index, axis=1)
     if window is not None:
@@ -99,6 +100,7 @@ def mel_weights(t: Translator, n: Node, *inputs: Value) -> Any:
     if not 0 < bins <= 4096 or not 0 < length <= 2**24:
         raise DeclinedError(f"num_mel_bins and dft_length must be small, got {bins} and {length}")
     rows = int(length) // 2 + 1
+    check_table(rows, int(bins))
     step = (_mel(high) - _mel(low)) / (int(bins) + 2)
     edges = np.arange(int(bins) + 2) * step + _mel(low)
     hertz = 700 * (np.power(10, edges / 2595) - 1)

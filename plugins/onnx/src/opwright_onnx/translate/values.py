@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -9,12 +10,16 @@ import numpy as np
 
 import opwright as ow
 from opwright_onnx.dtypes import Array, array_dtype, numpy_dtype
+from opwright_onnx.errors import ModelError
 from opwright_onnx.translate.codes import Codes
 from opwright_onnx.translate.sizes import Sizes
 
 Value = Any
 """A Variable, an array of known elements, Sizes or Codes; a list of these for a sequence; None
 where absent."""
+
+MAX_TABLE: Final = 2**25
+"""Elements of an array that a row makes from sizes when a model is loaded."""
 
 FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 
@@ -59,6 +64,15 @@ def count_bytes(meta: Any) -> int:
     for dim in meta.shape:
         count *= dim
     return count * numpy_dtype(meta.dtype).itemsize
+
+
+def check_table(*sizes: int) -> None:
+    """Raise ModelError where an array of these sizes is too large to be made at load."""
+    count = math.prod(sizes)
+    if count > MAX_TABLE:
+        raise ModelError(
+            f"a table of indices must have at most {MAX_TABLE} elements, got {count} of {sizes}"
+        )
 
 
 def is_exact(array: Array, dtype: str) -> bool:

@@ -13,6 +13,8 @@ from opwright_onnx.writing.writer import Op, Writer
 
 ROWS = Rows()
 
+MAX_HEADS: int = 2**16
+
 
 def factors(w: Writer, op: Op, sizes: Any) -> tuple[str, str]:
     """Return scale and bias, 1 and 0 of known sizes where they are absent."""
@@ -120,6 +122,8 @@ def attention(w: Writer, op: Op) -> Any:
     if rank > 2 and shape[-3] != others[-3]:
         if min(shape[-3], others[-3]) < 1:
             raise DeclinedError("the numbers of heads must be known")
+        if shape[-3] > MAX_HEADS:
+            raise DeclinedError(f"it must have at most {MAX_HEADS} heads, got {shape[-3]}")
         index = w.ints(np.arange(shape[-3]) // (shape[-3] // others[-3]))
         k, v = (w.node("Gather", x, index, axis=rank - 3) for x in (k, v))
     if scale is None and shape[-1] < 0:

@@ -14,6 +14,7 @@ from opwright_onnx.writing.writer import Op, Writer
 
 ROWS = Rows()
 
+MAX_COUNTED: int = 2**20
 MAX_WRITTEN: int = 1024
 """Elements of a constant that is written out, and of which a run makes no tensor."""
 
@@ -31,6 +32,8 @@ def expand_like(w: Writer, op: Op) -> Any:
 @ROWS.row("linspace")
 def linspace(w: Writer, op: Op) -> Any:
     count = w.known_number(op, "num")
+    if count > MAX_COUNTED:
+        raise DeclinedError(f"num must be at most {MAX_COUNTED}, got {count}")
     return w.const(np.linspace(op.attrs["start"], op.attrs["stop"], count), op.attrs["dtype"])
 
 
@@ -40,10 +43,14 @@ def sequence_mask(w: Writer, op: Op) -> Any:
     like, count = w.input(op, "like"), op.attrs.get("max_length")
     if not like and count is None:
         raise DeclinedError("max_length must be known")
-    if count is not None:
+    if count is not None and count <= MAX_WRITTEN:
         steps = w.const(np.arange(count), "int64")
     else:
-        bound = w.node("Gather", w.node("Shape", like), w.const(1, "int64"))
+        bound = (
+            w.const(count, "int64")
+            if count is not None
+            else w.node("Gather", w.node("Shape", like), w.const(1, "int64"))
+        )
         steps = w.node("Range", w.const(0, "int64"), bound, w.const(1, "int64"))
     return w.node("Less", steps, w.node("Unsqueeze", lengths, w.ints([-1])))
 

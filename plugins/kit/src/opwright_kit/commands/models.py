@@ -1,0 +1,57 @@
+"""Opens what commands are given: a saved program, or a file that an installed package reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from opwright import LoadedProgram, current_context, load, load_program
+from opwright.errors import CommandError
+
+TOPIC: Final = "reader"
+"""Of annexes that read files: ``read(path, given)`` returns a LoadedProgram."""
+
+_PACKAGES: Final = {"onnx": "opwright-onnx"}
+"""What to install for files of a kind."""
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+def is_foreign(path: Path) -> bool:
+    """Return whether a file is one that packages read, installed or not."""
+    kind = path.suffix[1:]
+    kinds = {*_PACKAGES, *(entry.subject for entry in current_context().annexes.entries(TOPIC))}
+    return kind in kinds and not path.is_dir()
+
+
+def open_model(
+    command: str, path: Path, given: Mapping[str, Any] = _NOTHING, *, is_run: bool = True
+) -> LoadedProgram:
+    """Return a saved program, or what an installed package reads from a file.
+
+    Parameters
+    ----------
+    command : str
+        Begins the errors.
+    path : Path
+    given : mapping of str to array
+        What is fed, of which some may decide what a file computes.
+    is_run : bool
+        False returns a saved program without its parameters.
+
+    Raises
+    ------
+    CommandError
+        For a file of a kind that no installed package reads: with what to install.
+    """
+    if not is_foreign(path):
+        return load(path) if is_run else load_program(path)
+    entry = current_context().annexes.find(TOPIC, path.suffix[1:])
+    if entry is None:
+        raise CommandError(
+            f"{command}: no installed package reads files such as {path.name!r}; to get one: "
+            f"pip install {_PACKAGES[path.suffix[1:]]}"
+        )
+    program: LoadedProgram = entry.load()(path, given)
+    return program

@@ -1,0 +1,116 @@
+"""``opwright onnx``: reports what a model needs, and converts models and saved programs."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import opwright as ow
+import opwright_onnx
+from opwright.commands import print_json
+from opwright.errors import CommandError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what to do, the model, and options of each."""
+    parser.epilog = (
+        "report MODEL prints the operators, who writes them with ours, and for shapes of the feeds "
+        "kernels, floating-point operations and memory; an open size is 1 without --feed. "
+        "convert MODEL FOLDER writes a saved program, convert FOLDER MODEL an ONNX model."
+    )
+    parser.add_argument("action", choices=["report", "convert"], help="what to do")
+    parser.add_argument("model", help="ONNX model; for convert also the folder of a saved program")
+    parser.add_argument("target", nargs="?", help="for convert: what to write")
+    parser.add_argument(
+        "--feed",
+        metavar="NAME=SHAPE",
+        action="append",
+        default=[],
+        help="for report: the shape of a feed, as in x=32x784",
+    )
+    parser.add_argument("--opset", type=int, help="for convert: of the model that is written")
+    parser.add_argument(
+        "--only-onnx", action="store_true", help="for convert: refuse what other runtimes lack"
+    )
+    parser.add_argument("--force", action="store_true", help="for convert: replace what exists")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Report or convert; 1 where an operator is missing."""
+    if importlib.util.find_spec("onnx") is None:  # help is shown without it
+        raise CommandError("onnx: the package onnx must be installed, got none; pip install onnx")
+    if args.action == "report":
+        return _report(args)
+    if args.target is None:
+        raise CommandError("onnx: convert needs what to write, got none; add a folder or model")
+    if args.feed:
+        raise CommandError(f"onnx: --feed serves report alone, got {args.feed[0]!r}")
+    return _convert(args, Path(args.model), Path(args.target))
+
+
+def _report(args: argparse.Namespace) -> int:
+    from opwright_onnx.commands.report import format_report, make_report
+
+    for option, value in (("a second path", args.target), ("--opset", args.opset)):
+        if value is not None:
+            raise CommandError(f"onnx: report takes no {option}, got {value!r}")
+    if not Path(args.model).is_file():
+        raise CommandError(f"onnx: report needs the file of a model, got {args.model!r}")
+    report = make_report(Path(args.model), dict(map(_read_shape, args.feed)))
+    if args.json:
+        print_json(report)
+    else:
+        print(*format_report(report), sep="\n")
+    return 1 if report["error"] or any(row["missing"] for row in report["operators"]) else 0
+
+
+def _read_shape(word: str) -> tuple[str, tuple[int, ...]]:
+    name, equals, dims = word.rpartition("=")
+    if not equals or not name or not re.fullmatch(r"(\d+([x,]\d+)*)?", dims):
+        raise CommandError(f"onnx: --feed must be NAME=SHAPE, got {word!r}; write x=32x784")
+    return name, tuple(int(dim) for dim in re.findall(r"\d+", dims))
+
+
+def _convert(args: argparse.Namespace, source: Path, target: Path) -> int:
+    if target.exists() and not args.force:
+        raise CommandError(f"onnx: convert writes a new one, got {str(target)!r}; add --force")
+    try:
+        done = _write_model(args, source, target) if source.is_dir() else _write_program(args)
+    except OSError as error:
+        raise CommandError(f"onnx: {error.strerror}: {error.filename}") from error
+    if args.json:
+        print_json(done)
+        return 0
+    print(f"wrote {target}: {done['operators']} operators, {done['parameters']} parameters")
+    for op_type, reason in done["own_nodes"].items():
+        print(f"  only opwright runs {op_type}: {reason}")
+    return 0
+
+
+def _write_model(args: argparse.Namespace, source: Path, target: Path) -> dict[str, Any]:
+    loaded = ow.load(source)
+    chosen = {} if args.opset is None else {"opset": args.opset}
+    report = opwright_onnx.save(target, loaded, only_onnx=args.only_onnx, **chosen)
+    return _describe(loaded, [str(path) for path in report.files], dict(report.own_nodes))
+
+
+def _write_program(args: argparse.Namespace) -> dict[str, Any]:
+    for option, value in (("--opset", args.opset), ("--only-onnx", args.only_onnx or None)):
+        if value is not None:
+            raise CommandError(f"onnx: {option} serves models that are written, got {value}")
+    loaded = opwright_onnx.load(args.model)
+    loaded.save(args.target)
+    return _describe(loaded, [args.target], {})
+
+
+def _describe(loaded: ow.LoadedProgram, files: list[str], own: dict[str, str]) -> dict[str, Any]:
+    report = loaded.report()
+    return {
+        "files": files,
+        "operators": sum(report.operators.values()),
+        "parameters": len(report.parameters),
+        "own_nodes": own,
+    }

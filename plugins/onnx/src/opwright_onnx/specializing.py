@@ -1,0 +1,62 @@
+"""A model whose inputs are given: those that must be known when it is loaded are no feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from onnx import ModelProto, TypeProto
+
+import opwright as ow
+from opwright.errors import AttributeValueError
+from opwright_onnx.errors import ModelError, UnsupportedError, ValueNeededError
+from opwright_onnx.loading import as_value, load_parts, read_model
+
+_TRIES: Final = 16
+"""How often a model is loaded with more inputs known; each try adds one at least."""
+
+
+def is_tensor(kind: TypeProto) -> bool:
+    """Return whether a type is that of a tensor, and not of a sequence or optional."""
+    return bool(kind.WhichOneof("value") == "tensor_type")
+
+
+def specialize(
+    model: ModelProto, given: Mapping[str, Any], device: str, folder: Path | None = None
+) -> tuple[ow.LoadedProgram | None, dict[str, Any], dict[str, Any]]:
+    """Return a program for the values of some inputs, what it is still fed, and known strings.
+
+    The program is None where there are no results but strings.
+    """
+    initialized = {tensor.name for tensor in model.graph.initializer}
+    inputs = [v for v in model.graph.input if v.name not in initialized]
+    known = {v.name: given[v.name] for v in inputs if v.name in given and not is_tensor(v.type)}
+    for _ in range(_TRIES):
+        fixed = {name: as_value(value) for name, value in known.items()}
+        try:
+            program, texts = load_parts(model, folder, inputs=fixed, device=device)
+        except ValueNeededError as reason:
+            fresh = [name for name in reason.inputs if name in given and name not in known]
+            if not fresh:
+                raise
+            known.update((name, given[name]) for name in fresh)
+            continue
+        return program, {k: v for k, v in given.items() if k not in known}, texts
+    raise ModelError(f"model: at most {_TRIES} inputs may decide what it computes, got more")
+
+
+def read(path: Path, given: Mapping[str, Any]) -> ow.LoadedProgram:
+    """Return the model of a file; arrays in `given` may decide what it computes."""
+    model, folder = read_model(path)
+    names = [entry.name for entry in model.graph.input]
+    for name in given:
+        if name not in names:
+            raise AttributeValueError(
+                f"{path.name}: --input must name inputs of the model, got {name!r}; they are "
+                f"{sorted(names)}"
+            )
+    program, _, texts = specialize(model, given, "cpu", folder)
+    if program is None or texts:
+        raise UnsupportedError(f"outputs must be tensors of numbers, got strings: {sorted(texts)}")
+    return program
