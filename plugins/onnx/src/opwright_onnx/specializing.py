@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from onnx import ModelProto, TypeProto
-
 import opwright as ow
 from opwright.errors import AttributeValueError
 from opwright_onnx.errors import ModelError, UnsupportedError, ValueNeededError
 from opwright_onnx.loading import as_value, load_parts, read_model
+from opwright_onnx.messages import ModelProto, TypeProto
 
 _TRIES: Final = 16
 """How often a model is loaded with more inputs known; each try adds one at least."""

@@ -7,16 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from onnx import GraphProto, ModelProto, NodeProto
-
 import opwright as ow
 from opwright.commands import align, make_feeds
 from opwright.errors import CommandError, OpwrightError
 from opwright_onnx.errors import ValueNeededError
 from opwright_onnx.loading import load, read_dims, read_model
+from opwright_onnx.messages import GraphProto, ModelProto, NodeProto
 from opwright_onnx.translate.model import read_opsets
-from opwright_onnx.translate.node import find_schema
 from opwright_onnx.translate.own import PREFIX, find_own
+from opwright_onnx.translate.schemas import find_schema
 from opwright_onnx.translate.table import TOPIC
 
 Shapes = Mapping[str, Sequence[int]]
