@@ -1,5 +1,5 @@
 /* The interface in C11; the same file is compiled as C++17 (CMakeLists.txt). */
-#include "opwright/abi.h"
+#include "opwright/run.h"
 
 #ifdef __cplusplus
 #define STATIC_CHECK(condition) static_assert(condition, #condition)
@@ -21,6 +21,9 @@ STATIC_CHECK(sizeof(ow_op) == 72);
 STATIC_CHECK(sizeof(ow_device) == 216);
 STATIC_CHECK(sizeof(ow_host) == 80);
 STATIC_CHECK(sizeof(ow_plugin) == 104);
+STATIC_CHECK(sizeof(ow_open_options) == 24);
+STATIC_CHECK(sizeof(ow_description) == 56);
+STATIC_CHECK(sizeof(ow_requirement) == 48);
 STATIC_CHECK(offsetof(ow_call, message_bytes) == 96);
 STATIC_CHECK(offsetof(ow_kernel, run) == 120);
 STATIC_CHECK(offsetof(ow_host, parallel) == 64); /* where version 1.0 ended */

@@ -6,6 +6,7 @@
 // Runs all tests, or those whose names contain the argument.
 int main(int argc, char** argv) {
   check::Tests tests;
+  AddBundleTests(&tests);
   AddForkTests(&tests);
   AddGraphTests(&tests);
   AddMemoryTests(&tests);

@@ -4,6 +4,7 @@
 
 #include "check.h"
 
+void AddBundleTests(check::Tests* tests);
 void AddForkTests(check::Tests* tests);
 void AddGraphTests(check::Tests* tests);
 void AddMemoryTests(check::Tests* tests);

@@ -12,6 +12,7 @@ namespace opwright {
 enum class ErrorKind {
   kDtype,
   kFeed,
+  kFormat,
   kKernel,
   kOutOfMemory,
   kPlugin,

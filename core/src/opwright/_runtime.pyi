@@ -35,6 +35,7 @@ from opwright._runtime_kernels import limit_threads as limit_threads
 from opwright._runtime_kernels import prepare_native as prepare_native
 from opwright._runtime_kernels import prepare_python as prepare_python
 from opwright._runtime_kernels import use_openmp as use_openmp
+from opwright._runtime_plans import Bundle as Bundle
 from opwright._runtime_plans import Epoch as Epoch
 from opwright._runtime_plans import Plan as Plan
 from opwright._runtime_plans import PlanBuilder as PlanBuilder

@@ -246,3 +246,26 @@ def kept_host_bytes() -> int:
 
 def free_kept_host() -> int:
     """Give those blocks back to the system; return their bytes."""
+
+@final
+class Bundle:
+    """An open bundle: plans and weights of a file, whose libraries are open, too.
+
+    FormatError for a damaged or foreign file; PluginError for a library that is missing, of another
+    version, or cannot be opened. With `check` the checksums of weights are compared.
+    """
+
+    def __init__(self, path: str, folders: Sequence[str] = (), check: bool = False) -> None: ...
+    @property
+    def inputs(self) -> list[tuple[str, str, tuple[tuple[int, int], ...]]]:
+        """Name, dtype and dims; a dim is ``step * n + base`` for a batch of n."""
+
+    @property
+    def outputs(self) -> list[tuple[str, str, tuple[tuple[int, int], ...]]]: ...
+    @property
+    def batch(self) -> tuple[int, int]: ...
+    def new_scope(self) -> Scope:
+        """Return a scope with copies of what runs write, and the weights."""
+
+    def plan_for(self, metas: Sequence[tuple[tuple[int, ...], int]], n_threads: int) -> Plan:
+        """Return the plan for inputs of these shapes and dtype codes; FeedError where none fits."""

@@ -18,6 +18,8 @@ const char* ClassName(ErrorKind kind) {
       return "DtypeError";
     case ErrorKind::kFeed:
       return "FeedError";
+    case ErrorKind::kFormat:
+      return "FormatError";
     case ErrorKind::kOutOfMemory:
       return "OutOfMemoryError";
     case ErrorKind::kPlugin:

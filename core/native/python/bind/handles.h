@@ -54,6 +54,7 @@ std::shared_ptr<const Tensor> FromInterface(const py::handle& array,
 PyObject* GetTensorAttribute(PyObject* self, PyObject* name);
 
 // Each adds its classes to the module.
+void BindBundle(py::module_& module);
 void BindDevice(py::module_& module);
 void BindScope(py::module_& module);
 void BindLibrary(py::module_& module);

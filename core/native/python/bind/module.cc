@@ -67,6 +67,7 @@ void Register(py::module_& module) {
   opwright::BindPrepared(module);
   opwright::BindResizer(module);
   opwright::BindPlan(module);
+  opwright::BindBundle(module);
   opwright::BindPlanTable(module);
   opwright::BindCompiledNetwork(module);
   opwright::BindHostArrays(module);

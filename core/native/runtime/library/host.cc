@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <new>
 
 #include "runtime/device/host_memory.h"
@@ -20,6 +21,10 @@ namespace {
 constexpr size_t kMaxKeptLog = 4096;
 thread_local ErrorLog* kept_errors = nullptr;
 std::atomic<int32_t> most_threads{Team::kMostThreads};
+std::atomic<bool> is_limited{false};
+std::mutex log_mutex;
+LogFunction log_function = nullptr;  // guarded, and so is the next
+void* log_user = nullptr;
 
 int32_t Resize(const ow_call* call, uint32_t arg, int32_t ndim, const int64_t* shape) {
   const auto* handle = static_cast<const StepHandle*>(call->run_handle);
@@ -64,6 +69,13 @@ bool KeepError(const char* message) {
 
 void Log(int32_t level, const char* message) {
   if (message == nullptr || (level >= OW_LOG_ERROR && KeepError(message))) return;
+  {
+    const std::lock_guard<std::mutex> lock(log_mutex);
+    if (log_function != nullptr) {
+      log_function(log_user, level, message);
+      return;
+    }
+  }
   const char* name = level >= OW_LOG_ERROR     ? "error"
                      : level >= OW_LOG_WARNING ? "warning"
                      : level >= OW_LOG_INFO    ? "info"
@@ -103,6 +115,18 @@ ow_host MakeHost() {
 
 void LimitThreads(int32_t n_threads) noexcept {
   most_threads.store(n_threads, std::memory_order_relaxed);
+  is_limited.store(true, std::memory_order_relaxed);
+}
+
+int32_t ChosenThreads() noexcept {
+  return is_limited.load(std::memory_order_relaxed) ? most_threads.load(std::memory_order_relaxed)
+                                                    : 0;
+}
+
+void SetLog(LogFunction function, void* user) {
+  const std::lock_guard<std::mutex> lock(log_mutex);
+  log_function = function;
+  log_user = user;
 }
 
 bool UseOpenMp(const std::string& path) {

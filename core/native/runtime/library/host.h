@@ -14,6 +14,12 @@ const ow_host* HostServices();
 
 // Limits the threads of kernels' jobs, also of kernels that were prepared for more.
 void LimitThreads(int32_t n_threads) noexcept;
+// The last limit; 0 before the first.
+int32_t ChosenThreads() noexcept;
+
+// Gets what plugins log, from now on; null: stderr does.
+using LogFunction = void (*)(void* user, int32_t level, const char* message);
+void SetLog(LogFunction function, void* user);
 
 // Runs jobs of the calling thread on the OpenMP runtime that a loaded library is linked with, from
 // now on. Returns whether there is one.

@@ -6,6 +6,7 @@
 
 namespace opwright {
 
+constexpr int32_t kMaxThreads = 1024;                   // for one kernel
 constexpr int32_t kMaxRank = 64;                        // NumPy's
 constexpr uint64_t kMaxBytes = uint64_t{1} << 47;       // what a process can address
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;   // the largest pages

@@ -246,8 +246,11 @@ void PlanBuilder::AddCopy(uint32_t source, uint32_t destination, int32_t op_inde
   const Value to = CheckedValue(destination, "a copy's destination");
   const Device& from_device = *plan().devices[from.device].device;
   const Device& to_device = *plan().devices[to.device].device;
-  if (from.kind == ValueKind::kDynamic || to.kind == ValueKind::kDynamic || !from.compact ||
-      !to.compact || from.bytes != to.bytes || !SameDtype(from.dtype, to.dtype)) {
+  const auto is_known = [](const Value& value) {
+    return value.kind != ValueKind::kDynamic && value.kind != ValueKind::kNone && value.compact;
+  };
+  if (!is_known(from) || !is_known(to) || from.bytes != to.bytes ||
+      !SameDtype(from.dtype, to.dtype)) {
     Fail("a copy joins two compact values of known, equal size and dtype, got ", from.bytes,
          " and ", to.bytes, " bytes");
   }
@@ -279,7 +282,9 @@ void PlanBuilder::AddFeedsRead() {
 }
 
 void PlanBuilder::AddFetch(uint32_t value) {
-  CheckedValue(value, "a fetch");
+  if (CheckedValue(value, "a fetch").kind == ValueKind::kNone) {
+    Fail("a fetch must have elements, got value ", value);
+  }
   plan().fetches.push_back(value);
 }
 

@@ -25,7 +25,8 @@ void PlanBuilder::CheckBinding(uint32_t value, const Plan& child, uint32_t exter
   const External& captured = child.externals[external];
   const Value& inner = child.values[captured.values[0]];
   const bool same_place = plan().devices[outer.device].device == child.devices[inner.device].device;
-  if (outer.kind == ValueKind::kDynamic || outer.bytes != inner.bytes || !same_place) {
+  if (outer.kind == ValueKind::kDynamic || outer.kind == ValueKind::kNone ||
+      outer.bytes != inner.bytes || !same_place) {
     Fail("'", captured.name, "' of '", child.name, "' needs ", inner.bytes,
          " bytes on its device, got ", outer.bytes);
   }

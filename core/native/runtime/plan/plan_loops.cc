@@ -21,7 +21,8 @@ void PlanBuilder::CheckCarried(const LoopRequest& request) const {
   const Plan& body = *request.body;
   for (const Carried& carried : request.carried) {
     CheckBinding(carried.value, body, carried.external);
-    const bool inside = carried.next < body.values.size();
+    const bool inside =
+        carried.next < body.values.size() && body.values[carried.next].kind != ValueKind::kNone;
     if (!inside || body.values[carried.next].bytes != plan().values[carried.value].bytes) {
       Fail("a carried value must keep its size, got value ", carried.next, " of the body");
     }

@@ -62,6 +62,9 @@ class Command(NamedTuple):
 
 
 OWN: Final = {
+    "bundle": Command(
+        "write a saved program as a file that runs without Python", "opwright.cli.bundle"
+    ),
     "plugins": Command("list the installed plugins and their state", "opwright.cli.plugins"),
     "ops": Command("list the operators, or show one as a page", "opwright.cli.ops"),
     "kernels": Command(

@@ -17,6 +17,7 @@ from opwright.registry import ANY, HOST, HOST_DEVICE, DeviceName, KernelEntry, P
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from opwright.lowering.layout.recording import Recorder
     from opwright.lowering.lock import Lock
 
 _NO_METAS: Final[Mapping[str, Meta]] = MappingProxyType({})
@@ -54,6 +55,8 @@ class Target:
         Those that such plans run, in order.
     last_short : list of bool
         Whether the last of such plans was short; empty before the first.
+    recorder : Recorder or None
+        Takes the place of plan builders, for a bundle.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Target:
         self.chosen_kernels: dict[KernelEntry, bool] = {}
         self.chosen_passes: dict[PassEntry, None] = {}
         self.last_short: list[bool] = []
+        self.recorder: Recorder | None = None
 
     def with_threads(self, n_threads: int) -> Target:
         """Return this target, with what is chosen, for another number of threads."""

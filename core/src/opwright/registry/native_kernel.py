@@ -73,7 +73,7 @@ class NativeKernel:
             coded_metas(inputs),
             coded_metas(outputs),
             n_threads,
-            arg_flags=_arg_flags(proto, inputs, outputs, packable, unread),
+            arg_flags=arg_flags(proto, inputs, outputs, packable, unread),
             device=device,
             keep_alive=self.library,
             deterministic=deterministic,
@@ -127,13 +127,14 @@ def _known_dtypes(codes: Sequence[int]) -> Iterator[str]:
             continue
 
 
-def _arg_flags(
+def arg_flags(
     proto: OpProto,
     inputs: Sequence[Sequence[Meta]],
     outputs: Sequence[Sequence[Meta]],
     packable: Sequence[int],
     unread: Sequence[int],
 ) -> list[int]:
+    """Return what `prepare` is told of each argument."""
     flags = [
         _runtime.ARG_SHAPE_ONLY if slot.shape_only else 0
         for slot, metas in zip(proto.inputs, inputs, strict=True)

@@ -49,8 +49,8 @@ class CompiledSource:
         plan: LoweredPlan | None = None,
         n_bound: int = 0,
     ) -> None:
-        self._template = template
-        self._feeds = tuple(feeds)
+        self.template = template
+        self.feeds = tuple(feeds)
         self._names = tuple(spec.name for spec in feeds)
         self._scope = scope
         self._plan, self._n_bound = plan, n_bound
@@ -66,10 +66,10 @@ class CompiledSource:
         compiled = _runtime.CompiledNetwork(
             self._scope, self._names, self, self._device, epoch, label
         )
-        compiled.fetch_device = self._template.fetches.on_device
+        compiled.fetch_device = self.template.fetches.on_device
         compiled.detach, compiled.fetch_as = detach, fetch_as
-        if self._template.given.written:
-            compiled.writes = tuple(self._template.given.written)
+        if self.template.given.written:
+            compiled.writes = tuple(self.template.given.written)
         return compiled
 
     def refuse_names(self, n_positional: int, names: tuple[str, ...]) -> None:
@@ -78,8 +78,8 @@ class CompiledSource:
 
     def read_feed(self, i: int, value: Any) -> Any:
         """Return a value of feed `i`, which the runtime cannot read itself, as it can."""
-        spec = self._feeds[i]
-        if spec.name in self._template.given.shape_only and isinstance(value, (Meta, np.ndarray)):
+        spec = self.feeds[i]
+        if spec.name in self.template.given.shape_only and isinstance(value, (Meta, np.ndarray)):
             return _make_unread(value, spec)
         return read_feed(value, spec.label, spec.dtype, self._device, self._target.context)
 
@@ -88,21 +88,22 @@ class CompiledSource:
 
         FeedError for one of a wrong dtype or shape.
         """
-        request = self._request(arrays)
+        request = self.request(arrays)
         return self._plan or lower(request)
 
-    def _request(self, arrays: tuple[Any, ...]) -> LowerRequest:
-        pairs = list(zip(self._feeds, arrays, strict=True))
+    def request(self, arrays: tuple[Any, ...]) -> LowerRequest:
+        """Return the request for feeds that are ready, in order, and the current scope."""
+        pairs = list(zip(self.feeds, arrays, strict=True))
         given = {spec.name: check_array(array, spec) for spec, array in pairs}
         tensors = (spec.name for spec, array in pairs if isinstance(array, _runtime.Tensor))
-        kept = self._template.persistables
+        kept = self.template.persistables
         structure = self._scope.structure_version  # read first: a change meanwhile raises it
         if self._kept[0] != structure:
             self._kept = structure, scope_metas(self._scope, kept.lasting, self._device)
         n_threads = count_for_plan(self._target.deterministic)
-        return self._template._replace(
+        return self.template._replace(
             target=self._target.with_threads(n_threads),
-            given=self._template.given._replace(metas=given, on_device=frozenset(tensors)),
+            given=self.template.given._replace(metas=given, on_device=frozenset(tensors)),
             persistables=kept._replace(metas=self._kept[1]),
         )
 
@@ -117,7 +118,7 @@ class CompiledSource:
         if compiled.writes:  # runs write into copies
             named = zip(lowered.plan.feed_names, ordered, strict=True)
             ordered = tuple(_copy(a) if name in compiled.writes else a for name, a in named)
-        written = frozenset(name for op in self._template.code.ops for name in op.output_names())
+        written = frozenset(name for op in self.template.code.ops for name in op.output_names())
         own = self._scope if scope is None else scope
         return PreparedRun(lowered, ordered, own, written, compiled.fetch_device)
 

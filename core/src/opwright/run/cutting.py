@@ -168,15 +168,15 @@ class HalvesSource(CompiledSource):
 
     def __call__(self, arrays: tuple[Any, ...]) -> LoweredPlan:
         """Return the first plan, which hands over the callable of the second one."""
-        request = self._request(arrays)
-        own, given = self._template.given, request.given
+        request = self.request(arrays)
+        own, given = self.template.given, request.given
         on_device = given.on_device.union(own.late if given.on_device else ())
         metas = {**given.metas, **own.metas}
         request = request._replace(given=own._replace(metas=metas, on_device=on_device))
         (first, second), (_, handed, shapes) = lower_halves(request)
         late = [spec._replace(shape=shapes.get(spec.name, spec.shape)) for spec in self._late]
         specs = [FeedSpec(name, None, None) for name in handed] + late
-        source = CompiledSource(self._template, specs, self._scope, second, len(handed))
+        source = CompiledSource(self.template, specs, self._scope, second, len(handed))
         label = f"second half of {len(request.code.ops)} operators"
         second_half = source.callable(label, *self._delivery)
         return first._replace(handed=(second_half, tuple(handed.values())))

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 from opwright._runtime import Scope
 from opwright.describe.arguments import suggest_arguments
 from opwright.describe.dtypes import Array, dtype_to_numpy
-from opwright.describe.names import hint
-from opwright.errors import AttributeTypeError, ProgramError, VariableNotFoundError
+from opwright.errors import AttributeTypeError, ProgramError
 from opwright.program import Program
 from opwright.program.files import read_alone, read_whole
 from opwright.program.files.writing import save
 from opwright.program.program import feed_names, persistable_variables
 from opwright.registry import HOST_DEVICE
+from opwright.run.bundles.opening import is_bundle, open_bundle
 from opwright.run.network import Network
-from opwright.run.report import ArraySpec, ProgramReport
+from opwright.run.report import ArraySpec, ProgramReport, Results
 
 if TYPE_CHECKING:
     from opwright._runtime import CompiledNetwork, Scope, ScopeVariable
@@ -29,26 +29,6 @@ if TYPE_CHECKING:
 
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-
-
-class Results(tuple[Any, ...]):
-    """The results of a call, in order; ``results["prob"]`` is one by its name.
-
-    Attributes
-    ----------
-    names : tuple of str
-    """
-
-    names: tuple[str, ...]
-
-    def __getitem__(self, key: Any) -> Any:
-        if not isinstance(key, str):
-            return super().__getitem__(key)
-        if key not in self.names:
-            raise VariableNotFoundError(
-                f"results: no such result, got {key!r}{hint(key, self.names, 'results')}"
-            )
-        return super().__getitem__(self.names.index(key))
 
 
 class LoadedProgram:
@@ -187,6 +167,23 @@ class LoadedProgram:
         options.setdefault("notes", dict(self.notes))
         save(path, self.program, self.scope, self._names, **options)
 
+    @suggest_arguments
+    def bundle(
+        self,
+        path: str | os.PathLike[str],
+        feeds: Mapping[str, Sequence[int | None]] | None = None,
+        batch: tuple[int, int] | None = None,
+    ) -> None:
+        """Write what a call computes to a file that runs without Python; see `Network.bundle`.
+
+        Parameters
+        ----------
+        path, feeds, batch
+            As of `Network.bundle`.
+        """
+        network, _ = self._called or self._compile()
+        network.bundle(path, feeds, batch)
+
     def report(self) -> ProgramReport:
         """Return what it consists of and, once it was called, which kernels compute it."""
         report = ProgramReport(
@@ -238,6 +235,61 @@ class LoadedProgram:
         return tuple(ArraySpec(v.name, _open_shape(v.shape), v.dtype) for v in variables)
 
 
+class LoadedBundle(LoadedProgram):
+    """What `load` returns for a bundle: it is called as a `LoadedProgram`, and has no program.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file.
+
+    Raises
+    ------
+    FormatError, PluginError
+        As `load` raises them.
+
+    Attributes
+    ----------
+    batch : (int, int)
+        The least and the largest size of dimensions that are None in `feeds`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        source = open_bundle(path)
+        super().__init__(Program(), None, (), ())
+        self._source, self.batch = source, source.bundle.batch
+        self._names = tuple(spec.name for spec in source.fetches)
+        self.program_feeds = tuple(spec.name for spec in source.feeds)
+        self._called = Network(), source.callable(f"bundle {os.fspath(path)}")
+
+    @property
+    def scope(self) -> Scope:
+        """ProgramError: it has plans, no program that is trained or saved."""
+        raise ProgramError(
+            "LoadedProgram: a bundle has plans alone, got a call for its program; load the folder "
+            "that opwright.save has written"
+        )
+
+    @property
+    def feeds(self) -> tuple[ArraySpec, ...]:
+        """What a call takes, in the order of positions."""
+        return self._source.feeds
+
+    @property
+    def fetches(self) -> tuple[ArraySpec, ...]:
+        """What a call returns, in order."""
+        return self._source.fetches
+
+    def bundle(self, *args: object, **options: object) -> None:
+        """Raise ProgramError, as `scope` does."""
+        _ = self.scope
+
+    def report(self) -> ProgramReport:
+        """Raise ProgramError, as `scope` does."""
+        _ = self.scope
+        return super().report()
+
+
 def _size_bytes(variable: ScopeVariable) -> int:
     if variable.shape is None or variable.dtype is None:
         return 0
@@ -259,7 +311,7 @@ def load(
     lock: Lock | str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> LoadedProgram:
-    """Return the program of a folder that `save` has written, with its parameters.
+    """Return the program of a folder that `save` has written, with its parameters; or a bundle.
 
     No code in the files is run. Everything is checked, and its memory reserved, before a given
     scope changes. While other processes save to the folder, the result still comes from one call of
@@ -271,7 +323,8 @@ def load(
     ----------
     path : str or PathLike
         The folder; or one of those in its ``generations``; or any with ``program.pb`` and
-        ``params.safetensors`` of one call of `save` in it.
+        ``params.safetensors`` of one call of `save` in it. Or a file that `Network.bundle` wrote:
+        its plans run without being lowered. Such a file is code, see ``opwright/run.h``.
     scope : Scope, optional
         Where the persistable variables are set, and are when the result is called. By default the
         result has a scope of its own: another program with the same names may be loaded.
@@ -303,10 +356,21 @@ def load(
         If an operator is unknown; the message names the package to install.
     DeviceNotFoundError, LockError, SettingError
         As ``Network.compile`` raises them.
+    PluginError
+        If a library of a bundle is missing, of another version, or cannot be opened.
+    ProgramError
+        If `scope`, `device`, `lock` or `options` are given for a bundle.
     """
     for name, value in (("mmap", mmap), ("trainable", trainable)):
         if not isinstance(value, bool):
             raise AttributeTypeError(f"load: {name} must be True or False, got {value!r}")
+    if is_bundle(path):
+        if scope is not None or device != HOST_DEVICE or lock is not None or options is not None:
+            raise ProgramError(
+                "load: a bundle must be loaded without scope, device, lock and options, which are "
+                "in it, got one of them"
+            )
+        return LoadedBundle(path)
     saved, arrays = read_whole(path, mapped=mmap and scope is None)
     if scope is None:
         scope = Scope()

@@ -270,6 +270,51 @@ class Network:
         self._compiled = weakref.ref(compiled)  # weak: one that is gone cannot be profiled
         return compiled
 
+    @suggest_arguments
+    def bundle(
+        self,
+        path: str | os.PathLike[str],
+        feeds: Mapping[str, Sequence[int | None]] | None = None,
+        batch: tuple[int, int] | None = None,
+    ) -> None:
+        """Write what was compiled last to a file that runs without Python, and in `opwright.load`.
+
+        The file has the plans for all batches of a range and the values that the scope has now; it
+        names the libraries of the kernels, with their versions. See ``opwright/run.h``.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file, as ``model.owb``; one that exists is replaced.
+        feeds : mapping of str to sequence of int or None, optional
+            Shapes of feeds, with None for the batch: ``{"x": [None, 3, 224, 224]}``. Default:
+            those of the variables, whose first dimension is the batch where it is unknown.
+        batch : (int, int), optional
+            The least and the largest batch; needed where a shape has one. Every batch is tried for
+            a small network, some of them for a large one: between those that are tried, a plan of
+            Python could have other kernels.
+
+        Raises
+        ------
+        ProgramError
+            If nothing was compiled, or what compile returned no longer exists; for another device
+            than the CPU; for an operator whose kernel is written in Python, or whose output's shape
+            depends on elements: the message names it.
+        FeedError
+            If `feeds` or `batch` do not fit, with what to write.
+        OSError
+            If the file cannot be written; one that was there is unchanged.
+        """
+        from opwright.run.bundles.writing import write_bundle
+
+        compiled = None if self._compiled is None else self._compiled()
+        if compiled is None:
+            raise ProgramError(
+                "Network.bundle: what compile returned must still be held, got none; call compile, "
+                "and keep its result in a variable"
+            )
+        write_bundle(path, compiled, feeds, batch)
+
     def placement(self) -> Placement:
         """Return what the plan that was lowered or run last runs on which device.
 

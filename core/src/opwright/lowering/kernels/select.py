@@ -247,7 +247,7 @@ def _choose_for(
     depends = False  # on more than the signature
     refusals: list[tuple[KernelEntry, str]] = []
     for entry in candidates:
-        reason = _find_exclusion(entry, op, signature, target)
+        reason = find_exclusion(entry, op, signature, target)
         if reason is None:
             depends = depends or entry.takes_prepare
             # A lack of memory ends the search: BLAS and OpenMP, which the next kernel may call, end
@@ -265,7 +265,7 @@ def _choose_for(
     return None
 
 
-def _find_exclusion(
+def find_exclusion(
     entry: KernelEntry, op: LoweredOp, signature: Signature, target: Target
 ) -> str | None:
     """Return why a kernel is excluded without preparing it, or None."""

@@ -155,7 +155,10 @@ class PlanAssembler:
         self._device = open_device(target.device, target.context)
         self._device_name = str(target.device)
         checks = _runtime.CHECK_ALL if target.context.settings.checked else 0
-        self._builder = _runtime.PlanBuilder(self._device, self._device_name, checks=checks)
+        builder = _runtime.PlanBuilder(self._device, self._device_name, checks=checks)
+        self._builder: Any = builder
+        if target.recorder is not None:
+            self._builder = target.recorder.begin(builder, graph, self._device_name)
         self._offsets: dict[str | None, list[int]] = {}
         self._given: dict[str, int] = {}
         self._lasting: dict[str, None] = {}

@@ -1,0 +1,145 @@
+// A bundle: plans in a file, with their weights, and the plugin libraries whose kernels they run.
+#ifndef OPWRIGHT_RUNTIME_BUNDLE_H_
+#define OPWRIGHT_RUNTIME_BUNDLE_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/bundle/sha256.h"
+#include "runtime/bundle/tokens.h"
+#include "runtime/library/library.h"
+#include "runtime/plan/plan.h"
+#include "runtime/values/scope.h"
+
+namespace opwright {
+
+// What a call takes or returns.
+struct Port {
+  std::string name;
+  DLDataType dtype;
+  std::vector<Affine> dims;
+
+  Shape At(int64_t batch) const;  // throws kShape beyond 64 bits
+  std::string Text() const;       // "x float32(n, 784)"
+};
+
+// A plugin library. An optional one has only kernels that are tried after others refused.
+struct Requirement {
+  std::string file;
+  std::string folder;  // the name of the package's own folder, in which it is looked for, too
+  std::string plugin;
+  std::string version;
+  bool is_optional;
+  std::shared_ptr<Library> library;  // once it was opened
+};
+
+struct BundleOptions {
+  std::vector<std::string> folders;  // where libraries are looked for first
+  bool check_tensors = false;        // whether the checksums of weights are compared
+};
+
+// Adds the folders of a list with ":" between them; NULL is an empty one.
+void AddFolders(const char* list, std::vector<std::string>* folders);
+
+// Immutable but for what it keeps; shared by threads.
+class Bundle : public std::enable_shared_from_this<Bundle> {
+ public:
+  static constexpr int64_t kMostBatch = int64_t{1} << 40;
+
+  // Throws kFormat for a file that is damaged or foreign, kPlugin for a library that is missing, of
+  // another version or cannot be opened.
+  static std::shared_ptr<Bundle> Open(const std::string& path, const BundleOptions& options);
+  // The same of memory that the caller keeps as long as this; `who` begins errors.
+  static std::shared_ptr<Bundle> OpenMemory(const void* data, uint64_t bytes, const char* who,
+                                            const BundleOptions& options);
+
+  const std::string& who() const { return who_; }
+  const std::vector<Port>& inputs() const { return inputs_; }
+  const std::vector<Port>& outputs() const { return outputs_; }
+  const std::vector<Requirement>& requirements() const { return requirements_; }
+  const std::vector<std::string>& written() const { return written_; }
+  int64_t least_batch() const { return least_; }
+  int64_t most_batch() const { return most_; }
+
+  // The batch for which the inputs have these shapes; throws kFeed, naming the first input that
+  // does not fit.
+  int64_t BatchOf(const std::vector<const DLTensor*>& inputs) const;
+  // The plan for a batch and a number of threads: one that is kept, or a new one. Throws kFeed for
+  // a batch out of range, kKernel where no kernel takes it.
+  std::shared_ptr<const Plan> PlanFor(int64_t batch, int32_t n_threads);
+  // The variables: weights, on the file itself where that can be.
+  const std::shared_ptr<Scope>& scope() const { return scope_; }
+  // A scope with copies of its own of what runs write; the common one where there is nothing.
+  std::shared_ptr<Scope> NewScope() const;
+
+ private:
+  friend class PlanReader;
+
+  struct KernelName {
+    uint32_t requirement;
+    std::string op_type;
+    std::string library;
+    DLDataType dtype;
+    const ow_kernel* kernel = nullptr;  // once it was looked for
+    std::string problem;                // why it was not found
+  };
+  struct Variant {
+    int64_t least;
+    int64_t most;
+    int32_t least_threads;
+    int32_t most_threads;
+    const uint8_t* data;
+    size_t size;
+  };
+  struct Kept {
+    int64_t batch;
+    int32_t n_threads;
+    uint32_t fork_count;
+    std::shared_ptr<const Plan> plan;
+  };
+
+  Bundle(std::string who, BundleOptions options)
+      : who_(std::move(who)),
+        options_(std::move(options)),
+        scope_(std::make_shared<Scope>(nullptr)) {}
+
+  template <typename... Parts>
+  [[noreturn]] void Fail(const Parts&... parts) const {
+    Throw(ErrorKind::kFormat, who_, ": ", parts...);
+  }
+  void Read(const uint8_t* data, uint64_t bytes, const std::shared_ptr<void>& owner);
+  void ReadHead(Tokens* tokens, const uint8_t* data, uint64_t bytes,
+                const std::shared_ptr<void>& owner);
+  std::vector<Port> ReadPorts(Tokens* tokens, size_t n_texts);
+  void ReadTensor(Tokens* tokens, const uint8_t* data, uint64_t bytes,
+                  const std::shared_ptr<void>& owner);
+  void ReadKernels(Tokens* tokens);
+  void ReadVariants(Tokens* tokens);
+  std::vector<std::string> ListFolders() const;
+  void OpenLibrary(Requirement* requirement) const;
+  // Throws kPlugin where there is none.
+  const ow_kernel& FindKernel(uint32_t number);
+  std::shared_ptr<const Plan> MakePlan(const Variant& variant, int64_t batch, int32_t n_threads);
+
+  const std::string who_;
+  const BundleOptions options_;
+  std::string folder_;  // of the file; empty for memory
+  std::vector<uint8_t> descriptor_;
+  std::vector<Requirement> requirements_;
+  std::vector<KernelName> kernels_;
+  std::vector<Port> inputs_;
+  std::vector<Port> outputs_;
+  std::vector<std::string> written_;
+  std::vector<Variant> variants_;
+  int64_t least_ = 1;
+  int64_t most_ = 1;
+  const std::shared_ptr<Scope> scope_;
+  std::list<Kept> kept_;  // guarded; the last one used is first
+};
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_RUNTIME_BUNDLE_H_

@@ -1,0 +1,49 @@
+"""``opwright bundle``: writes a saved program as a file that runs without Python."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from opwright.cli.command import print_report
+from opwright.errors import CommandError
+from opwright.run.loaded import load
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the folder, the shapes of feeds, the batches and the file."""
+    parser.add_argument("folder", help="folder that opwright.save has written")
+    parser.add_argument(
+        "--feed",
+        metavar="NAME=SHAPE",
+        action="append",
+        default=[],
+        help="the shape of a feed, with n for the batch, as in x=nx784",
+    )
+    parser.add_argument("--batch", metavar="FIRST:LAST", help="the batches, as in 1:64")
+    parser.add_argument("--output", metavar="FILE", help="the file (default: FOLDER.owb)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the file."""
+    output = args.output or f"{args.folder.rstrip('/')}.owb"
+    feeds = dict(_parse_feed(text) for text in args.feed)
+    load(args.folder).bundle(output, feeds, _parse_batch(args.batch))
+    print_report(args, {"file": output}, [f"wrote {output}"])
+    return 0
+
+
+def _parse_feed(text: str) -> tuple[str, list[int | None]]:
+    name, _, dims = text.rpartition("=")
+    if not name or not re.fullmatch(r"((\d+|n)([x,](\d+|n))*)?", dims):
+        raise CommandError(f"bundle: --feed must be NAME=SHAPE, got {text!r}; write x=nx784")
+    return name, [None if dim == "n" else int(dim) for dim in re.findall(r"\d+|n", dims)]
+
+
+def _parse_batch(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d{1,12})(?::(\d{1,12}))?", text)
+    if match is None:
+        raise CommandError(f"bundle: --batch must be FIRST:LAST, got {text!r}; write 1:64")
+    return int(match[1]), int(match[2] or match[1])

@@ -1,0 +1,100 @@
+"""Tokens of a bundle: joined over batches, and written as bytes.
+
+An int is the same for all batches, an `Affine` is one for each; texts and floats are as they are.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from opwright.lowering.layout.recording import About, Size
+from opwright.records import NamedTuple
+
+MAGIC: Final = b"\x89OWB\r\n\x1a\n"
+"""The first bytes of a bundle."""
+
+_INT, _AFFINE, _TEXT, _SAME_TEXT, _FLOAT = range(5)  # as core/native/runtime/bundle/tokens.cc reads
+
+
+class Affine(NamedTuple):
+    """``step * n + base`` for a batch of n."""
+
+    step: int
+    base: int
+
+
+def join(first: Sequence[Any], n: int, last: Sequence[Any], m: int) -> list[Any] | None:
+    """Return the tokens that are `first` for a batch of n and `last` for one of m > n.
+
+    None where there are none.
+    """
+    if len(first) != len(last):
+        return None
+    joined: list[Any] = []
+    for one, other in zip(first, last, strict=True):
+        if one.__class__ is not other.__class__:
+            return None
+        if one == other and (one or repr(one) == repr(other)):  # 0.0 and -0.0 are equal
+            joined.append(one)
+            continue
+        if not isinstance(one, (Size, About)):
+            return None
+        step, rest = divmod(other - one, m - n)
+        if rest and isinstance(one, Size):
+            return None
+        joined.append(Affine(step, one - step * n))
+    return joined
+
+
+def matches(joined: Sequence[Any], n: int, tokens: Sequence[Any]) -> bool:
+    """Whether joined tokens are these for a batch of n."""
+    if len(joined) != len(tokens):
+        return False
+    for one, token in zip(joined, tokens, strict=True):
+        value = one.step * n + one.base if one.__class__ is Affine else one
+        same = value == token and (one.__class__ is Affine or one.__class__ is token.__class__)
+        if not same and not isinstance(token, About):
+            return False
+    return True
+
+
+def encode(tokens: Iterable[Any]) -> bytes:
+    """Return tokens as bytes; a text that comes again is its number."""
+    data = bytearray()
+    texts: dict[bytes, int] = {}
+    for token in tokens:
+        if isinstance(token, Affine):
+            data.append(_AFFINE)
+            _add_signed(data, token.step)
+            _add_signed(data, token.base)
+        elif isinstance(token, float):
+            data.append(_FLOAT)
+            data += struct.pack("<d", token)
+        elif isinstance(token, (str, bytes)):
+            text = token if isinstance(token, bytes) else token.encode()
+            known = texts.get(text)
+            if known is None:
+                texts[text] = len(texts)
+                data.append(_TEXT)
+                _add_varint(data, len(text))
+                data += text
+            else:
+                data.append(_SAME_TEXT)
+                _add_varint(data, known)
+        else:
+            data.append(_INT)
+            _add_signed(data, int(token))
+    return bytes(data)
+
+
+def _add_signed(data: bytearray, value: int) -> None:
+    _add_varint(data, value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+def _add_varint(data: bytearray, value: int) -> None:
+    while value > 0x7F:
+        data.append(value & 0x7F | 0x80)
+        value >>= 7
+    data.append(value)

@@ -1,0 +1,131 @@
+"""opwright/run.h by ctypes, as far as the tests call it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+import opwright_cpu
+from opwright import _runtime
+
+CHECK: Final = 1
+INPUTS, OUTPUTS, STATE, LIBRARIES = range(4)
+CANCELLED: Final = 5
+
+_CODES = {"f": 2, "i": 0, "u": 1, "b": 6}
+
+
+class Tensor(ctypes.Structure):
+    """DLTensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Error(ctypes.Structure):
+    _fields_ = (("message", ctypes.c_char_p), ("size", ctypes.c_uint64))
+
+
+class _Options(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint64),
+        ("folders", ctypes.c_char_p),
+        ("flags", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    )
+
+
+class RunError(Exception):
+    """A function failed; `status` is what it returned."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def default_folders() -> str:
+    """Return where the libraries of opwright-cpu are."""
+    return os.pathsep.join(opwright_cpu.__path__)
+
+
+class Library:
+    """The functions of one libopwright; by default those of this process's runtime."""
+
+    def __init__(self, path: str = _runtime.__file__) -> None:
+        self.functions = ctypes.CDLL(path)
+        self.functions.ow_count.restype = ctypes.c_uint64
+
+    def call(self, name: str, *args: Any) -> None:
+        """Call a function that takes an error last; RunError where it fails."""
+        text = ctypes.create_string_buffer(2048)
+        error = _Error(ctypes.cast(text, ctypes.c_char_p), len(text))
+        status = getattr(self.functions, name)(*args, ctypes.byref(error))
+        if status != 0:
+            raise RunError(status, text.value.decode())
+
+    def open(self, path: object, folders: str | None = None, flags: int = 0) -> Model:
+        """Open a bundle."""
+        return Model(self, str(path), default_folders() if folders is None else folders, flags)
+
+
+class Model:
+    """An open bundle with one session."""
+
+    def __init__(self, library: Library, path: str, folders: str, flags: int) -> None:
+        self._library = library
+        self.handle, self.session = ctypes.c_void_p(), ctypes.c_void_p()
+        options = _Options(ctypes.sizeof(_Options), folders.encode(), flags, 0)
+        library.call("ow_open", path.encode(), ctypes.byref(options), ctypes.byref(self.handle))
+        library.call("ow_session_new", self.handle, ctypes.byref(self.session))
+
+    def close(self) -> None:
+        """Free both."""
+        functions = self._library.functions
+        functions.ow_session_free(self.session)
+        functions.ow_release(self.handle)
+
+    def count(self, kind: int) -> int:
+        """Return how many things of a kind there are."""
+        return int(self._library.functions.ow_count(self.handle, kind))
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Write the results of inputs into arrays."""
+        given, made = _pointers(inputs), _pointers(outputs)
+        n_given, n_made = ctypes.c_uint64(len(inputs)), ctypes.c_uint64(len(outputs))
+        self._library.call("ow_run", self.session, given, n_given, made, n_made)
+
+    def get(self, name: str, like: Any) -> Any:
+        """Return a variable of the session."""
+        value = np.empty_like(like)
+        self._library.call("ow_get", self.session, name.encode(), _pointers([value])[0])
+        return value
+
+    def cancel(self) -> None:
+        """End the run that goes on."""
+        self._library.functions.ow_cancel(self.session)
+
+
+def tensor_of(array: Any) -> Tensor:
+    """Return a view of an array, which must live longer."""
+    shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
+    device = (ctypes.c_int32 * 2)(1, 0)
+    code, bits = _CODES[array.dtype.kind], array.dtype.itemsize * 8
+    return Tensor(array.ctypes.data, device, array.ndim, code, bits, 1, shape, None, 0)
+
+
+def _pointers(arrays: Sequence[Any]) -> Any:
+    tensors = [tensor_of(array) for array in arrays]
+    return (ctypes.POINTER(Tensor) * max(len(tensors), 1))(*map(ctypes.pointer, tensors))

@@ -1,0 +1,177 @@
+"""Bundles give the bits of Python: through opwright/run.h and through `opwright.load`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bundle_models import NAMES, draw, make
+from run_api import CHECK, LIBRARIES, STATE, Library, RunError
+
+import opwright as ow
+from opwright.errors import FeedError, FormatError, ProgramError
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """Set the number of threads back."""
+    before = ow.get_num_threads()
+    yield
+    ow.set_num_threads(before)
+
+
+def _empty_like(results: Any) -> list[Any]:
+    return [np.empty_like(result) for result in results]
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_bundle_has_the_bits_of_python_for_each_batch_and_number_of_threads(
+    name: str, tmp_path: Path
+) -> None:
+    network, compiled, shapes = make(name)
+    path = tmp_path / "model.owb"
+    network.bundle(path, shapes, (1, 9))
+    model = Library().open(path, flags=CHECK)
+    loaded = ow.load(path)
+    for n_threads in (1, 2):
+        ow.set_num_threads(n_threads)
+        for n in (1, 2, 5, 9):
+            feeds = draw(shapes, n)
+            expected = compiled(**feeds)
+            outputs = _empty_like(expected)
+            model.run(list(feeds.values()), outputs)
+            for want, got, called in zip(expected, outputs, loaded(**feeds), strict=True):
+                np.testing.assert_array_equal(got, want)
+                np.testing.assert_array_equal(called, want)
+    model.close()
+
+
+def test_four_threads_run_one_model_at_once(tmp_path: Path) -> None:
+    network, compiled, shapes = make("convnet")
+    path = tmp_path / "model.owb"
+    network.bundle(path, shapes, (1, 8))
+    library = Library()
+    models = [library.open(path) for _ in range(4)]
+    feeds = [draw(shapes, n) for n in (1, 3, 5, 8)]
+    expected = [compiled(**one) for one in feeds]
+    failures: list[object] = []
+
+    def run(i: int) -> None:
+        for _ in range(20):
+            outputs = _empty_like(expected[i])
+            models[i].run(list(feeds[i].values()), outputs)
+            if not np.array_equal(outputs[0], expected[i][0]):
+                failures.append(i)
+
+    workers = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not failures
+
+
+def test_what_runs_write_belongs_to_the_session(tmp_path: Path) -> None:
+    network, compiled, shapes = make("state")
+    path = tmp_path / "model.owb"
+    network.bundle(path, shapes, (1, 4))
+    library = Library()
+    first, second = library.open(path), library.open(path)
+    assert first.count(STATE) > 0
+    feeds = draw(shapes, 4)
+    name = next(v for v in compiled.scope.names() if "mean" in v)
+    before = compiled.scope.var(name).numpy()
+    outputs = _empty_like(compiled(**feeds))
+    first.run(list(feeds.values()), outputs)
+    np.testing.assert_array_equal(first.get(name, before), compiled.scope.var(name).numpy())
+    np.testing.assert_array_equal(second.get(name, before), before)
+
+
+def test_a_loaded_bundle_describes_what_it_takes_and_has_no_program(tmp_path: Path) -> None:
+    network, _, shapes = make("mlp")
+    network.bundle(tmp_path / "model.owb", shapes, (1, 4))
+    loaded: Any = ow.load(tmp_path / "model.owb")
+    assert [str(spec) for spec in loaded.feeds] == ["x float32[?, 20]"]
+    assert loaded.batch == (1, 4)
+    with pytest.raises(ProgramError, match="a bundle has plans alone"):
+        loaded.save(tmp_path / "folder")
+    with pytest.raises(FeedError, match=r"must be fed x float32\(n, 20\) with n in \[1, 4\]"):
+        loaded(np.zeros((5, 20), "float32"))
+
+
+def test_wrong_tensors_are_refused_by_name_before_anything_runs(tmp_path: Path) -> None:
+    network, _, shapes = make("mlp")
+    path = tmp_path / "model.owb"
+    network.bundle(path, shapes, (2, 4))
+    model = Library().open(path)
+    x, out = np.zeros((3, 20), "float32"), np.empty((3, 7), "float32")
+    for inputs, outputs, rule in (
+        ([x[:1].copy()], [out], r"x float32\(n, 20\) with n in \[2, 4\], got float32\(1, 20\)"),
+        ([x.astype("float64")], [out], r"got float64\(3, 20\)"),
+        ([x], [out[:2]], r"with n=3, got float32\(2, 7\)"),
+        ([x], [], "must be given 1 inputs and 1 outputs, got 1 and 0"),
+        ([x], [x.reshape(-1)[:21].reshape(3, 7)], "must have memory of its own"),
+    ):
+        with pytest.raises(RunError, match=rule):
+            model.run(inputs, outputs)
+
+
+def test_batch_and_feeds_must_fit(tmp_path: Path) -> None:
+    network, compiled, _ = make("mlp")
+    for feeds, batch, rule in (
+        ({"y": [1]}, None, "names no feed, got 'y'"),
+        ({"x": [None, 20]}, None, r"write batch=\(1, 64\)"),
+        ({"x": [None, 20]}, (4, 2), r"got \(4, 2\)"),
+        ({"x": [2, -1]}, (1, 2), r"got \[2, -1\]"),
+        ({"x": [2, 21]}, None, r"\[2, 21\]"),
+    ):
+        with pytest.raises(FeedError, match=rule):
+            network.bundle(tmp_path / "model.owb", feeds, batch)
+    assert not list(tmp_path.iterdir())
+    del compiled
+    with pytest.raises(ProgramError, match="what compile returned must still be held"):
+        network.bundle(tmp_path / "model.owb")
+
+
+def test_kernels_in_python_and_shapes_by_elements_are_refused_by_name(tmp_path: Path) -> None:
+    for name, rule in (("inverse", "inverse: operator 0 .* compiled kernel"), ("nonzero", "pad")):
+        network, _compiled, shapes = make(name)
+        with pytest.raises(ProgramError, match=rule):
+            network.bundle(tmp_path / "model.owb", shapes, (1, 2))
+
+
+def test_a_missing_library_or_one_of_another_version_is_named(tmp_path: Path) -> None:
+    network, _, shapes = make("lstm")
+    path = tmp_path / "model.owb"
+    network.bundle(path, shapes, (1, 2))
+    model = Library().open(path)
+    assert model.count(LIBRARIES) >= 1
+    with pytest.raises(
+        RunError, match=r"needs the library \w+\.so of the plugin 'cpu' .* in /none"
+    ):
+        Library().open(path, folders="/none")
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    network, _, shapes = make("mlp")
+    path = tmp_path / "model.owb"
+    network.bundle(path, shapes, (1, 2))
+    data = path.read_bytes()
+    for damaged, flags, rule in (
+        (data[:-1], 0, "cut off or damaged"),
+        (data[:100] + b"?" + data[101:], 0, "its descriptor must have the SHA-256"),
+        (data[:-70] + b"?" + data[-69:], CHECK, "must have the SHA-256 of the descriptor"),
+        (data[:8] + b"\x07" + data[9:], 0, "must have format 1, got 7"),
+        (b"no bundle", 0, "must be a bundle of opwright"),
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(RunError, match=rule):
+            Library().open(path, flags=flags)
+    path.write_bytes(data[:-1])
+    with pytest.raises(FormatError, match="cut off or damaged"):
+        ow.load(path)
