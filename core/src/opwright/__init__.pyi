@@ -44,8 +44,8 @@ from opwright.run.cutting import cut as cut
 from opwright.run.differentiating import grad as grad
 from opwright.run.differentiating import value_and_grad as value_and_grad
 from opwright.run.loaded import LoadedProgram as LoadedProgram
-from opwright.run.loaded import load as load
-from opwright.run.loaded import load_program as load_program
+from opwright.run.loading import load as load
+from opwright.run.loading import load_program as load_program
 from opwright.run.network import Network as Network
 from opwright.run.report import memory as memory
 from opwright.run.report import release_memory as release_memory

@@ -20,6 +20,7 @@ GOOD = {
     "bench": [ANY_OP, "--shape", "4"],
     "graph": ["model"],
     "lock": ["model"],
+    "bundle": ["model"],
 }
 """What a command needs beside the argument that is wrong."""
 
@@ -42,6 +43,10 @@ WRONG = {
     ],
     ("graph", "runs"): [["--runs", "0"], ["--runs", "x"]],
     ("graph", "fallback"): [["--fallback", "cpi"]],
+    ("bundle", "folder"): [["modle"], []],
+    ("bundle", "feed"): [["--feed", "x=a"], ["--feed", "y=4"]],
+    ("bundle", "batch"): [["--batch", "x"], ["--batch", "4:1"]],
+    ("bundle", "output"): [["--output", "no/a.owb"]],
     ("lock", "model"): [["modle"], ["model/program.pb"], []],
     ("lock", "output"): [["--output", "no/a.lock"], ["--output", "model"]],
     ("lock", "device"): [["--device", "cpi"], ["--device", "cpu:1"]],

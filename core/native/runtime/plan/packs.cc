@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -35,6 +36,14 @@ PackStore& PackStore::Get() {
   return store;
 }
 
+// Of variables that are gone nobody asks again.
+void PackStore::ForgetFreed() {
+  for (auto place = known_.begin(); place != known_.end();) {
+    place = place->second.block.expired() ? known_.erase(place) : std::next(place);
+  }
+  next_sweep_ = 2 * known_.size() + 1024;
+}
+
 PackedCopy PackStore::Share(PackedCopy copy, uint64_t alignment) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto range = known_.equal_range(copy.variable.get());
@@ -55,6 +64,7 @@ PackedCopy PackStore::Share(PackedCopy copy, uint64_t alignment) {
     }
     ++place;
   }
+  if (known_.size() >= next_sweep_) ForgetFreed();
   known_.emplace(copy.variable.get(), Known{copy.block, copy.data, copy.bytes, copy.version});
   return copy;
 }

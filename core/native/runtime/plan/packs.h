@@ -51,8 +51,11 @@ class PackStore {
     uint64_t version;
   };
 
+  void ForgetFreed();
+
   std::mutex mutex_;
   std::unordered_multimap<const ScopeVariable*, Known> known_;  // guarded
+  size_t next_sweep_ = 1024;                                    // guarded: at so many known ones
 };
 
 // What a packed copy is aligned to, and takes up with what may be lost to that.

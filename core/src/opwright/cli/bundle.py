@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 
-from opwright.cli.command import print_report
+from opwright.cli.command import print_report, resolving
 from opwright.errors import CommandError
-from opwright.run.loaded import load
+from opwright.run.loading import load
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,13 @@ def run(args: argparse.Namespace) -> int:
     """Write the file."""
     output = args.output or f"{args.folder.rstrip('/')}.owb"
     feeds = dict(_parse_feed(text) for text in args.feed)
-    load(args.folder).bundle(output, feeds, _parse_batch(args.batch))
+    with resolving():
+        try:
+            load(args.folder).bundle(output, feeds, _parse_batch(args.batch))
+        except OSError as error:
+            raise CommandError(
+                f"bundle: {output} must be a file that can be written, got {error}"
+            ) from error
     print_report(args, {"file": output}, [f"wrote {output}"])
     return 0
 

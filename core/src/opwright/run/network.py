@@ -277,41 +277,19 @@ class Network:
         feeds: Mapping[str, Sequence[int | None]] | None = None,
         batch: tuple[int, int] | None = None,
     ) -> None:
-        """Write what was compiled last to a file that runs without Python, and in `opwright.load`.
-
-        The file has the plans for all batches of a range and the values that the scope has now; it
-        names the libraries of the kernels, with their versions. See ``opwright/run.h``.
+        """Write what was compiled last to a file that runs without Python: `LoadedProgram.bundle`.
 
         Parameters
         ----------
-        path : str or PathLike
-            The file, as ``model.owb``; one that exists is replaced.
-        feeds : mapping of str to sequence of int or None, optional
-            Shapes of feeds, with None for the batch: ``{"x": [None, 3, 224, 224]}``. Default:
-            those of the variables, whose first dimension is the batch where it is unknown.
-        batch : (int, int), optional
-            The least and the largest batch; needed where a shape has one. Every batch is tried for
-            a small network, some of them for a large one: between those that are tried, a plan of
-            Python could have other kernels.
-
-        Raises
-        ------
-        ProgramError
-            If nothing was compiled, or what compile returned no longer exists; for another device
-            than the CPU; for an operator whose kernel is written in Python, or whose output's shape
-            depends on elements: the message names it.
-        FeedError
-            If `feeds` or `batch` do not fit, with what to write.
-        OSError
-            If the file cannot be written; one that was there is unchanged.
+        path, feeds, batch
+            As of `LoadedProgram.bundle`; what compile returned must still exist.
         """
         from opwright.run.bundles.writing import write_bundle
 
-        compiled = None if self._compiled is None else self._compiled()
+        compiled = self._compiled() if self._compiled else None
         if compiled is None:
             raise ProgramError(
-                "Network.bundle: what compile returned must still be held, got none; call compile, "
-                "and keep its result in a variable"
+                "Network.bundle: what compile returned must still be held, got none; keep it"
             )
         write_bundle(path, compiled, feeds, batch)
 
