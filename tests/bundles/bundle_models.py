@@ -75,6 +75,12 @@ def _while() -> Any:
     return {"x": [None, 4]}, [carry]
 
 
+def _endless() -> Any:
+    x = _var("x", None, 4)
+    carry = layers.while_loop(lambda c: ow.ops.sum(c) > -1.0, lambda c: ow.ops.abs(c), x)
+    return {"x": [None, 4]}, [carry]
+
+
 def _cond() -> Any:
     x = _var("x", None, 4)
     is_positive = ow.ops.sum(x) > 0.0
@@ -102,6 +108,7 @@ _MODELS: dict[str, Callable[[], Any]] = {
     "while": _while,
     "cond": _cond,
     "state": _state,
+    "endless": _endless,
     "inverse": _inverse,
     "nonzero": _nonzero,
 }

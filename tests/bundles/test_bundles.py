@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bundle_models import NAMES, draw, make
-from run_api import CHECK, LIBRARIES, STATE, Library, RunError
+from run_api import CANCELLED, CHECK, LIBRARIES, STATE, Library, RunError
 
 import opwright as ow
 from opwright.errors import FeedError, FormatError, ProgramError
@@ -175,3 +176,50 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(data[:-1])
     with pytest.raises(FormatError, match="cut off or damaged"):
         ow.load(path)
+
+
+def test_cancel_ends_a_run_and_the_session_runs_again(tmp_path: Path) -> None:
+    network, _compiled, shapes = make("endless")
+    path = tmp_path / "model.owb"
+    network.bundle(path, shapes, (1, 1))
+    model = Library().open(path)
+    out = np.empty((1, 4), "float32")
+    for _ in range(2):
+        stop = threading.Event()
+
+        def cancel(stop: threading.Event = stop) -> None:
+            while not stop.wait(0.01):
+                model.cancel()
+
+        worker = threading.Thread(target=cancel)
+        worker.start()
+        with pytest.raises(RunError, match="the run was cancelled") as caught:
+            model.run([np.ones((1, 4), "float32")], [out])
+        stop.set()
+        worker.join()
+        assert caught.value.status == CANCELLED
+    model.run([np.full((1, 4), -1, "float32")], [out])
+    np.testing.assert_array_equal(out, np.full((1, 4), -1, "float32"))
+
+
+@pytest.mark.usefixtures("threads")
+def test_a_forked_child_runs_what_its_parent_opened(tmp_path: Path) -> None:
+    network, compiled, shapes = make("convnet")
+    path = tmp_path / "model.owb"
+    network.bundle(path, shapes, (1, 8))
+    ow.set_num_threads(2)
+    model = Library().open(path)
+    feeds = draw(shapes, 8)
+    expected = compiled(**feeds)
+    outputs = _empty_like(expected)
+    model.run(list(feeds.values()), outputs)
+    child = os.fork()
+    if child == 0:
+        fresh = _empty_like(expected)
+        try:
+            model.run(list(feeds.values()), fresh)
+            os._exit(0 if np.allclose(fresh[0], expected[0], rtol=1e-4) else 2)
+        finally:
+            os._exit(3)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0

@@ -50,6 +50,7 @@ ow_kernel MakeKernel(const char* library, int32_t (*prepare)(ow_prepare*)) {
   kernel.library = library;
   kernel.priority = 50;
   kernel.prepare = prepare;
+  kernel.release = [](void*) {};
   kernel.run = Run;
   return kernel;
 }

@@ -1,0 +1,157 @@
+/*
+ * The C interface of libopwright: opens a bundle, which opwright wrote, and runs it. No Python.
+ *
+ *   char text[1024];
+ *   ow_error error = {text, sizeof text};
+ *   ow_model* model;
+ *   ow_session* session;
+ *   if (ow_open("model.owb", NULL, &model, &error)) { puts(text); return 1; }
+ *   if (ow_session_new(model, &session, &error)) { puts(text); return 1; }
+ *   if (ow_run(session, inputs, 1, outputs, 1, &error)) { puts(text); return 1; }
+ *
+ * This header is normative. It needs C11 or C++17 and DLPack's header, and changes as abi.h does:
+ * structs begin with `size`, the sizeof that the caller knew; fields and functions are only added.
+ *
+ * What a bundle may do
+ * --------------------
+ * A bundle is code. Its numbers and sizes are checked before they are used, its descriptor has a
+ * checksum, and so has each of its tensors, which OW_OPEN_CHECK compares. That finds damage, and no
+ * malice: whoever can write the file can write its checksums, too. Kernels trust the attributes
+ * that it gives them, so one from a stranger may crash the process or worse. Sign your files. It
+ * names plugin libraries by file name, never by path, and these are code as well: they are looked
+ * for in the folders of the options, of the environment variable OPWRIGHT_LIBRARIES (with ":"
+ * between them), beside the bundle, and beside this library, in that order. The file is mapped: it
+ * may be replaced, renamed and removed while it is open, but not be written into or cut off.
+ *
+ * Threads
+ * -------
+ * A model is immutable and serves all threads, with one copy of its weights, also of their packed
+ * forms. A session has the state that runs write, and serves one run at a time; further ones cost
+ * the memory of their runs alone. Kernels share the one team of threads of the process:
+ * ow_set_threads, else OPWRIGHT_NUM_THREADS, else one for each processor that the process may use.
+ * A process made by fork() runs what its parent opened with one thread.
+ *
+ * Every function that fails returns an OW_ status other than OW_OK and writes a message that ends
+ * with NUL, shortened to fit, to the error's buffer. `error` may be NULL.
+ */
+#ifndef OPWRIGHT_RUN_H_
+#define OPWRIGHT_RUN_H_
+
+#include "opwright/abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define OW_RUN __attribute__((visibility("default")))
+
+#define OW_RUN_MAJOR 1
+#define OW_RUN_MINOR 0
+
+/* A run was ended by ow_cancel. */
+#define OW_CANCELLED 5
+
+typedef struct ow_model ow_model;
+typedef struct ow_session ow_session;
+
+/* Bits of ow_open_options.flags. */
+#define OW_OPEN_CHECK 1u /* compare the checksums of all tensors: reads the whole file */
+
+typedef struct ow_open_options {
+  uint64_t size;
+  const char* folders; /* where libraries are looked for first, with ":" between; or NULL */
+  uint32_t flags;      /* OW_OPEN_ */
+  uint32_t reserved;
+} ow_open_options;
+
+/* What ow_count counts and ow_describe describes. */
+#define OW_INPUTS 0
+#define OW_OUTPUTS 1
+#define OW_STATE 2     /* variables that runs write, in the session */
+#define OW_LIBRARIES 3 /* plugin libraries: for ow_count and ow_get_requirement */
+
+/* Pointers live as long as the model. */
+typedef struct ow_description {
+  uint64_t size;
+  const char* name;
+  DLDataType dtype; /* bits 0 for a variable that no run has made */
+  int32_t ndim;
+  const int64_t* steps; /* dim i is steps[i] * n + bases[i] for a batch of n */
+  const int64_t* bases;
+  int64_t least_batch;
+  int64_t most_batch;
+} ow_description;
+
+typedef struct ow_requirement {
+  uint64_t size;
+  const char* file;
+  const char* plugin;
+  const char* version;
+  const char* path;     /* where it was found; NULL for an optional one that was not needed yet */
+  uint32_t is_optional; /* tried where kernels of others refuse */
+  uint32_t reserved;
+} ow_requirement;
+
+/* OW_RUN_MAJOR << 16 | OW_RUN_MINOR of the library. */
+OW_RUN uint32_t ow_version(void);
+
+/* Open a bundle; it has one owner. `options` may be NULL. */
+OW_RUN int32_t ow_open(const char* path, const ow_open_options* options, ow_model** model,
+                       const ow_error* error);
+/* The same of a file in memory, which stays unchanged as long as the model; where it begins at a
+   multiple of 64 bytes, weights are not copied. */
+OW_RUN int32_t ow_open_memory(const void* data, uint64_t bytes, const ow_open_options* options,
+                              ow_model** model, const ow_error* error);
+/* Add an owner; and end one's ownership. Sessions own their model. NULL is allowed. */
+OW_RUN void ow_retain(ow_model* model);
+OW_RUN void ow_release(ow_model* model);
+
+/* How many OW_INPUTS, OW_OUTPUTS, OW_STATE or OW_LIBRARIES there are; 0 for another kind. */
+OW_RUN uint64_t ow_count(const ow_model* model, uint32_t kind);
+/* Fill in what `description->size` has room for. */
+OW_RUN int32_t ow_describe(const ow_model* model, uint32_t kind, uint64_t i,
+                           ow_description* description, const ow_error* error);
+OW_RUN int32_t ow_get_requirement(const ow_model* model, uint64_t i, ow_requirement* requirement,
+                                  const ow_error* error);
+
+OW_RUN int32_t ow_session_new(ow_model* model, ow_session** session, const ow_error* error);
+/* None of its runs may go on. NULL is allowed. */
+OW_RUN void ow_session_free(ow_session* session);
+
+/* Copy a variable of OW_STATE to or from a compact tensor of its dtype and shape on the CPU. */
+OW_RUN int32_t ow_get(ow_session* session, const char* name, const DLTensor* value,
+                      const ow_error* error);
+OW_RUN int32_t ow_set(ow_session* session, const char* name, const DLTensor* value,
+                      const ow_error* error);
+
+/* Write the dims of all outputs for inputs of these shapes, one output after another, to `dims`,
+   which has room for n_dims. Only dtype, ndim and shape of the inputs are read. */
+OW_RUN int32_t ow_output_shapes(const ow_model* model, const DLTensor* const* inputs,
+                                uint64_t n_inputs, int64_t* dims, uint64_t n_dims,
+                                const ow_error* error);
+/* Make ready what a run with this batch needs, so that the first one takes less. */
+OW_RUN int32_t ow_warm(ow_session* session, int64_t batch, const ow_error* error);
+
+/* Compute the outputs of the inputs, in the caller's memory: compact tensors on the CPU, aligned to
+   their items, better to 64 bytes. Outputs overlap nothing. Where it fails, outputs may be written
+   in part, and state is as the operators before the failed one left it. */
+OW_RUN int32_t ow_run(ow_session* session, const DLTensor* const* inputs, uint64_t n_inputs,
+                      const DLTensor* const* outputs, uint64_t n_outputs, const ow_error* error);
+/* The same into new tensors, which the caller frees by their deleters. */
+OW_RUN int32_t ow_run_managed(ow_session* session, const DLTensor* const* inputs, uint64_t n_inputs,
+                              DLManagedTensorVersioned** outputs, uint64_t n_outputs,
+                              const ow_error* error);
+/* End the run that goes on, from another thread: it returns OW_CANCELLED behind the kernel that
+   runs. One that has not begun is not ended. */
+OW_RUN void ow_cancel(ow_session* session);
+
+/* How many threads kernels may use from now on, 1 to 1024. */
+OW_RUN int32_t ow_set_threads(int32_t n_threads, const ow_error* error);
+/* Call `log`, from any thread, instead of writing warnings and errors to stderr; NULL ends that. */
+OW_RUN void ow_set_log(void (*log)(void* user, int32_t level, const char* message), void* user);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* OPWRIGHT_RUN_H_ */
