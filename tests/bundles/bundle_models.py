@@ -77,7 +77,7 @@ def _while() -> Any:
 
 def _endless() -> Any:
     x = _var("x", None, 4)
-    carry = layers.while_loop(lambda c: ow.ops.sum(c) > -1.0, lambda c: ow.ops.abs(c), x)
+    carry = layers.while_loop(lambda c: ow.ops.sum(c) > -1.0, ow.ops.abs, x)
     return {"x": [None, 4]}, [carry]
 
 
