@@ -268,17 +268,18 @@ def _shape_of(spec: FeedSpec, given: Any) -> tuple[int | None, ...]:
 
 
 def _check_batch(batch: Any, is_open: bool) -> tuple[int, int]:
-    if not is_open:
+    if batch is None and not is_open:
         return 1, 1
     fits = (
-        isinstance(batch, (tuple, list))
+        is_open
+        and isinstance(batch, (tuple, list))
         and len(batch) == 2
         and all(isinstance(n, int) and not isinstance(n, bool) for n in batch)
         and 1 <= batch[0] <= batch[1] <= _MOST_BATCH
     )
     if not fits:
         raise FeedError(
-            "bundle: batch must be the least and the largest of the dims that are None, at least "
-            f"1, got {batch!r}; write batch=(1, 64)"
+            "bundle: batch must be the least and the largest of the dims that are None in feeds, "
+            f"1 at least, got {batch!r}{'' if is_open else ' for none'}; write batch=(1, 64)"
         )
     return batch[0], batch[1]
