@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from opwright.errors import LockError
@@ -19,13 +18,7 @@ if TYPE_CHECKING:
 _WAY_OUT: Final = "to write the lock again: opwright lock, or network.lock().save(path)"
 
 
-class _Rows(NamedTuple):
-    device: str
-    kernels: tuple[LockedKernel, ...]
-    passes: tuple[LockedPass, ...]
-
-
-class Lock(_Rows):
+class Lock(NamedTuple):
     """Which kernel of which package and version serves each operator, and which passes run.
 
     `Network.lock` returns one, ``Network.compile(lock=...)`` uses one.
@@ -39,6 +32,10 @@ class Lock(_Rows):
     passes : tuple of LockedPass
         In the order in which they run.
     """
+
+    device: str
+    kernels: tuple[LockedKernel, ...]
+    passes: tuple[LockedPass, ...]
 
     @staticmethod
     def of(target: Target) -> Lock:
@@ -81,23 +78,14 @@ class Lock(_Rows):
 
         write_lock(os.fspath(path), self.device, self.kernels, self.passes)
 
-    @cached_property
-    def _positions(self) -> dict[LockedKernel, int]:
-        return {row: position for position, row in enumerate(self.kernels)}
-
-    @cached_property
-    def _packages(self) -> frozenset[tuple[str, str]]:
-        rows: list[LockedKernel | LockedPass] = [*self.kernels, *self.passes]
-        return frozenset((row.package, row.version) for row in rows)
-
     def includes(self, package: Package) -> bool:
         """Whether any kernel or pass of this version of a package is locked."""
-        return (package.distribution, package.version) in self._packages
+        return package[1:] in {row[-2:] for row in (*self.kernels, *self.passes)}
 
     def select(self, candidates: Iterable[KernelEntry]) -> tuple[KernelEntry, ...]:
         """Return the candidates that are locked, in the order of the lock."""
-        rows = [(self._positions.get(_lock_kernel(entry), -1), entry) for entry in candidates]
-        return tuple(e for position, e in sorted(rows, key=lambda row: row[0]) if position >= 0)
+        by_row = {_lock_kernel(entry): entry for entry in candidates}
+        return tuple([by_row[row] for row in self.kernels if row in by_row])
 
     def check(self, context: Context, device: str) -> None:
         """Raise LockError if what is installed differs, with every difference."""

@@ -26,7 +26,7 @@ from opwright.program import Block, Operator, Variable, default_main_program
 from opwright.program.guards import is_program_guarded
 from opwright.registry import HOST, DeviceName
 from opwright.run.constants import append_constant
-from opwright.run.locating import locate
+from opwright.run.locating import read_on_device
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -173,12 +173,11 @@ class EagerSource:
         like = next(others, None)
         if like is not None:
             given = [[lend(item) for item in items] for items in given]
-        located = locate(self._proto, given, self._context)
-        if located is None:
+        on_device = read_on_device(self._proto, given, self._context)
+        if on_device is None:
             arrays = self._read_arrays(given)
         else:
-            like = located.like
-            arrays = self._hold_numbers(located.read(self._context))
+            arrays, like = self._hold_numbers(on_device[0]), on_device[1]
         ready = [
             (slot_arrays if slot.duplicable else slot_arrays[0]) if slot_arrays else None
             for slot, slot_arrays in zip(self._proto.inputs, arrays, strict=True)

@@ -1,4 +1,4 @@
-"""Finds the device of the arrays of an eager call, which must all lie on one."""
+"""Reads the arguments of an eager call on the device of its arrays, which must all lie on one."""
 
 from __future__ import annotations
 
@@ -22,25 +22,12 @@ class Argument(NamedTuple):
     place: tuple[int, int] | None  # its DLPack device; None for the host, and for numbers
 
 
-class Located(NamedTuple):
-    """The inputs of a call by slot, and the device of those that are arrays."""
+def read_on_device(
+    proto: OpProto, given: Sequence[Sequence[Any]], context: Context
+) -> tuple[list[list[Any]], Any] | None:
+    """Return the inputs by slot, arrays as tensors on their device, and the first array.
 
-    device: DeviceName
-    slots: list[list[Argument]]
-    like: Any  # the first array
-
-    def read(self, context: Context) -> list[list[Any]]:
-        """Return the arrays as tensors on the device, and all else unchanged."""
-        device = open_device(self.device, context)
-        return [
-            [a.value if a.place is None else read_tensor(a.value, device, a.who) for a in slot]
-            for slot in self.slots
-        ]
-
-
-def locate(proto: OpProto, given: Sequence[Sequence[Any]], context: Context) -> Located | None:
-    """Return the device of the arrays; None for the host.
-
+    None where they lie on the host.
     DeviceNotFoundError if no plugin provides it; SlotError if they are on several devices, or some
     of them on the host.
     """
@@ -62,7 +49,12 @@ def locate(proto: OpProto, given: Sequence[Sequence[Any]], context: Context) -> 
         has_items = is_array(other.value) or isinstance(other.value, (list, tuple))
         if other.place is None and has_items:
             raise _mixed(first, other, context)
-    return Located(name, slots, first.value)
+    device = open_device(name, context)
+    read = [
+        [a.value if a.place is None else read_tensor(a.value, device, a.who) for a in slot]
+        for slot in slots
+    ]
+    return read, first.value
 
 
 def _name(first: Argument, place: tuple[int, int], context: Context) -> DeviceName:

@@ -206,7 +206,7 @@ class _Turn:
         if value not in self._known:
             source = value if image == value.meta else self._graph.view(value, image)
             out = self._graph.value(value.name, meta)
-            attrs = {"axes": list(TO_NHWC)}
+            attrs = {"axes": TO_NHWC}
             slots = ({"x": source}, {"out": out}, attrs)
             self.before.append(self._graph.make("transpose", *slots, like=self._op))
             self._known[value] = out
@@ -218,7 +218,7 @@ class _Turn:
         meta = _turned(value.meta)
         written = self._graph.value(value.name, _rows(meta) if self._rows else meta)
         read = self._graph.view(written, meta) if self._rows else written
-        slots = ({"x": read}, {"out": value}, {"axes": list(TO_NCHW)})
+        slots = ({"x": read}, {"out": value}, {"axes": TO_NCHW})
         self.after.append(self._graph.make("transpose", *slots, like=self._op))
         return written
 
