@@ -14,7 +14,6 @@ from opwright.lowering.kernels.arguments import Arguments
 from opwright.lowering.kernels.prepare import prepare_kernel
 from opwright.lowering.request import Target
 from opwright.plugins.context import Context
-from opwright.plugins.threads import is_deterministic
 from opwright.registry import ANY, HOST_DEVICE, DeviceName, KernelEntry
 from opwright.registry.prepare_context import Refuse
 
@@ -87,7 +86,7 @@ def prepare_one(
         context,
         DeviceName(kind),
         options=options,
-        deterministic=is_deterministic() if deterministic is None else deterministic,
+        deterministic=deterministic,
         n_threads=n_threads,
     )
     prepared = prepare_kernel(entry, op, kind, Arguments(packable), target)

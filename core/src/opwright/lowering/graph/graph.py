@@ -224,7 +224,7 @@ class Graph:
 
     def estimate_ns(self, op: LoweredOp) -> int:
         """Return how long one run of an operator takes by estimate, once it has a kernel."""
-        return self._kernels.estimate_ns(op, self.device)  # type: ignore[no-any-return]
+        return self._kernels.estimate.estimate_ns(op, self.device)  # type: ignore[no-any-return]
 
     def uses(self) -> Uses:
         """Return the readers and writers in the current graph; cached until it changes."""

@@ -12,15 +12,16 @@ from opwright.lowering.graph.values import LoweredOp, Value
 
 def input_of(op: LoweredOp, slot: str) -> Value | None:
     """Return the one value of an input slot, None if it is absent or unknown."""
-    index = op.definition.input_index.get(slot)
-    values = () if index is None else op.inputs[index]
-    return values[0] if len(values) == 1 else None
+    return _only(op.inputs, op.definition.input_index.get(slot))
 
 
 def output_of(op: LoweredOp, slot: str) -> Value | None:
     """Return the one value of an output slot, None if it is absent or unknown."""
-    index = op.definition.output_index.get(slot)
-    values = () if index is None else op.outputs[index]
+    return _only(op.outputs, op.definition.output_index.get(slot))
+
+
+def _only(slots: tuple[tuple[Value, ...], ...], index: int | None) -> Value | None:
+    values = () if index is None else slots[index]
     return values[0] if len(values) == 1 else None
 
 

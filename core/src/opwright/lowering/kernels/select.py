@@ -197,11 +197,6 @@ def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph) -> bool:
     return True
 
 
-def estimate_ns(op: LoweredOp, device: str) -> int:
-    """Return how long one run of the chosen kernel takes on a device."""
-    return estimate.estimate_ns(op, device)
-
-
 def _find_on_host(op: LoweredOp, graph: Graph) -> bool:
     return _find(op, HOST_DEVICE, graph, arguments_of(op, graph))
 
