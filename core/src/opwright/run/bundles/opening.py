@@ -14,6 +14,7 @@ from opwright.device.opening import open_device
 from opwright.errors import FeedError
 from opwright.plugins.context import current_context
 from opwright.plugins.threads import get_num_threads
+from opwright.program.files.disk import open_regular
 from opwright.registry import HOST
 from opwright.run.bundles.tokens import MAGIC
 from opwright.run.report import ArraySpec
@@ -68,9 +69,9 @@ class BundleSource:
 def is_bundle(path: str | os.PathLike[str]) -> bool:
     """Whether a path names a file that begins as a bundle."""
     try:
-        with open(path, "rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError:  # a folder, or nothing: what loads it says more
+        with open_regular(path, follow=True) as handle:
+            return os.pread(handle, len(MAGIC), 0) == MAGIC
+    except (OSError, TypeError, ValueError):  # what loads a folder says more
         return False
 
 
