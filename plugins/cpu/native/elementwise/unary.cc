@@ -78,7 +78,8 @@ using SquareBits = Square<BitsOf<T>>;
 template <typename T>
 struct Line : Function<T, 1> {
   explicit Line(const Parameters& p)
-      : scale(static_cast<T>(p.first)), bias(static_cast<T>(p.second)) {}
+      // Adding -0 changes nothing; 0 would take the sign of -0.
+      : scale(static_cast<T>(p.first)), bias(static_cast<T>(p.second == 0 ? -0.0 : p.second)) {}
   OPWRIGHT_CPU_INLINE T operator()(T x) const { return x * scale + bias; }
   T scale;
   T bias;

@@ -93,7 +93,8 @@ template <typename T>
 struct Scale {
   T scale;
   T bias;
-  OW_INLINE T operator()(T x) const { return x * scale + bias; }
+  // -0 + 0 would be 0.
+  OW_INLINE T operator()(T x) const { return bias == T(0) ? x * scale : x * scale + bias; }
 };
 template <typename T>
 struct Clip {

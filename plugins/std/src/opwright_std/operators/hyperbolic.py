@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 from opwright.op import BodyContext, GradientContext, same_shape_as
 from opwright_std.compositions.expression import Expression, in_float32, read
 from opwright_std.operators.unary import unary
 
 _FAR = 1e9
-"""Where x**2 + 1 is x**2 in float64, and does not overflow in float32."""
+"""Where x**2 + 1 is x**2 in float64, and does not overflow in float32: from here on both inverses
+are ln(2) + ln(x), since 2 * x might overflow."""
+
+
+def _beyond(size: Expression, near: Expression) -> Expression:
+    far = size.then("log") + math.log(2)
+    return size.compare("greater", _FAR).choose(far, near.then("log1p"))
 
 
 def _grad(g: GradientContext) -> tuple[Expression, Expression]:
@@ -20,7 +28,7 @@ def _asinh(b: BodyContext) -> Expression:
     near = size.then("clip", max=_FAR)
     # sqrt(x**2 + 1) - 1 = x * ratio, without a difference of near numbers.
     ratio = near / ((near.then("square") + 1.0).then("sqrt") + 1.0)
-    return (near + near * ratio + (size - near) * 2.0).then("log1p").with_("copysign", x)
+    return _beyond(size, near + near * ratio).with_("copysign", x)
 
 
 def _asinh_gradient(g: GradientContext) -> None:
@@ -34,12 +42,11 @@ ASINH = unary("asinh", "Inverse of the hyperbolic sine, out = asinh(x).").build(
 
 
 def _acosh(b: BodyContext) -> Expression:
-    above = read(b, "x") - 1.0
-    near = above.then("clip", max=_FAR)
-    # sqrt(x**2 - 1) = sqrt(above) * sqrt(above + 2), and above times a ratio that is 1 far out.
-    root = near.then("sqrt") * (near + 2.0).then("sqrt")
-    far = above - near
-    return (above + root + far).then("log1p")
+    x = read(b, "x")
+    above = (x - 1.0).then("clip", max=_FAR)
+    # sqrt(x**2 - 1), without a difference of near numbers.
+    root = above.then("sqrt") * (above + 2.0).then("sqrt")
+    return _beyond(x, above + root)
 
 
 def _acosh_gradient(g: GradientContext) -> None:

@@ -77,6 +77,8 @@ def _logaddexp(b: BodyContext) -> Expression:
 
 def _logaddexp_gradient(g: GradientContext) -> None:
     grad, difference = Expression(g, g.output_grad("out")), _difference(g)
+    if g.type == "logaddexp2":
+        difference = difference * math.log(2)
     for slot, other, way in (("x", "y", difference), ("y", "x", -difference)):
         if g.wants(slot):
             set_broadcast_grad(g, slot, (grad * way.then("sigmoid")).name, [other])
@@ -94,13 +96,18 @@ LOGADDEXP = binary(
 
 
 def _logaddexp2(b: BodyContext) -> Expression:
-    x, y = (read(b, slot) * math.log(2) for slot in ("x", "y"))
-    return x.with_("logaddexp", y) * (1 / math.log(2))
+    larger = read(b, "x").with_("maximum", read(b, "y"))
+    power = (-_difference(b).then("abs")).then("exp2")
+    return larger + power.then("log1p") * (1 / math.log(2))
 
 
 LOGADDEXP2 = binary(
     "logaddexp2", "Binary logarithm of a sum of powers of two, out = log2(2**x + 2**y).", FLOATS
-).build(infer_shape=elementwise_shape("x", "y"), body=in_float32(_logaddexp2))
+).build(
+    infer_shape=elementwise_shape("x", "y"),
+    gradient=_logaddexp_gradient,
+    body=in_float32(_logaddexp2),
+)
 
 
 def _times_logarithm(b: BodyContext) -> Expression:

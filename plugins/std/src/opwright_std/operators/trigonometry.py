@@ -188,9 +188,8 @@ def _hypot(b: BodyContext) -> Expression:
     larger, smaller = x.with_("maximum", y), x.with_("minimum", y)
     # The square of a share neither overflows nor underflows as that of x does.
     meta = b.meta(larger.name)
-    info = np.finfo(meta.dtype if meta else "float32")
-    bounds = {"min": float(info.tiny), "max": float(info.max)}
-    share = smaller / larger.then("clip", **bounds)
+    finite = larger.then("clip", max=float(np.finfo(meta.dtype if meta else "float32").max))
+    share = smaller / larger.compare("equal", 0.0).choose(larger.filled(1.0), finite)
     return larger * (share.then("square") + 1.0).then("sqrt")
 
 
