@@ -33,6 +33,7 @@ ONCE = {
 """The differentiable operators that can be differentiated once, and why."""
 
 ONCE_WITH: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "embedding_bag": ("mode", ("max",)),  # which row counts is no operator
     "norm": ("p", (0.0,)),  # a count: its gradient is 0 everywhere
     "pow_scalar": ("exponent", (0.0,)),
     "scatter": ("reduction", ("mul", "max", "min")),  # which element counts is no operator

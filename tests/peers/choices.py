@@ -49,6 +49,12 @@ def _near_poles(given: Inputs) -> Array:
     return np.abs(np.cos(np.where(np.isfinite(x), x, 0.0))) < 0.02
 
 
+def _beside_poles(given: Inputs) -> Array:
+    """Mark numbers at, and near, whole ones below 1, of which peers round pi times x."""
+    x = given["x"].astype(np.float64)
+    return (x < 0.5) & (np.abs(x - np.rint(np.where(np.isfinite(x), x, 0.0))) < 0.02)
+
+
 def _not_finite(given: Inputs) -> Array:
     marks = [~np.isfinite(given[slot]).all() for slot in ("x", "label")]
     return np.full(given["x"].shape, any(marks))
@@ -74,6 +80,7 @@ OUTPUTS: dict[str, Mask] = {
     "hard_swish": lambda given: given["x"] == -np.inf,
     "softsign": lambda given: np.isinf(given["x"]),
     "heaviside": lambda given: np.isnan(given["x"]),
+    "digamma": _beside_poles,
     "polygamma": lambda given: np.isinf(given["x"]),
     "pow_scalar": lambda given: (given["x"] == 0) | (given["x"] == -np.inf),
     "nan_to_num": lambda given: np.isinf(given["x"]),  # the ends of float64, not of the dtype
@@ -121,7 +128,10 @@ GRADIENTS: dict[str, Mask] = {
     "logaddexp": _broadcast(lambda x, y: np.isinf(x) | np.isinf(y)),
     "copysign": lambda given: np.isinf(given["x"]),
     "acosh": lambda given: given["x"] < 1.01,  # NaN below 1, where digits of x - 1 are few
-    "digamma": lambda given: (given["x"] <= 0) & (given["x"] == np.rint(given["x"])),
+    "digamma": _beside_poles,
+    "lgamma": _beside_poles,
+    "atanh": lambda given: np.abs(given["x"]) > 0.99,  # where digits of 1 - x * x are few
+    "sinc": lambda given: np.abs(given["x"]) < 0.1,  # where PyTorch's is a difference of near ones
     "logcumsumexp": _any(np.isinf),
     "hypot": _broadcast(lambda x, y: (x == 0) & (y == 0) | np.isinf(x) | np.isinf(y)),
     "fmod": _broadcast(lambda x, y: np.isinf(x) | (y == 0)),

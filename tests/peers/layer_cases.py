@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import opwright as ow
 from opwright_nn import layers
 
 Arrays = dict[str, Any]
@@ -109,6 +110,12 @@ def images(rank: int, channels: int = 4) -> dict[str, Any]:
     return {"x": (2, channels, *(7, 6, 5)[:rank])}
 
 
+def within(lengths: ow.Variable, x: ow.Variable, out: ow.Variable) -> ow.Variable:
+    """Return out with zeros behind the lengths, where ours begins with zeros, whatever x has."""
+    seen = ow.ops.sequence_mask(lengths, x)
+    return ow.ops.where(ow.ops.unsqueeze(seen, axis=[2]), out, ow.ops.fill_like(out, value=0.0))
+
+
 CASES = [
     LayerCase(
         "lstm",
@@ -176,12 +183,17 @@ CASES = [
     *(
         LayerCase(
             f"encoder block, norm first {first}",
-            lambda x, lengths, first=first: layers.transformer_encoder_block(
-                x, 2, hidden=9, activation="relu", norm_first=first, lengths=lengths
+            lambda x, lengths, first=first: within(
+                lengths,
+                x,
+                layers.transformer_encoder_block(
+                    x, 2, hidden=9, activation="relu", norm_first=first, lengths=lengths
+                ),
             ),
             {"x": (3, 5, 6), "lengths": LENGTHS},
             f"nn.TransformerEncoderLayer(6, 2, 9, 0.0, batch_first=True, norm_first={first})",
-            "module(inputs[0], src_key_padding_mask=torch.arange(5) >= inputs[1][:, None])",
+            "module(inputs[0], src_key_padding_mask=torch.arange(5) >= inputs[1][:, None])"
+            " * (torch.arange(5) < inputs[1][:, None])[..., None]",
             lambda p: block_state(p, "transformer_encoder_block_0", False),
         )
         for first in (True, False)

@@ -20,6 +20,7 @@ NO_PEER = {
         ("quantize", "dequantize"), "PyTorch's have other codes: tests of ONNX have ours"
     ),
     **dict.fromkeys(("batched_nms", "deform_conv2d"), "it is torchvision's"),
+    "roi_align_places": "PyTorch has no mode max",
     "general_lstm": "PyTorch's LSTM has no peepholes and no bounds",
     **dict.fromkeys(("assert_true", "print"), "it computes nothing"),
 }

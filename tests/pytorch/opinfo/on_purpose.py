@@ -34,8 +34,14 @@ def _is_pole(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
     return x.isinf() | (x <= 0) & (x == x.round())
 
 
+def _is_whole(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+    return torch.full_like(truth, not x.is_floating_point(), dtype=torch.bool)
+
+
 _POLES = "`polygamma(3, x)` where x is -1 or -inf"
 _NOTHING_SEEN = "`softmax` of a line of which a mask leaves nothing"
+
+_TRUNCATED_MEAN = "`avg_pool2d` of int64, a mean of 1.5"
 
 MARKS: Final[dict[str, tuple[Mark, str]]] = {
     "heaviside": (_is_nan, "`heaviside(NaN, 2)`"),
@@ -46,6 +52,7 @@ MARKS: Final[dict[str, tuple[Mark, str]]] = {
     "sign": (_is_nan, "`sign(NaN)`"),
     "sgn": (_is_nan, "`sign(NaN)`"),
     "signal.windows.kaiser": (_has_overflowed, "the edge of `kaiser_window` by a beta of 100"),
+    "nn.functional.local_response_norm": (_is_whole, _TRUNCATED_MEAN),
     "nn.functional.mish": (_is_infinite, "`mish(-inf)`"),
     "nn.functional.silu": (_is_infinite, "`silu(-inf)`"),
     "nn.functional.softsign": (_is_infinite, "`softsign(inf)`"),
@@ -54,7 +61,6 @@ MARKS: Final[dict[str, tuple[Mark, str]]] = {
 }
 """By operator: which elements differ from PyTorch's, by its input and result, and the row."""
 
-_TRUNCATED_MEAN = "`avg_pool2d` of int64, a mean of 1.5"
 TRUNCATED: Final = {f"nn.functional.avg_pool{n}d": _TRUNCATED_MEAN for n in (1, 2, 3)}
 """By operator: the row of fractions that PyTorch truncates to whole numbers."""
 

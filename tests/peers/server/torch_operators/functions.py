@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from scipy import special
 
 from torch_operators.convert import Function, axes_of, require
 
@@ -120,7 +121,36 @@ def _multi_margin(
     return F.multi_margin_loss(x, label.long(), p, margin, weight, reduction="none")
 
 
+class _Derivative(torch.autograd.Function):
+    """digamma for n = 0, and its derivatives, of which PyTorch's have 10 digits."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, n: int) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.n = n
+        wide = x.detach().numpy()
+        return torch.as_tensor(special.polygamma(n, wide) if n else special.digamma(wide))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (x,) = ctx.saved_tensors
+        return grad * _Derivative.apply(x, ctx.n + 1), None
+
+
+class _LogGamma(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return torch.as_tensor(special.gammaln(x.detach().numpy()))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return grad * _Derivative.apply(x, 0)
+
+
 def _multilabel_margin(x: Tensor, label: Tensor) -> Tensor:
+    require(x.shape[-1] <= 100, "PyTorch adds up all pairs one by one, and loses digits")
     rows, ids = x.reshape(-1, x.shape[-1]), label.long().reshape(-1, x.shape[-1])
     losses = F.multilabel_margin_loss(rows, ids.clamp(min=-1), reduction="none")
     return losses.reshape(x.shape[:-1])
@@ -147,8 +177,8 @@ def _gaussian(x: Tensor, label: Tensor, variance: Tensor, eps: float, full: bool
 
 
 OPERATORS: dict[str, Function] = {
-    **_named("acosh", "asinh", "atanh", "deg2rad", "digamma", "erfc", "erfinv", "exp2", "frac"),
-    **_named("lgamma", "log10", "rad2deg", "signbit", "sinc", "trunc", "bitwise_not"),
+    **_named("acosh", "asinh", "atanh", "deg2rad", "erfc", "erfinv", "exp2", "frac"),
+    **_named("log10", "rad2deg", "signbit", "sinc", "trunc", "bitwise_not"),
     **_of_two("bitwise_and", "bitwise_or", "bitwise_xor", "copysign", "fmax", "fmin"),
     **_of_two("heaviside", "hypot", "logaddexp", "logaddexp2", "xlogy"),
     "atan2_slope": lambda x, y: y / (x * x + y * y),
@@ -175,7 +205,9 @@ OPERATORS: dict[str, Function] = {
     "nanquantile": _nanquantile,
     "nansum": _nan(torch.nansum),
     "poisson_nll": _poisson,
-    "polygamma": lambda x, n: torch.polygamma(n, x),
+    "digamma": lambda x: _Derivative.apply(x, 0),
+    "lgamma": _LogGamma.apply,
+    "polygamma": lambda x, n: _Derivative.apply(x, n),
     "right_shift": _shift(torch.bitwise_right_shift),
     "rot90": lambda x, k, axes: torch.rot90(x, k, list(axes)),
     "soft_margin_loss": lambda x, label: F.soft_margin_loss(x, label, reduction="none"),

@@ -128,7 +128,7 @@ def _scatter_reduce(
     x: Tensor, index: Tensor, updates: Tensor, axis: int, reduction: str, include_self: bool
 ) -> Tensor:
     places = index.long()
-    places = torch.where(places < 0, places + x.shape[axis], places)
+    places = torch.where(places < 0, places + (x.shape[axis] if x.dim() else 1), places)
     return x.scatter_reduce(axis, places, updates, _REDUCE[reduction], include_self=include_self)
 
 

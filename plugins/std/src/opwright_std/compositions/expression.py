@@ -32,7 +32,9 @@ class Expression:
         return Expression(self._b, self._b.emit(op_type, {"x": self.name}, attrs=attrs))
 
     def each(self, op_type: str, count: int, **attrs: Any) -> list[Expression]:
-        """Write an operator of one input that gives `count` outputs."""
+        """Write an operator of one input that gives `count` outputs, or nothing for none."""
+        if count == 0:
+            return []
         names = self._b.emit_multi(op_type, {"x": self.name}, {"out": count}, attrs)["out"]
         return [Expression(self._b, name) for name in names]
 

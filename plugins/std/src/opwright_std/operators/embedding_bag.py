@@ -16,6 +16,7 @@ from opwright.op import (
 from opwright_std.compositions.expression import Expression, read
 from opwright_std.numerics.class_ids import check_ids
 from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
+from opwright_std.operators.reduction import known_meta
 
 
 def embedding_bag(
@@ -155,6 +156,8 @@ def _per_bag(b: BodyContext, rows: Expression) -> Expression:
     """Return the sums of rows over their bags."""
     if not b.has_input("offsets"):
         return rows.then("sum", axis=[1])
+    if known_meta(b, "offsets").shape == (0,):  # no bag, whatever is in front of it
+        return rows.then("slice", axes=[0], starts=[0], ends=[0])
     offsets = read(b, "offsets").then("cast", dtype="int64")
     count = read(b, "index").filled(1).then("cast", dtype="int64").then("cumsum", axis=0)
     inputs = {"x": offsets.name, "values": (count.with_("subtract", count.filled(1))).name}
