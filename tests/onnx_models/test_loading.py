@@ -41,7 +41,8 @@ def test_one_load_serves_every_batch_size() -> None:
     for count in (1, 3, 5):
         expected = run_perceptron(weights, FEW[:count])
         np.testing.assert_allclose(loaded(FEW[:count])[0], expected, rtol=1e-5, atol=1e-6)
-    assert loaded.notes["onnx"]["dims"] == {"input.1": ["batch", 4]}
+    dims = {"input.1": ["batch", 4], "scores": ["batch", 3]}
+    assert loaded.notes["onnx"]["dims"] == dims
 
 
 def test_a_reshape_to_computed_sizes_keeps_the_batch_open() -> None:

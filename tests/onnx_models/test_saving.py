@@ -75,7 +75,10 @@ def test_a_loaded_model_keeps_its_dimensions_and_properties(tmp_path: Path) -> N
     loaded = opwright_onnx.load(model)
     opwright_onnx.save(tmp_path / "again.onnx", loaded)
     again = opwright_onnx.load(tmp_path / "again.onnx")
-    assert again.notes["onnx"]["dims"] == {"input.1": ["batch", 4]}
+    assert again.notes["onnx"]["dims"] == {
+        "input.1": ["batch", 4],
+        "scores": ["batch", 3],
+    }
     assert again.notes["onnx"]["metadata"] == {"author": "someone"}
     np.testing.assert_array_equal(again(FEW)["scores"], loaded(FEW)["scores"])
     feeds = {"input.1": FEW}

@@ -64,8 +64,8 @@ def load(
     -------
     LoadedProgram
         Its feeds and results have the names of the model's inputs and outputs. ``notes["onnx"]``
-        names the dimensions of inputs as the model does, the producer, the opsets and the
-        metadata.
+        names the dimensions of inputs and outputs as the model does, the producer, the opsets and
+        the metadata.
 
     Raises
     ------
@@ -284,7 +284,7 @@ def _describe(model: Model) -> dict[str, Any]:
             dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
             for dim in entry.type.tensor_type.shape.dim
         ]
-        for entry in model.proto.graph.input
+        for entry in (*model.proto.graph.input, *model.proto.graph.output)
         if entry.type.WhichOneof("value") == "tensor_type"
     }
     return {

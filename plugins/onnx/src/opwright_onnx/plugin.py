@@ -45,4 +45,6 @@ def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
         registry.add("onnx", f"rows.{subject}", f"opwright_onnx.rows.{subject}:ROWS")
     for subject in WRITTEN:
         registry.add("onnx_write", f"rows.{subject}", f"opwright_onnx.writing.rows.{subject}:ROWS")
+    registry.add("check", "onnx", "opwright_onnx.checking:check_rows")
+    registry.add("check", "onnx_write", "opwright_onnx.checking:check_writers")
     registry.add("reader", "onnx", "opwright_onnx.specializing:read")

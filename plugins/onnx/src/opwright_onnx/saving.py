@@ -195,7 +195,8 @@ def write_model(
             inputs.append(writer.enter(name, variable, dims))
     for op in block.ops:
         writer.write(op)
-    outputs = [writer.describe(writer.finish(n), block.var(n)) for n in fetches]
+    names = notes.get("dims", {})
+    outputs = [writer.describe(writer.finish(n), block.var(n), names.get(n)) for n in fetches]
     graph = helper.make_graph(writer.nodes, "opwright", inputs, outputs, value_info=writer.infos)
     imports = [helper.make_opsetid("", opset)]
     imports += [helper.make_opsetid(d, 1) for d in sorted(writer.domains - {""})]

@@ -95,7 +95,7 @@ PLANTED = (
 IN_PROCESSES = {"returns", "garbage-collection"}
 """Their defects end the process, or wait in it forever: see test_isolated.py."""
 
-IMPORT_COST = "import-cost"
+IMPORT_COST, ANNEXES = "import-cost", "annexes"
 ALL_BUT_IMPORT = [rule.name for rule in load_rules() if rule.name != IMPORT_COST]
 
 
@@ -172,7 +172,7 @@ def test_a_finding_of_a_sample_is_found_again_by_its_number(controls: Context) -
 
 
 def test_every_rule_has_a_planted_defect() -> None:
-    planted = {each.rule for each in PLANTED} | {IMPORT_COST, *IN_PROCESSES}
+    planted = {each.rule for each in PLANTED} | {IMPORT_COST, ANNEXES, *IN_PROCESSES}
     assert planted == {rule.name for rule in load_rules()}
 
 
@@ -184,6 +184,13 @@ def test_nothing_is_found_in_a_good_plugin(
     assert [finding.message for finding in card.findings] == []
     passed = {result.rule for result in card.results if result.state == "passed"}
     assert passed == {rule.name for rule in load_rules()}
+
+
+def test_an_annex_is_held_to_the_rule_of_the_package_that_asks_for_it(controls: Context) -> None:
+    card = check_package("opwright-broken-annexes", rules=[ANNEXES], context=controls)
+    (finding,) = card.findings
+    expected = "table[broken]: good.pick: its purpose must be a sentence, got 'nothing'"
+    assert finding.message == expected
 
 
 def test_a_slow_hook_module_is_found_with_what_it_imports(controls: Context) -> None:

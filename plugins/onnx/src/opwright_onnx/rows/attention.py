@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from opwright_onnx.errors import DeclinedError
 from opwright_onnx.rows.microsoft import turn
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator
 from opwright_onnx.translate.values import Value
+from opwright_onnx.translate.walking import Walk, walks
 
 ROWS = Rows()
 
 
 @ROWS.row("Attention")
+@walks
 def attention(
-    t: Translator, n: Node, q: Value, k: Value, v: Value, mask: Value = None, *cached: Value
+    walk: Walk, n: Node, q: Value, k: Value, v: Value, mask: Value = None, *cached: Value
 ) -> Any:
+    t = walk.translator
+    longer = _lengthen(t, k, mask, cached)
+    if longer is not mask:
+        inputs = [q, k, v, longer, *cached]
+        return tuple(walk.evaluate(Node(n.proto, inputs, n.attrs, n.opset)))
     _check(t, n, q, k, mask, cached)
     is_flat = t.rank(q) == 3
     if is_flat:
@@ -31,6 +40,19 @@ def attention(
         return found
     batch, length = t.dim(found, 0), t.dim(found, 2)
     return t.reshape(t.transpose(found, [0, 2, 1, 3]), [batch, length, -1])
+
+
+def _lengthen(t: Translator, k: Value, mask: Value, cached: tuple[Value, ...]) -> Value:
+    """Return the mask for all keys, those of the cache, too: what it lacks is masked."""
+    past = cached[0] if cached else None
+    lengths = [t.shape(x)[-2] for x in (past, k) if x is not None]
+    width = 1 if mask is None else t.shape(mask)[-1]
+    total = sum(length for length in lengths if length is not None)
+    if width in (None, 1) or None in lengths or width >= total:
+        return mask
+    value = 0.0 if t.dtype(mask) == "bool" else -np.inf
+    widths = [*[0] * (2 * t.rank(mask) - 1), total - width]
+    return t.op("pad", mask, paddings=widths, value=value)
 
 
 def _with_heads(t: Translator, x: Value, count: int) -> Value:

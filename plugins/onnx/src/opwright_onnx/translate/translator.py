@@ -253,6 +253,8 @@ class Translator:
         array = self.array(value)
         if array is None and self.shape(value) == [0]:
             return []
+        if array is None and self.shape(value) == [None]:
+            self.known_shape(value, "a vector of sizes")
         return [value] if array is None else [int(number) for number in array.reshape(-1)]
 
     def sources(self, value: Value) -> tuple[str, ...]:
@@ -321,6 +323,8 @@ class Translator:
 
     def full(self, value: float, shape: Iterable[Any], dtype: str) -> Value:
         """Return a constant."""
+        if dtype in ("int4", "uint4"):  # no kernel fills them
+            return self.cast(self.full(value, shape, "int8"), dtype)
         return self.op("fill", shape=list(shape), value=float(value), dtype=dtype)
 
     def scalar(self, value: float, dtype: str) -> Array:

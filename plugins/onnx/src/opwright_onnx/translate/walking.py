@@ -110,7 +110,7 @@ class Walk:
         before = len(t.block.ops)
         try:
             node = self._read_node(proto)
-            results = self._evaluate(node)
+            results = self.evaluate(node)
             names = list(proto.output)
             if len(results) < len(names) and any(names[len(results) :]):
                 raise ModelError(f"it must have at most {len(results)} outputs, got {len(names)}")
@@ -142,7 +142,7 @@ class Walk:
         attrs = read_attributes(proto, opset, t.model.folder)
         return Node(proto, inputs, attrs, opset)
 
-    def _evaluate(self, node: Node) -> list[Value]:
+    def evaluate(self, node: Node) -> list[Value]:
         """Return the outputs of a node: by its function in the model, its row, or its body."""
         t, proto = self.translator, node.proto
         function = t.model.functions.get((proto.domain, proto.op_type, proto.overload))

@@ -35,3 +35,9 @@ def opwright_kernels(registry):
             kernel=f"{KERNELS}:{kernel}",
             may_reuse=may_reuse,
         )
+
+
+@plugin.hookimpl
+def opwright_annexes(registry):
+    registry.add("table", "good", "opwright_good.tables:ROWS")
+    registry.add("check", "table", "opwright_good.tables:check_table")

@@ -1,0 +1,11 @@
+"""A table of operators by what they are for, and what checks such tables of any package."""
+
+ROWS = {"good.pick": "picks elements", "good.row_sums": "adds up rows"}
+
+
+def check_table(rows, draw):
+    for op_type, purpose in rows.items():
+        if not any(sample.op_type == op_type for sample in draw(op_type)):
+            yield f"{op_type}: it must have samples, got none"
+        if len(purpose.split()) < 2:
+            yield f"{op_type}: its purpose must be a sentence, got {purpose!r}"
