@@ -175,3 +175,36 @@ def test_many_trainings_in_one_process_do_not_count_as_recompilations() -> None:
     for i in range(10):
         model = network(i)
         step_of(model, torch.optim.SGD(model.parameters(), lr=0.1))(*batch(0))
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind: type[nn.Module], **options: Any) -> None:
+        super().__init__()
+        self.unroll = nn.Unflatten(1, (3, 2))
+        self.layers: Any = kind(2, 4, batch_first=True, **options)
+        self.head = nn.Linear(4 * (1 + self.layers.bidirectional), 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out, _ = self.layers(self.unroll(x))
+        return self.head(out[:, -1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [(nn.LSTM, {"num_layers": 2}), (nn.GRU, {"bidirectional": True}), (nn.RNN, {})],
+    ids=["lstm", "gru", "rnn"],
+)
+def test_recurrent_layers_are_trained(kind: type[nn.Module], options: dict[str, Any]) -> None:
+    torch.manual_seed(5)
+    model = Recurrent(kind, **options)
+    step = check(lambda p: torch.optim.Adam(p, lr=0.01), batches(4), model=model)
+    assert not opwright_torch.report(step).calls
+
+
+def test_elements_between_recurrent_layers_are_dropped_in_training_alone() -> None:
+    model = Recurrent(nn.LSTM, num_layers=2, dropout=0.5)
+    step = step_of(model, torch.optim.SGD(model.parameters(), lr=0.0))
+    x, y = batch(0)
+    assert len({float(step(x, y)) for _ in range(4)}) == 4
+    model.eval()
+    torch.testing.assert_close(step(x, y), functional.cross_entropy(model(x), y).detach())

@@ -51,6 +51,8 @@ try:
     step(x[: 4 - r], y[: 4 - r])
 except Exception as error:
     assert "all processes must build the same program" in str(error), error
+    shapes = f"the batch of this process has the shapes [{4 - r}, 6], [{4 - r}];"
+    assert shapes in error.__notes__[-1], error.__notes__
     print("refused", flush=True)
 """
 

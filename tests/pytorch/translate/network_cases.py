@@ -259,11 +259,54 @@ def _resizing() -> list[Case]:
     ]
 
 
+def _recurrent() -> list[Case]:
+    def weights(gates: int, *inputs: int, size: int = 3, states: int = 3) -> list[torch.Tensor]:
+        shapes = [s for n in inputs for s in ((gates * size, n), (gates * size, states))]
+        return [drawn(*shape, seed=20 + i) for i, shape in enumerate(shapes)]
+
+    def biased(gates: int) -> list[torch.Tensor]:
+        pair = weights(gates, 4)
+        return [*pair, drawn(3 * gates, seed=30), drawn(3 * gates, seed=31)]
+
+    x, state, cell = drawn(2, 5, 4), drawn(1, 2, 3, seed=40), drawn(1, 2, 3, seed=41)
+    two, narrow = drawn(4, 2, 3, seed=42), drawn(1, 2, 2, seed=43)
+    projected = [*weights(4, 4, states=2), drawn(2, 3, seed=44)]
+    both = weights(3, 4, 4, 6, 6)
+    return [
+        Case(
+            "lstm",
+            lambda x, h, c, *w: torch.lstm(x, (h, c), w, True, 1, 0.0, True, False, True),
+            [x, state, cell, *biased(4)],
+        ),
+        Case(
+            "lstm-projected",
+            lambda x, h, c, *w: torch.lstm(x, (h, c), w, False, 1, 0.0, False, False, True),
+            [x, narrow, cell, *projected],
+        ),
+        Case(
+            "gru-stacked-both-ways",
+            lambda x, h, *w: torch.gru(x, h, w, False, 2, 0.0, True, True, False),
+            [x.transpose(0, 1).detach(), two, *both],
+        ),
+        Case(
+            "rnn_tanh",
+            lambda x, h, *w: torch.rnn_tanh(x, h, w, True, 1, 0.0, True, False, True),
+            [x, state, *biased(1)],
+        ),
+        Case(
+            "rnn_relu",
+            lambda x, h, *w: torch.rnn_relu(x, h, w, True, 1, 0.0, True, False, True),
+            [x, state, *biased(1)],
+        ),
+    ]
+
+
 NETWORK_CASES: Final = [
     *_products(),
     *_attention(),
     *_convolutions(),
     *_norms(),
+    *_recurrent(),
     *_losses(),
     *_pooling(),
     *_resizing(),

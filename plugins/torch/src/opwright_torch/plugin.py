@@ -18,6 +18,7 @@ SUBJECTS = (
     "pooling",
     "products",
     "random",
+    "recurrent",
     "reductions",
     "resizing",
     "sampling",

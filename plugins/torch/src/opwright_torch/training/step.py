@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import torch
 from torch._dynamo.exc import BackendCompilerFailed, Unsupported, UserError
+from torch.utils._pytree import tree_leaves
 
 import opwright as ow
 from opwright.errors import OpwrightError, SettingError
@@ -55,6 +56,9 @@ class TrainStep:
         self.trainer, self._options = trainer, options
         self.optimizer = trainer.state.optimizer
         self.compiled = torch.compile(compute, backend=self._make_region, fullgraph=True)
+        self._call: Any = self.compiled
+        if any(isinstance(part, torch.nn.RNNBase) for part in trainer.parts):
+            self._call = torch._dynamo.config.patch(allow_rnn=True)(self.compiled)
 
     def __call__(self, *batch: Any, **named: Any) -> torch.Tensor:
         """Train on a batch; return its loss, which records nothing.
@@ -74,7 +78,7 @@ class TrainStep:
                 return self(*batch, **named)
         self.trainer.read()
         try:
-            loss: torch.Tensor = self.compiled(*batch, **named)
+            loss: torch.Tensor = self._call(*batch, **named)
         except BackendCompilerFailed as error:
             if isinstance(error.inner_exception, OpwrightError):
                 raise error.inner_exception from None
@@ -85,6 +89,10 @@ class TrainStep:
                 f"train_step: model and loss must be one graph, got a break of it: {reason}; "
                 'train the model in parts by torch.compile(model, backend="opwright")'
             ) from error
+        except OpwrightError as error:
+            if self.trainer.way.group:
+                error.add_note(_batch_note((batch, named)))
+            raise
         if loss is None:
             raise SettingError(_NO_LOSS)
         self.optimizer._opt_called = True  # schedulers ask whether there was a step
@@ -99,6 +107,15 @@ class TrainStep:
         job = job._replace(written=tuple(sorted({*job.written, *job.trained} & {*job.kept})))
         kind = partial(StepPlan, trainer=self.trainer)
         return Region(captured, job, self._options, kind, self.trainer.state.scope)
+
+
+def _batch_note(batch: Any) -> str:
+    shapes = [list(x.shape) for x in tree_leaves(batch) if isinstance(x, torch.Tensor)]
+    return (
+        f"train_step: the batch of this process has the shapes {', '.join(map(str, shapes))}; in "
+        "each step the batches of all processes must have equal shapes: leave out a smaller last "
+        "one by DataLoader(drop_last=True)"
+    )
 
 
 def _check_graph(captured: Captured) -> None:

@@ -32,6 +32,8 @@ class Trainer:
     ----------
     builds : int
         How many plans have been made.
+    parts : list of torch.nn.Module
+        All modules within these.
     """
 
     builds = 0
@@ -39,11 +41,11 @@ class Trainer:
     def __init__(self, state: State, way: Way, modules: Sequence[torch.nn.Module]) -> None:
         self.state, self.way = state, way
         self._modules = modules
-        parts = [part for module in modules for part in module.modules()]
+        self.parts = [part for module in modules for part in module.modules()]
         self._hooks = [
             state.optimizer._optimizer_step_pre_hooks,
             state.optimizer._optimizer_step_post_hooks,
-            *(hooks for p in parts for hooks in (p._backward_hooks, p._backward_pre_hooks)),
+            *(hooks for p in self.parts for hooks in (p._backward_hooks, p._backward_pre_hooks)),
         ]
         self._sums: dict[int, torch.Tensor] = {}
         self._done = 0
