@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import copy
 import io
+import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
+import endless_training
 import pytest
 import torch
 from torch import nn
@@ -35,7 +40,7 @@ def load(file: io.BytesIO, *parts: Any) -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_training_that_was_killed_goes_on_bit_by_bit(name: str) -> None:
+def test_a_training_goes_on_from_its_state_bit_by_bit(name: str) -> None:
     model = network()
     optimizer = MAKERS[name](model.parameters())
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
@@ -57,6 +62,25 @@ def test_a_training_that_was_killed_goes_on_bit_by_bit(name: str) -> None:
         again(x, y)
         schedule.step()
     for a, b in zip(values(model, optimizer), values(other, resumed), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_training_whose_process_is_killed_goes_on_bit_by_bit(tmp_path: Path) -> None:
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    killed.mkdir()
+    whole.mkdir()
+    command = [sys.executable, endless_training.__file__, str(killed)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if int(line) >= 3:
+                process.send_signal(signal.SIGKILL)
+                break
+    assert process.returncode == -signal.SIGKILL
+    done, *_ = torch.load(killed / endless_training.CHECKPOINT)
+    assert done >= 3
+    resumed = endless_training.train(killed, done + 3)
+    for a, b in zip(endless_training.train(whole, done + 3), resumed, strict=True):
         assert torch.equal(a, b)
 
 
