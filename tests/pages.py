@@ -98,13 +98,16 @@ def run(command: list[str] | str, cwd: Path, **variables: str) -> str:
     return done.stdout
 
 
-def run_blocks(blocks: list[Block], cwd: Path, **variables: str) -> list[str]:
-    """Execute the blocks in one process, with these variables, and return what each printed."""
+def run_blocks(blocks: list[Block], cwd: Path, before: str = "", **variables: str) -> list[str]:
+    """Execute the blocks in one process, with these variables, and return what each printed.
+
+    `before` is code that runs first.
+    """
     mark = "<<end of block>>"
     script = cwd / "page.py"
     codes = [block.text for block in blocks]
     script.write_text(
-        "import json\nnames = {'__name__': '__main__'}\n"
+        before + "\nimport json\nnames = {'__name__': '__main__'}\n"
         f"for number, code in enumerate(json.loads({json.dumps(codes)!r})):\n"
         "    exec(compile(code, f'<block {number}>', 'exec'), names)\n"
         f"    print({mark!r}, flush=True)\n",
@@ -121,10 +124,10 @@ def needs(page: Path, package: str) -> bool:
     )
 
 
-def check_python(page: Path, folder: Path, **variables: str) -> None:
-    """Execute the blocks of a page in order, and compare what they print."""
+def check_python(page: Path, folder: Path, before: str = "", **variables: str) -> None:
+    """Execute the blocks of a page in order, behind other code, and compare what they print."""
     blocks = select_python(page)
-    for block, printed in zip(blocks, run_blocks(blocks, folder, **variables), strict=True):
+    for block, printed in zip(blocks, run_blocks(blocks, folder, before, **variables), strict=True):
         if block.printed is not None:
             check_output(page, block.text, block.printed, printed)
         elif printed.strip():
