@@ -9,6 +9,7 @@ from typing import Any
 from contest import Goal, Timed, Workload
 from networks.torch_models import RECIPES, Recipe
 from peers import find_peers
+from workloads.memory import STEPS, read_status
 
 EAGER, LAST, INDUCTOR = "torch", "torch channels last", "torch inductor"
 
@@ -78,6 +79,16 @@ def whole_step(recipe: Recipe, who: str) -> Timed:
     return Timed(lambda: step(x, labels), values=[float(step(x, labels))])
 
 
+def step_memory(recipe: Recipe, who: str) -> Timed:
+    """Return the peak memory of a process that makes whole training steps, PyTorch included."""
+    timed = whole_step(recipe, who)
+    assert timed.call is not None
+    for _ in range(STEPS):
+        timed.call()
+    size_bytes = float(read_status("VmHWM"))
+    return Timed(values=timed.values, measure=lambda: [size_bytes])
+
+
 def inference(recipe: Recipe, who: str) -> Timed:
     """Return a call of the model on one example."""
     model, x, _ = prepare(recipe, False, who)
@@ -126,6 +137,13 @@ def workloads(name: str, recipe: Recipe) -> list[Workload]:
             "ms",
             {who: partial(whole_step, recipe, who) for who in ("opwright", *peers)},
             {"opwright": [Goal(ratio=0.65)]},
+        ),
+        Workload(
+            f"memory-torch-{name}-step",
+            f"peak memory of a process with such steps of {recipe.title}",
+            "MiB",
+            {who: partial(step_memory, recipe, who) for who in ("opwright", EAGER)},
+            {"opwright": [Goal(ratio=0.85)]},
         ),
         Workload(
             f"torch-{name}-infer",
