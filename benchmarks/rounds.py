@@ -144,7 +144,7 @@ class Process:
         if self._log.closed:
             return
         try:
-            self._process.communicate(timeout=10)
+            self._process.communicate(timeout=60)  # a large process on a busy machine
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
