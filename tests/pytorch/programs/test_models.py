@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from comparing import NEAR, distance, error
-from model_zoo import TORCHVISION, Entry, entries, load_torchvision
+from model_zoo import TORCHVISION, VIDEO, Entry, entries, load_torchvision
 from torch import nn
 from torch.utils._pytree import tree_leaves
 from training import FLOOR, MOST
@@ -30,7 +30,7 @@ STEPS: Final = {"swin_t": (32, 32)}
 
 def names() -> list[str]:
     """Return the smallest of each family of torchvision, and the models of transformers."""
-    families = [f"torchvision.{name}" for name in TORCHVISION]
+    families = [f"torchvision.{name}" for name in (*TORCHVISION, *VIDEO)]
     return families + [name for name in entries() if name.startswith("transformers.")]
 
 
@@ -51,6 +51,8 @@ def others(entry: Entry, batch: int) -> tuple[torch.Tensor, ...]:
     inputs = entry.inputs(batch)
     if entry.name in ONE_SIZE:
         return inputs
+    if inputs[0].ndim == 5:
+        return (torch.randn(batch, 3, 6, 48, 40),)
     if inputs[0].ndim == 4:
         height, width = inputs[0].shape[2:]
         higher, wider = STEPS.get(entry.name, (32, 64))

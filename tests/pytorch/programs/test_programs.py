@@ -307,6 +307,16 @@ def test_dynamic_names_inputs() -> None:
         opwright_torch.to_program(build(Tied), (torch.randn(4, 6),), {"y": {0: "batch"}})
 
 
+def test_open_sizes_beside_inputs_that_forward_does_not_name_are_refused() -> None:
+    class Takes(nn.Module):
+        def forward(self, x: Tensor, **others: Tensor) -> Tensor:
+            return x + others["y"]
+
+    given = {"x": torch.ones(2, 3), "y": torch.ones(3)}
+    with pytest.raises(SettingError, match=r"got 'y', which is one of \*\*.* x, others"):
+        opwright_torch.to_program(Takes(), given, {"x": {0: "batch"}})
+
+
 def test_inputs_are_a_tuple_or_a_dict() -> None:
     with pytest.raises(SettingError, match="to_program: example_inputs must be a tuple"):
         opwright_torch.to_program(build(Tied), torch.randn(4, 6))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -34,7 +34,10 @@ class Exported(NamedTuple):
 def export(model: torch.nn.Module, example_inputs: Any, dynamic: Any, trainable: bool) -> Exported:
     """Return the graph of a model; what `torch.export` raises is raised."""
     args, kwargs = _split(example_inputs)
+    parameters = signature(model.forward).parameters
     bound = signature(model.forward).bind(*args, **kwargs)
+    if dynamic:
+        _check_named(kwargs, parameters)
     dimensions = Dimensions(bound.arguments, dynamic)
     with _config.patch(backed_size_oblivious=True), torch.set_grad_enabled(trainable):
         program = torch.export.export(
@@ -43,7 +46,7 @@ def export(model: torch.nn.Module, example_inputs: Any, dynamic: Any, trainable:
         names = _first_names(model)
         tensors = _take_tensors(program, model, names)
         module = program.graph_module
-        feeds = dict(_name_feeds(program, list(signature(model.forward).parameters)))
+        feeds = dict(_name_feeds(program, list(parameters)))
         for node in _placeholders(module):
             if node.name not in tensors and node.name not in feeds:  # its value is in the graph
                 module.graph.erase_node(node)
@@ -75,6 +78,16 @@ def _split(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
             f"{type(example_inputs).__name__}; write (x,) for one input"
         )
     return tuple(example_inputs), {}
+
+
+def _check_named(given: Iterable[str], parameters: Iterable[str]) -> None:
+    """Raise SettingError for inputs among ``**kwargs``: `torch.export` fails, and names none."""
+    for name in given:
+        if name not in parameters:
+            raise SettingError(
+                "to_program: with dynamic=, example_inputs must be arguments that forward names, "
+                f"got {name!r}, which is one of **; there are {', '.join(parameters)}"
+            )
 
 
 def _placeholders(module: GraphModule) -> list[Node]:
