@@ -6,6 +6,7 @@ PEERS_VENV ?= $(VENV)-peers
 RAY_VENV ?= $(VENV)-ray
 TORCH_VENV ?= $(VENV)-torch
 ONNX_VENV ?= $(VENV)-onnx
+JAX_VENV ?= $(VENV)-jax
 ARGS ?=
 
 BIN := $(VENV)/bin
@@ -25,6 +26,8 @@ RAY := plugins/ray
 TORCH := plugins/torch
 # Without what it depends on, so that tests meet a machine without it: $(ONNX_VENV) has that.
 ONNX := plugins/onnx
+# Without what it depends on, as JAX takes 200 MB: $(JAX_VENV) has that.
+JAX := plugins/jax
 VERSION := core/src/opwright/_version.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # By exact release and hash, which `make pins` moves; with the percentage that is done.
@@ -35,15 +38,16 @@ NATIVE_CUDA := $(shell find core/include $(CUDA)/native -type f 2>/dev/null) \
 	$(wildcard $(CUDA)/CMakeLists.txt $(CUDA)/src/opwright_cuda/cu/fault.h $(CUDA)/src/opwright_cuda/services.h)
 NATIVE_DIST := $(shell find core/include plugins/mpi/native $(NCCL)/native -type f 2>/dev/null) \
 	$(wildcard plugins/mpi/CMakeLists.txt $(NCCL)/CMakeLists.txt $(CUDA)/src/opwright_cuda/services.h \
-	$(NCCL)/src/opwright_nccl/cu/parts.h $(NCCL)/src/opwright_nccl/cu/progress.h)
+	$(NCCL)/src/opwright_nccl/cu/parts.h $(NCCL)/src/opwright_nccl/cu/progress.h $(JAX)/CMakeLists.txt) \
+	$(wildcard $(JAX)/native/*)
 NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/native $(CUDA)/native \
-	$(CUDA)/src $(CUDA_EMULATOR)/src plugins/mpi/native $(NCCL)/native $(NCCL)/src tests examples/plugins -type f -not -path '*/opwright-abi-*' \
+	$(CUDA)/src $(CUDA_EMULATOR)/src plugins/mpi/native $(NCCL)/native $(NCCL)/src $(JAX)/native tests examples/plugins -type f -not -path '*/opwright-abi-*' \
 	\( -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv pins demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers wheels clean
-.PHONY: test-ray test-torch test-torch-small test-onnx test-onnx-small fuzz-onnx test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
+.PHONY: test-ray test-torch test-torch-small test-onnx test-onnx-small fuzz-onnx test-jax test-jax-small test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,10 +82,10 @@ $(STAMPS)/cuda: $(CUDA)/pyproject.toml $(CUDA_EMULATOR)/pyproject.toml $(VERSION
 	@touch $@
 
 $(STAMPS)/dist: $(DIST:%=%/pyproject.toml) $(NCCL)/pyproject.toml $(RAY)/pyproject.toml $(TORCH)/pyproject.toml \
-		$(ONNX)/pyproject.toml $(VERSION) $(NATIVE_DIST) pins/dist.txt $(STAMPS)/packages $(STAMPS)/cuda
+		$(ONNX)/pyproject.toml $(JAX)/pyproject.toml $(VERSION) $(NATIVE_DIST) pins/dist.txt $(STAMPS)/packages $(STAMPS)/cuda
 	@$(INSTALL) pins pins/dist.txt
 	@$(INSTALL) packages $(DIST)
-	@$(INSTALL) packages --no-deps $(NCCL) $(RAY) $(TORCH) $(ONNX)
+	@$(INSTALL) packages --no-deps $(NCCL) $(RAY) $(TORCH) $(ONNX) $(JAX)
 	@touch $@
 
 $(STAMPS)/tools: pins/tools.txt | $(BIN)/python
@@ -177,6 +181,18 @@ fuzz-onnx: $(ONNX_VENV)/.stamps/onnx  ## run damaged ONNX models against opwrigh
 
 test-onnx: export OPWRIGHT_EVERY_CASE := 1
 test-onnx: test-onnx-small  ## test ONNX models on every case of onnx
+
+$(JAX_VENV)/.stamps/jax: requirements-jax.txt $(STAMPS)/dist $(STAMPS)/tools
+	@$(call make_venv,$(JAX_VENV))
+	@$(JAX_VENV)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	@touch $@
+
+test-jax-small: $(JAX_VENV)/.stamps/jax  ## test opwright inside JAX on a sample of operators
+	@$(JAX_VENV)/bin/python -c 'import jax, opwright_jax'
+	@$(JAX_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/inside_jax) $(ARGS)
+
+test-jax: export OPWRIGHT_EVERY_CASE := 1
+test-jax: test-jax-small  ## test opwright inside JAX, with every operator
 
 $(STAMPS)/nccl: $(NCCL)/pyproject.toml $(STAMPS)/dist $(STAMPS)/tools
 	@echo "installing NVIDIA's NCCL into $(VENV): 360 MB"
@@ -301,7 +317,7 @@ headers:  ## copy the core's headers into the example that carries them
 	@cp -r core/include core/cmake $(CARRIED)/
 
 wheels: $(STAMPS)/builders $(STAMPS)/tools  ## build wheels that a registry takes into dist/
-	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR) $(DIST) $(NCCL) $(RAY) $(TORCH)
+	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR) $(DIST) $(NCCL) $(RAY) $(TORCH) $(JAX)
 
 clean:  ## remove what was built, but not .venv
 	rm -rf build dist wheelhouse model_dir .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "plugins"
 WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 
-LARGE_WHEELS = ("opwright_cuda", "opwright_nccl", "opwright_ray", "opwright_torch", "opwright_onnx")
+LARGE_WHEELS = ("opwright_cuda", "opwright_nccl", "opwright_ray", "opwright_torch", "opwright_onnx", "opwright_jax")
 """Wheels that require large others."""
 
 

@@ -50,7 +50,7 @@ def page_id(page: Path) -> str:
 
 @pytest.mark.parametrize(
     "page",
-    [p for p in PAGES if select_python(p) and not (needs(p, "torch") or needs(p, "onnx"))],
+    [p for p in PAGES if select_python(p) and not any(needs(p, name) for name in ("torch", "onnx", "jax"))],
     ids=page_id,
 )
 def test_python_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> None:

@@ -178,6 +178,15 @@ class Plan:
         """What `PlanBuilder.build` was given."""
     def run(self, scope: Scope | None = None) -> None:
         """Run a plan that has no feeds; fetches are dropped."""
+    def direct_entry(self) -> tuple[int, int]:
+        """Return two addresses for native code of another framework: a function, and this plan.
+
+        ``int32_t run(const void* plan, void* const* feeds, void* const* results, void* stream,
+        char* message, uint64_t message_bytes)`` runs it, from any thread and without the GIL: feeds
+        and results are the memory of arrays as the plan was made for, in the order of `feed_names`
+        and of the fetches; `stream` is the caller's on a device with streams. 0: done. The caller
+        keeps the plan. ProgramError for a plan with variables, written feeds or unknown shapes.
+        """
     def time_steps(
         self,
         feeds: Sequence[Any],

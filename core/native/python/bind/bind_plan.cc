@@ -9,6 +9,7 @@
 #include "python/bind/errors.h"
 #include "python/bind/handles.h"
 #include "python/bind/interpreter_end.h"
+#include "python/call/direct_run.h"
 #include "python/call/intake.h"
 #include "python/call/run_frame.h"
 #include "runtime/plan/plan_builder.h"
@@ -118,6 +119,11 @@ void BindPlan(py::module_& module) {
     return py::reinterpret_steal<py::object>(text);
   });
   plan.def("run", &RunPlanAlone, py::arg("scope") = py::none());
+  plan.def("direct_entry", [](const PlanHandle& self) {
+    CheckDirect(*self.plan);
+    return std::pair{reinterpret_cast<uintptr_t>(&RunDirect),
+                     reinterpret_cast<uintptr_t>(self.plan.get())};
+  });
   BindTiming(&plan);
 
   py::class_<PlanBuilder> builder(module, "PlanBuilder", py::is_final(),

@@ -114,6 +114,8 @@ def opwright_passes(registry: plugin.PassRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name the rows of ONNX's operators that are standard ones of another name, and a count."""
+    """Name ONNX's rows of standard operators of another name, a count, and batches."""
     registry.add("flops", "count", "opwright_std.flops:count_flops")
     registry.add("onnx", "rows.std", "opwright_std.onnx_rows:ROWS")
+    registry.add("batches", "broadcast.std", "opwright_std.batches:BROADCAST")
+    registry.add("batches", "axes.std", "opwright_std.batches:AXES")

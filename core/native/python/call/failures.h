@@ -1,0 +1,21 @@
+// Failures of runs as errors of Python.
+#ifndef OPWRIGHT_PYTHON_FAILURES_H_
+#define OPWRIGHT_PYTHON_FAILURES_H_
+
+#include <string>
+
+#include "python/arrays/numpy_bridge.h"
+#include "runtime/plan/run.h"
+
+namespace opwright {
+
+// The text of an error; what its `__str__` raises is dropped.
+std::string TextOfError(PyObject* error);
+
+// Set the error for a plan that could not be bound, and for a run that failed.
+void RaiseBindFailure(const BindError& error);
+void RaiseFailure(const RunState& state);
+
+}  // namespace opwright
+
+#endif  // OPWRIGHT_PYTHON_FAILURES_H_

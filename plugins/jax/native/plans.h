@@ -1,0 +1,39 @@
+/* The plans that custom calls run, by key: looked up without a lock, bounded in number. */
+#ifndef OPWRIGHT_JAX_PLANS_H_
+#define OPWRIGHT_JAX_PLANS_H_
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+
+/* The function of opwright's `Plan.direct_entry`. */
+typedef int32_t (*plan_run)(const void* plan, void* const* feeds, void* const* results,
+                            void* stream, char* message, uint64_t message_bytes);
+
+/* The digest of a call's text and of the device it runs on; never {0, 0}. */
+typedef struct plan_key {
+  uint64_t high;
+  uint64_t low;
+} plan_key;
+
+typedef struct plan_slot {
+  _Atomic uint64_t high;
+  _Atomic uint64_t low;
+  _Atomic int32_t users; /* runs that are in it now */
+  _Atomic uint64_t used; /* when it was used last, by the count of runs */
+  plan_run run;
+  const void* plan;
+  uint64_t* bytes; /* of each argument, then of each result */
+  uint32_t* order; /* the argument that each feed of the plan is */
+  uint32_t n_args;
+  uint32_t n_results;
+  uint32_t n_feeds;
+  int64_t number; /* by which Python keeps the plan */
+} plan_slot;
+
+/* The slot of a key, which stays as it is until `plan_leave`; NULL where there is none. */
+plan_slot* plan_enter(plan_key key);
+void plan_leave(plan_slot* slot);
+
+#endif /* OPWRIGHT_JAX_PLANS_H_ */

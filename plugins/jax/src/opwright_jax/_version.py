@@ -1,0 +1,1 @@
+../../../../core/src/opwright/_version.py

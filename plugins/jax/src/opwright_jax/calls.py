@@ -1,0 +1,81 @@
+"""Computations without their arrays: what programs are made of, and found by."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+
+class Call(NamedTuple):
+    """A call of an operator; its arguments are the arrays of all input slots, in order."""
+
+    type: str
+    counts: tuple[int, ...]  # arrays in each input slot, -1 where it is absent
+    attrs: str  # JSON, which tells 0.0 from -0.0, and 1 from True
+    returned: tuple[str, ...]  # output slots
+    is_wide: bool  # whether JAX has 64-bit types
+
+
+class Whole(NamedTuple):
+    """A call of a Program, whose arguments are all that it reads, its parameters too."""
+
+    program: bytes
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+    is_wide: bool
+
+    def __repr__(self) -> str:
+        return f"Program({', '.join(self.arguments)} -> {', '.join(self.results)})"
+
+
+class Forward(NamedTuple):
+    """A computation whose gradients are wanted.
+
+    Its results are those of `of`, then what the gradients of the arguments `wanted` by the results
+    `given` read besides the arguments.
+    """
+
+    of: What
+    given: tuple[int, ...]
+    wanted: tuple[int, ...]
+
+
+class Vjp(NamedTuple):
+    """Gradients of a computation.
+
+    Its arguments are those of `of`, then the values of the variables `saved` of its `Forward`, then
+    the gradients of the results `given`. Its results are the gradients of the arguments `wanted`.
+    """
+
+    of: What
+    saved: tuple[str, ...]
+    given: tuple[int, ...]
+    wanted: tuple[int, ...]
+
+
+What = Call | Whole | Forward | Vjp
+
+
+def innermost(what: What) -> Call | Whole:
+    """Return what a computation is the gradient of, at last."""
+    return what if isinstance(what, (Call, Whole)) else innermost(what.of)
+
+
+def label(what: What) -> str:
+    """Return how errors name a computation."""
+    if isinstance(what, Vjp):
+        return f"gradient of {label(what.of)}"
+    if isinstance(what, Forward):
+        return label(what.of)
+    return what.type if isinstance(what, Call) else "a program"
+
+
+def write_attrs(attrs: dict[str, Any]) -> str:
+    """Return attributes as text."""
+    return json.dumps(attrs, sort_keys=True, default=list)
+
+
+def read_attrs(text: str) -> dict[str, Any]:
+    """Return the attributes that `write_attrs` wrote; lists stand for tuples."""
+    attrs: dict[str, Any] = json.loads(text)
+    return attrs

@@ -1,0 +1,115 @@
+"""`opwright_jax.ops.NAME`: a call of an operator with arrays of JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from opwright.errors import AttributeTypeError, GradientError
+from opwright.op import OpDefinition, dtype_to_numpy
+from opwright.runtime import EagerSource, MissingOperatorError, make_function
+from opwright_jax.calls import Call, What, label, write_attrs
+from opwright_jax.dtypes import NARROW, is_wide, meta_of
+from opwright_jax.gradients import MAX_FUNCTIONS, differentiable
+
+
+class JaxSource(EagerSource):
+    """What the function of one operator calls, for one choice of outputs."""
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """Every call is JAX's, which traces it or runs it."""
+        return self.slow
+
+    def slow(self, *args: Any) -> Any:
+        """Call the operator for arguments in the order of the OpProto."""
+        proto = self._proto
+        n = len(proto.inputs)
+        given = [self._as_list(s, v) for s, v in zip(proto.inputs, args[:n], strict=True)]
+        for attr, value in zip(proto.attrs, args[n:], strict=True):
+            if isinstance(value, jax.Array):
+                raise AttributeTypeError(
+                    f"{proto.type}: attribute {attr.name!r} must be a value of Python, got an "
+                    "array of JAX; pass a number, or make it a static argument of jax.jit"
+                )
+        attrs = self._attributes(args[n:])
+        counts = tuple(
+            -1 if value is None else len(items)
+            for value, items in zip(args[:n], given, strict=True)
+        )
+        returned = tuple(slot.name for slot in self._returned)
+        call = Call(proto.type, counts, write_attrs(attrs), returned, is_wide())
+        results = compile_what(call)(*self._as_arrays(given))
+        return results[0] if self.returns_one else tuple(results)
+
+    def _as_arrays(self, given: Sequence[Sequence[Any]]) -> list[Any]:
+        """Return all inputs as arrays of JAX: numbers, and what is weakly typed, as the others."""
+        strong = [[i if _is_strong(i) else None for i in items] for items in given]
+        stubs = [
+            [_stub(self._proto.type, item) if _is_strong(item) else 0 for item in items]
+            for items in given
+        ]
+        arrays = []
+        for slot, items, known in zip(self._proto.inputs, given, strong, strict=True):
+            for item, array in zip(items, known, strict=True):
+                if array is not None:
+                    arrays.append(jnp.asarray(array))
+                    continue
+                dtype, _ = self._expected_dtype(slot, stubs)
+                if isinstance(item, jax.Array):
+                    arrays.append(item if dtype is None else item.astype(dtype_to_numpy(dtype)))
+                else:
+                    held = self._hold(slot, item, stubs)
+                    arrays.append(jnp.asarray(held))
+        return arrays
+
+
+def _stub(who: str, array: Any) -> Any:
+    """Return an array without elements that has the dtype of another, as JAX has it."""
+    dtype = meta_of(who, jax.ShapeDtypeStruct((), array.dtype)).dtype
+    return np.empty(0, dtype_to_numpy(dtype if is_wide() else NARROW.get(dtype, dtype)))
+
+
+def _is_strong(value: Any) -> bool:
+    """Whether a value has a dtype that others follow."""
+    if isinstance(value, jax.Array):
+        return not value.weak_type
+    return isinstance(value, (np.ndarray, np.generic))
+
+
+@lru_cache(maxsize=MAX_FUNCTIONS)
+def compile_what(what: What) -> Callable[..., list[Any]]:
+    """Return a compiled function of the arrays of a computation; in a `jax.jit` it is a part."""
+    run = jax.jit(differentiable(what), inline=True)
+    refusal = (
+        f"{label(what)}: an operator of opwright has reverse mode alone, got a forward-mode "
+        "derivative (jvp, jacfwd); use jax.grad, jax.vjp or jax.jacrev"
+    )
+
+    def call(*values: Any) -> list[Any]:
+        try:
+            results: list[Any] = run(*values)
+        except TypeError as error:
+            if "forward-mode" in str(error):
+                raise GradientError(refusal) from error
+            raise
+        return results
+
+    return call
+
+
+def make_jax_function(definition: OpDefinition, context: Any) -> Callable[..., Any]:
+    """Return ``opwright_jax.ops.NAME``."""
+    if definition.proto.has_blocks:
+        raise MissingOperatorError(
+            f"{definition.op_type}: an operator on arrays must have no blocks, got one that runs "
+            "blocks of a program; use jax.lax.cond, while_loop or scan"
+        )
+    function = make_function(definition, context, JaxSource)
+    function.__module__ = "opwright_jax.ops"
+    return function

@@ -1,0 +1,143 @@
+"""Gradients of computations for JAX: each is again a computation, with gradients of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any, Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from opwright.errors import GradientError
+from opwright.op import is_float
+from opwright_jax.calls import Forward, Vjp, What, label
+from opwright_jax.dtypes import metas_of
+from opwright_jax.pieces import Metas, differentiate, make_piece
+from opwright_jax.primitive import compute
+
+MAX_FUNCTIONS: Final = 4096
+
+
+class Kept(NamedTuple):
+    """What the gradients of a computation are derived from, without arrays."""
+
+    what: What
+    metas: Metas
+    wanted: tuple[int, ...]
+    saved: tuple[str, ...]
+
+
+class Residual(NamedTuple):
+    """What a forward run leaves for the gradients: arguments, and other values."""
+
+    kept: Kept | None
+    values: tuple[Any, ...]
+    saved: tuple[Any, ...]
+
+
+jax.tree_util.register_pytree_node(
+    Residual,
+    lambda residual: ((residual.values, residual.saved), residual.kept),
+    lambda kept, children: Residual(kept, *children),
+)
+
+
+@lru_cache(maxsize=MAX_FUNCTIONS)
+def differentiable(what: What) -> Callable[..., list[Any]]:
+    """Return a function of arrays that JAX differentiates in reverse mode."""
+
+    def run(*values: Any) -> list[Any]:
+        return _compute(what, values)
+
+    run.__name__ = run.__qualname__ = f"opwright.{label(what)}"
+    function: Any = jax.custom_vjp(run)
+    function.defvjp(partial(_run_forward, what), _give_gradients, symbolic_zeros=True)
+    return function  # type: ignore[no-any-return]
+
+
+def _compute(what: What, values: Sequence[Any]) -> list[Any]:
+    """Return the results; gradients are zeros where no result depends on the argument."""
+    results = compute(what, values)
+    vjp = what.of if isinstance(what, Forward) else what
+    if not isinstance(vjp, Vjp):
+        return results
+    n = len(vjp.wanted)
+    pairs = zip(results[:n], vjp.wanted, strict=True)
+    filled = [jnp.zeros_like(values[i]) if r is None else r for r, i in pairs]
+    return [*filled, *results[n:]]
+
+
+def _run_forward(what: What, *primals: Any) -> tuple[list[Any], Residual]:
+    """Compute the results, and keep what the gradients read.
+
+    These are derivatives of arrays that JAX may differentiate again, by another function.
+    """
+    values = tuple([primal.value for primal in primals])
+    metas = metas_of(label(what), values)
+    wanted = [i for i, p in enumerate(primals) if p.perturbed and is_float(metas[i].dtype)]
+    if not wanted:
+        return differentiable(what)(*values), Residual(None, values, ())
+    given, saved = _choose(what, metas, tuple(wanted))
+    kept = Kept(what, metas, tuple(wanted), saved)
+    if not saved:
+        return differentiable(what)(*values), Residual(kept, values, ())
+    found = differentiable(Forward(what, given, kept.wanted))(*values)
+    n = len(found) - len(saved)
+    return found[:n], Residual(kept, values, tuple(found[n:]))
+
+
+@lru_cache(maxsize=MAX_FUNCTIONS)
+def _choose(
+    what: What, metas: Metas, wanted: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the results that may be given a gradient, and what the gradients read.
+
+    GradientError where no result has one.
+    """
+    piece = make_piece(what, metas)
+    block = piece.block
+    floats = [i for i, n in enumerate(piece.results) if n and is_float(block.var(n).dtype)]
+    given = tuple(floats)
+    try:
+        return given, differentiate(what, metas, given, wanted).saved
+    except GradientError:
+        given = tuple(i for i in floats if _has_gradient(what, metas, i, wanted))
+        if not given:
+            raise
+        return given, differentiate(what, metas, given, wanted).saved
+
+
+def _has_gradient(what: What, metas: Metas, result: int, wanted: tuple[int, ...]) -> bool:
+    try:
+        differentiate(what, metas, (result,), wanted)
+    except GradientError:
+        return False
+    return True
+
+
+def _give_gradients(residual: Residual, grads: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the gradients of all arguments, None for those without one."""
+    kept, values = residual.kept, residual.values
+    none = (None,) * len(values)
+    given = tuple(i for i, g in enumerate(grads) if not _is_zero(g))
+    if kept is None or not given:
+        return none
+    saved, arrays = kept.saved, residual.saved
+    if saved and not set(_saved_for(kept, given)) <= set(saved):
+        saved, arrays = (), ()  # computed again
+    vjp = Vjp(kept.what, saved, given, kept.wanted)
+    found = differentiable(vjp)(*values, *arrays, *[grads[i] for i in given])
+    by_place = dict(zip(kept.wanted, found, strict=True))
+    return tuple([by_place.get(i) for i in range(len(values))])
+
+
+@lru_cache(maxsize=MAX_FUNCTIONS)
+def _saved_for(kept: Kept, given: tuple[int, ...]) -> tuple[str, ...]:
+    return differentiate(kept.what, kept.metas, given, kept.wanted).saved
+
+
+def _is_zero(grad: Any) -> bool:
+    """Whether a gradient is known to be zero, as of a result that nothing depends on."""
+    is_symbolic = isinstance(grad, jax.custom_derivatives.SymbolicZero)
+    return is_symbolic or grad.dtype == jax.dtypes.float0

@@ -1,0 +1,35 @@
+"""Every discovered operator on arrays of JAX, as `opwright.ops` has it for those of NumPy.
+
+``opwright_jax.ops.softmax(x, axis=-1)`` has the arguments, dtype rules and errors of
+``opwright.ops.softmax``, and a third party's ``acme.swish`` is ``opwright_jax.ops.acme.swish``. It
+is called inside of `jax.jit`, `jax.grad`, `jax.vmap`, `jax.lax.scan`, `jax.shard_map` or outside.
+
+- **gradients** follow our rules, second ones too; an operator without a rule raises GradientError
+  where its gradient is wanted. Forward mode (`jax.jvp`) is refused.
+- **vmap** computes the whole batch at once for operators that `opwright_jax` knows to work on each
+  example alone, and one example after the other for all else.
+- **dtypes** are JAX's: without ``jax_enable_x64`` a result of 64 bits is given in 32, and where an
+  operator takes nothing but 64 bits, 32 are taken. Numbers and weakly typed arrays get the dtype
+  of the arrays beside them.
+- **random operators** take their ``step``; equal steps draw equal numbers.
+- attributes are Python values, which `jax.jit` must not trace.
+
+Operators with blocks (`cond`, `while_loop`, `scan`) are for programs, and are not here.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from opwright.runtime import Finder, Namespace
+from opwright_jax.functions import make_jax_function
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Any operator, as far as a type checker knows."""
+
+
+sys.modules[__name__].__class__ = Namespace
+Finder("", globals(), make_jax_function)

@@ -1,0 +1,304 @@
+"""Programs of computations, for arguments of known dtypes and shapes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+import opwright as ow
+from opwright.errors import GradientError, ShapeError
+from opwright.op import Meta, format_shape, is_float
+from opwright_jax.calls import Call, Forward, Vjp, What, Whole, label, read_attrs
+from opwright_jax.dtypes import NARROW
+
+MAX_PIECES: Final = 1024
+"""Programs that are kept; the one that was used longest ago goes first."""
+
+Metas = tuple[Meta, ...]
+
+
+class Piece(NamedTuple):
+    """A program, which is the caller's, with the names of its arguments and results."""
+
+    program: ow.Program
+    arguments: tuple[str, ...]
+    results: tuple[str | None, ...]  # None: it depends on nothing
+
+    @property
+    def block(self) -> ow.Block:
+        """The block that computes the results."""
+        return self.program.global_block()
+
+
+class Compiled(NamedTuple):
+    """What a custom call is given, and how its operands and results belong to the computation."""
+
+    text: str
+    digest: tuple[int, int]
+    reads: tuple[int, ...]  # arguments
+    fetches: Metas
+    sources: tuple[tuple[str, int] | None, ...]  # of results: ("fetch" or "argument", its place)
+
+
+@lru_cache(maxsize=MAX_PIECES)
+def compile_piece(what: What, metas: Metas) -> Compiled:
+    """Return the custom call of a computation for arguments of these metas.
+
+    ShapeError where the shape of a result is not known before it is computed.
+    """
+    piece = make_piece(what, metas)
+    places = {name: i for i, name in enumerate(piece.arguments)}
+    fetches = [n for n in dict.fromkeys(piece.results) if n is not None and n not in places]
+    program = piece.program.prune(fetches) if fetches else ow.Program()
+    block = program.global_block()
+    first = set(ow.names_read_first(block.ops))
+    reads = [name for name in places if name in first]
+    described = [_describe(block, name, what) for name in fetches]
+    feeds = [(name, metas[places[name]].dtype, metas[places[name]].shape) for name in reads]
+    text = _write(program, feeds, [(n, m.dtype, m.shape) for n, m in zip(fetches, described)])
+    sources = tuple(
+        None
+        if name is None
+        else ("argument", places[name])
+        if name in places
+        else ("fetch", fetches.index(name))
+        for name in piece.results
+    )
+    return Compiled(
+        text, digest_of(text), tuple(places[n] for n in reads), tuple(described), sources
+    )
+
+
+def digest_of(text: str) -> tuple[int, int]:
+    """Return two 64-bit numbers that stand for a text."""
+    both = blake2b(text.encode(), digest_size=16).digest()
+    high, low = (int.from_bytes(half, "little", signed=True) for half in (both[:8], both[8:]))
+    return high, low
+
+
+def _write(program: ow.Program, feeds: list[Any], fetches: list[Any]) -> str:
+    """Return a program as text, which is equal for equal computations in every process."""
+    message = program.to_proto().SerializeToString(deterministic=True)
+    return json.dumps({"program": message.hex(), "feeds": feeds, "fetches": fetches})
+
+
+def read_program(message: bytes) -> ow.Program:
+    """Return the Program of serialized bytes."""
+    return ow.Program.from_proto(type(ow.Program().to_proto()).FromString(message))
+
+
+def make_piece(what: What, metas: Metas) -> Piece:
+    """Return the program of a computation for arguments of these metas."""
+    if isinstance(what, Call):
+        return _make_call(what, metas)
+    if isinstance(what, Whole):
+        return _make_whole(what, metas)
+    if isinstance(what, Forward):
+        gradients = differentiate(what.of, metas, what.given, what.wanted)
+        base = gradients.base
+        return base._replace(results=(*base.results, *gradients.saved))
+    n = len(metas) - len(what.given) - len(what.saved)
+    return _make_vjp(what, metas[:n])
+
+
+def _make_call(call: Call, metas: Metas) -> Piece:
+    proto = ow.current_context().ops.get(call.type).proto
+    program = ow.Program()
+    block = program.global_block()
+    arguments = [
+        block.create_var(f"a{i}", list(meta.shape), meta.dtype, is_data=True)
+        for i, meta in enumerate(metas)
+    ]
+    items = iter(arguments)
+    inputs: dict[str, Any] = {}
+    written = {slot.aliases for slot in proto.outputs}
+    for slot, count in zip(proto.inputs, call.counts, strict=True):
+        listed = [_widen(block, next(items), slot.dtypes) for _ in range(max(count, 0))]
+        if slot.name in written:  # JAX changes no array: the operator writes a copy
+            listed = [block.var(_append_unary(block, "assign", v.name)) for v in listed]
+        if count >= 0:
+            inputs[slot.name] = listed if slot.duplicable else listed[0]
+    wanted = [proto.output_slots[name] for name in call.returned]
+    asked = {s.name: f"o_{s.name}" for s in wanted if s.optional and not s.aliases}
+    op = block.append_op(call.type, inputs, asked, read_attrs(call.attrs))
+    results = [name for slot in wanted for name in op.output(slot.name)]
+    return Piece(program, tuple(v.name for v in arguments), _narrow(block, results, call.is_wide))
+
+
+def _make_whole(whole: Whole, metas: Metas) -> Piece:
+    program = read_program(whole.program)
+    block = program.global_block()
+    arguments = []
+    for name, meta in zip(whole.arguments, metas, strict=True):
+        variable = block.var(name)
+        variable.stop_gradient = False
+        if isinstance(variable, ow.Parameter):
+            variable.trainable = True
+        variable.shape = meta.shape
+        if NARROW.get(variable.dtype) == meta.dtype and not whole.is_wide:
+            narrow = program.free_name(f"{name} in 32 bits")
+            arguments.append(block.create_var(narrow, list(meta.shape), meta.dtype, is_data=True))
+            block.prepend_op("cast", {"x": narrow}, {"out": name}, {"dtype": variable.dtype})
+        else:
+            arguments.append(variable)
+    program.infer_shapes()
+    results = _narrow(block, whole.results, whole.is_wide)
+    return Piece(program, tuple(v.name for v in arguments), results)
+
+
+def _widen(block: ow.Block, variable: ow.Variable, dtypes: Sequence[str]) -> ow.Variable:
+    """Return a 32-bit argument as one of 64 bits where an operator takes nothing else."""
+    dtype = variable.dtype
+    wide = next((w for w, n in NARROW.items() if n == dtype and w in dtypes), None)
+    if wide is None or not dtypes or dtype in dtypes:
+        return variable
+    return block.var(_append_unary(block, "cast", variable.name, dtype=wide))
+
+
+def _append_unary(block: ow.Block, op_type: str, name: str, **attrs: Any) -> str:
+    """Append an operator of one input; return the name of its result."""
+    return block.append_op(op_type, {"x": name}, attrs=attrs).output("out")[0]
+
+
+def _narrow(block: ow.Block, names: Sequence[str], is_wide: bool) -> tuple[str, ...]:
+    """Return results as JAX has them: without 64-bit types, in 32 bits."""
+    narrow = []
+    for name in names:
+        dtype = None if is_wide else NARROW.get(block.var(name).dtype)
+        narrow.append(_append_unary(block, "cast", name, dtype=dtype) if dtype else name)
+    return tuple(narrow)
+
+
+class Gradients(NamedTuple):
+    """A computation with its gradients, in one program."""
+
+    base: Piece
+    seeds: tuple[str, ...]  # the gradients of the results that are given
+    found: tuple[str | None, ...]  # the gradients that are wanted
+    saved: tuple[str, ...]  # what they read besides arguments and seeds
+
+
+def differentiate(of: What, metas: Metas, given: Sequence[int], wanted: Sequence[int]) -> Gradients:
+    """Append the gradients of a computation; GradientError where a rule is missing."""
+    base = make_piece(of, metas)
+    block = base.block
+    results = [block.var(str(base.results[i])) for i in given]
+    seeds = []
+    for i, result in enumerate(results):
+        name = base.program.free_name(f"g{i}")
+        seeds.append(block.create_var(name, list(result.shape or ()), result.dtype, is_data=True))
+    listed = [block.var(base.arguments[i]) for i in wanted]
+    by_name = _append(block, results, seeds, listed, of)
+    found = tuple(by_name.get(variable.name) for variable in listed)
+    names = [name for name in base.results if name is not None]
+    forward = {n for op in slice_ops(block.ops, names, base.arguments) for n in op.output_names()}
+    backward = slice_ops(block.ops, [n for n in found if n], [*base.arguments, *forward])
+    saved = [n for n in ow.names_read_first(backward) if n in forward]
+    written = Counter(name for op in block.ops for name in op.output_names())
+    is_wide = _is_wide(of)
+    dtypes = {block.var(name).dtype for name in saved}
+    if any(n > 1 for n in written.values()) or not (is_wide or dtypes.isdisjoint(NARROW)):
+        saved = []  # what they hold is computed again
+    return Gradients(base, tuple(v.name for v in seeds), found, tuple(saved))
+
+
+def _is_wide(what: What) -> bool:
+    return what.is_wide if isinstance(what, (Call, Whole)) else _is_wide(what.of)
+
+
+def _make_vjp(vjp: Vjp, metas: Metas) -> Piece:
+    gradients = differentiate(vjp.of, metas, vjp.given, vjp.wanted)
+    base, block = gradients.base, gradients.base.block
+    leaves = [*base.arguments, *vjp.saved, *gradients.seeds]
+    found = [name for name in gradients.found if name]
+    block.replace_ops(slice_ops(block.ops, found, leaves))
+    return Piece(base.program, tuple(leaves), gradients.found)
+
+
+def _append(
+    block: ow.Block,
+    results: Sequence[ow.Variable],
+    seeds: Sequence[ow.Variable],
+    wanted: Sequence[ow.Variable],
+    of: What,
+) -> dict[str, str]:
+    """Append gradients; return them by variable, without what no result depends on."""
+    pairs: dict[Any, Any] = {}
+    for result, seed in zip(results, seeds, strict=True):
+        known = pairs.get(result)  # the same variable may be two results
+        pairs[result] = seed if known is None else _append_sum(block, known, seed)
+    reached = reach_back(block, [result.name for result in pairs])
+    by = [variable for variable in wanted if variable.name in reached]
+    if not by:
+        return {}
+    try:
+        appended = ow.append_backward(list(pairs), parameters=by, grads=pairs)
+    except GradientError as error:
+        appended = _append_one_by_one(block, pairs, by)
+        if not appended:
+            raise GradientError(f"{label(of)}: {error}") from None
+    return {variable.name: gradient.name for variable, gradient in appended}
+
+
+def _append_sum(block: ow.Block, x: ow.Variable, y: ow.Variable) -> ow.Variable:
+    return block.var(block.append_op("add", {"x": x, "y": y}).output("out")[0])
+
+
+def _append_one_by_one(
+    block: ow.Block, pairs: dict[Any, Any], by: Sequence[ow.Variable]
+) -> list[tuple[ow.Variable, ow.Variable]]:
+    """Append the gradients that there are; return none of them if a wanted one is missing.
+
+    A variable that reaches the results through integers alone has no gradient, and gets zeros. That
+    shows where a composition stands in the place of an operator, as after the first success.
+    """
+    found = {}
+    for variable in by:
+        if variable.name in reach_back(block, [result.name for result in pairs]):
+            with contextlib.suppress(GradientError):
+                appended = ow.append_backward(list(pairs), parameters=[variable], grads=pairs)
+                found[variable.name] = appended[0]
+    reached = reach_back(block, [result.name for result in pairs])
+    is_missing = any(v.name in reached and v.name not in found for v in by)
+    return [] if is_missing else list(found.values())
+
+
+def reach_back(block: ow.Block, names: Sequence[str]) -> set[str]:
+    """Return the float variables whose elements some others depend on, through float ones."""
+    reached = set(names)
+    for op in reversed(block.ops):
+        if reached.isdisjoint(op.output_names()):
+            continue
+        for slot, listed in op.inputs.items():
+            if not op.definition.proto.read_slots[slot].shape_only:
+                reached.update(name for name in listed if is_float(block.var(name).dtype))
+    return reached
+
+
+def slice_ops(
+    ops: Sequence[ow.Operator], results: Iterable[str], leaves: Iterable[str]
+) -> tuple[ow.Operator, ...]:
+    """Return the operators that compute some variables from others."""
+    known = set(leaves)
+    needed, chosen = set(results) - known, []
+    for op in reversed(ops):
+        if not needed.isdisjoint(op.output_names()):
+            chosen.append(op)
+            needed |= set(op.input_names()) - known
+    return tuple(reversed(chosen))
+
+
+def _describe(block: ow.Block, name: str, what: What) -> Meta:
+    variable = block.var(name)
+    if variable.shape is None or any(dim < 0 for dim in variable.shape):
+        shown = "?" if variable.shape is None else format_shape(variable.shape)
+        raise ShapeError(
+            f"{label(what)}: results must have shapes that are known before a run, got {shown} for "
+            f"{name!r}; JAX compiles for fixed shapes: compute it outside of JAX"
+        )
+    return Meta(tuple(variable.shape), variable.dtype)

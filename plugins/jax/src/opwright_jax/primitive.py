@@ -1,0 +1,136 @@
+"""The primitive of JAX that computes a piece of a program by opwright."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
+
+from opwright_jax.batches import find_batched
+from opwright_jax.calls import What, label
+from opwright_jax.dtypes import metas_of, to_jax
+from opwright_jax.pieces import compile_piece
+from opwright_jax.plans import TARGET
+
+_NONE: Final = frozenset[Any]()
+
+primitive = Primitive("opwright")
+primitive.multiple_results = True
+
+
+def compute(what: What, values: Sequence[Any]) -> list[Any]:
+    """Return the results of a computation of arrays, of which JAX gets no gradient.
+
+    A result that depends on nothing is None.
+    """
+    compiled = compile_piece(what, metas_of(label(what), values))
+    fetched = primitive.bind(*values, what=what) if compiled.fetches else []
+    return [
+        None if source is None else (fetched if source[0] == "fetch" else values)[source[1]]
+        for source in compiled.sources
+    ]
+
+
+@lru_cache(maxsize=4096)
+def _jitted(what: What) -> Any:
+    return jax.jit(lambda *values: primitive.bind(*values, what=what))
+
+
+@primitive.def_impl
+def _run(*values: Any, what: What) -> Any:
+    return _jitted(what)(*values)
+
+
+@primitive.def_abstract_eval
+def _infer(*avals: Any, what: What) -> Any:
+    compiled = compile_piece(what, metas_of(label(what), avals))
+    return [_make_aval(meta.shape, to_jax(meta.dtype), avals) for meta in compiled.fetches]
+
+
+def _make_aval(shape: Any, dtype: Any, avals: Sequence[Any]) -> Any:
+    """Return an abstract array, which differs along the axes of a `shard_map` as arguments do."""
+    aval = jax.core.ShapedArray(shape, dtype)
+    axes = frozenset[Any]().union(*map(_varying_axes, avals))
+    if not axes:
+        return aval
+    like = next(a for a in avals if _varying_axes(a))
+    spec = jax.sharding.PartitionSpec(*[None] * len(shape))
+    sharding = like.sharding.update(spec=spec)
+    if hasattr(like, "mat"):  # JAX 0.10 and later
+        return aval.update(sharding=sharding, manual_axis_type=like.mat.update(varying=axes))
+    return aval.update(sharding=sharding, vma=axes)
+
+
+def _varying_axes(aval: Any) -> frozenset[Any]:
+    axes: frozenset[Any] = aval.mat.varying if hasattr(aval, "mat") else getattr(aval, "vma", _NONE)
+    return axes
+
+
+def _lower(ctx: Any, *operands: Any, what: What) -> Any:
+    compiled = compile_piece(what, metas_of(label(what), ctx.avals_in))
+    _warn_of_gathering(ctx, what)
+    high, low = compiled.digest
+    rule = jax.ffi.ffi_lowering(TARGET)
+    read = ctx.replace(avals_in=[ctx.avals_in[i] for i in compiled.reads])
+    attrs = {"call": compiled.text, "high": np.int64(high), "low": np.int64(low)}
+    return rule(read, *[operands[i] for i in compiled.reads], **attrs)
+
+
+def _warn_of_gathering(ctx: Any, what: What) -> None:
+    """Warn once where XLA divides a program among devices by itself."""
+    axes = ctx.module_context.axis_context
+    n = getattr(axes, "num_devices", None) or 1
+    if not hasattr(axes, "mesh") and n > 1 and _warned.add():
+        warnings.warn(
+            f"{label(what)}: inside of a jit over {n} devices arrays are gathered on each of them "
+            "for operators of opwright; shard_map computes on the shards",
+            stacklevel=2,
+        )
+
+
+class _Once:
+    def __init__(self) -> None:
+        self._is_done = False
+
+    def add(self) -> bool:
+        """Return whether this is the first call."""
+        first, self._is_done = not self._is_done, True
+        return first
+
+
+_warned = _Once()
+
+
+def _batch(values: Sequence[Any], dims: Sequence[Any], *, what: What) -> Any:
+    """Run a batch at once where that computes the same, else one example after the other."""
+    n = next(v.shape[d] for v, d in zip(values, dims, strict=True) if d is not None)
+    front = [v if d is None else jnp.moveaxis(v, d, 0) for v, d in zip(values, dims, strict=True)]
+    batched = find_batched(what, front, [d is not None for d in dims], n)
+    if batched is not None:
+        fetched = primitive.bind(*batched.align(front), what=batched.what)
+        results = [r.reshape(shape) for r, shape in zip(fetched, batched.shapes, strict=True)]
+    else:
+        results = _loop(what, front, dims)
+    return results, [0] * len(results)
+
+
+def _loop(what: What, values: Sequence[Any], dims: Sequence[Any]) -> list[Any]:
+    def one(moving: Sequence[Any]) -> list[Any]:
+        items = iter(moving)
+        every = [v if d is None else next(items) for v, d in zip(values, dims, strict=True)]
+        return list(primitive.bind(*every, what=what))
+
+    rows = [v for v, d in zip(values, dims, strict=True) if d is not None]
+    results: list[Any] = jax.lax.map(one, rows)
+    return results
+
+
+mlir.register_lowering(primitive, _lower)
+batching.primitive_batchers[primitive] = _batch

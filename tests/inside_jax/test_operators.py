@@ -1,0 +1,97 @@
+"""Every operator inside JAX: values, first and second gradients, and batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.test_util
+import numpy as np
+import pytest
+from case import Case
+from samples import callable_cases, copies, make_sample
+from test_second_gradients import graded_cases, is_once, once_cases
+
+import opwright as ow
+from opwright.errors import GradientError
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+def over(cases: list[Case]) -> Any:
+    return pytest.mark.parametrize("case", cases, ids=str)
+
+
+def largest_cases() -> list[Case]:
+    names = {case.op for case in callable_cases()}
+    return [cases[0] for op, cases in graded_cases().items() if op in names]
+
+
+@over(callable_cases())
+def test_values_under_jit_are_those_of_opwright_ops(case: Case) -> None:
+    sample = make_sample(case, case.dtypes[-1])
+    expected = sample.call(ow.ops, [np.asarray(array) for array in sample.arrays])
+    found = jax.jit(sample.run)(*sample.arrays)
+    for result, array in zip(found, expected, strict=True):
+        assert result.dtype == array.dtype
+        np.testing.assert_allclose(
+            np.asarray(result, np.float64) if result.dtype.kind == "V" else result,
+            np.asarray(array, np.float64) if array.dtype.kind == "V" else array,
+            rtol=1e-12, atol=1e-12,
+        )  # fmt: skip
+
+
+@over(largest_cases())
+def test_gradients_agree_with_central_differences(case: Case) -> None:
+    total, values = make_sample(case, "float64").scalar()
+    jax.test_util.check_grads(total, tuple(values), 1, modes=["rev"], rtol=1e-4, atol=1e-5)
+
+
+@over([case for case in largest_cases() if not is_once(case)])
+def test_second_gradients_agree_with_central_differences(case: Case) -> None:
+    total, values = make_sample(case, "float64").scalar()
+    places = tuple(range(len(values)))
+
+    def first(*given: Any) -> Any:
+        found = jax.grad(total, places)(*given)
+        weights = [np.sin(np.arange(g.size) + 1.0).reshape(g.shape) for g in found]
+        return sum((g * w).sum() for g, w in zip(found, weights, strict=True))
+
+    jax.test_util.check_grads(first, tuple(values), 1, modes=["rev"], rtol=1e-3, atol=1e-4)
+
+
+@over([case for case in once_cases() if case.op not in ("norm", "pow_scalar", "sign")])
+def test_what_has_no_second_gradient_says_so(case: Case) -> None:
+    total, values = make_sample(case, "float64").scalar()
+    with pytest.raises(GradientError, match=rf"{case.op}.* can be differentiated once"):
+        jax.grad(lambda *v: sum(g.sum() for g in jax.grad(total, tuple(range(len(v))))(*v)))(
+            *values
+        )
+
+
+@over(callable_cases())
+def test_vmap_is_a_loop(case: Case) -> None:
+    sample = make_sample(case, case.dtypes[-1])
+    if not sample.arrays:
+        pytest.skip("it has no input")
+    rows = [copies(array, 3) for array in sample.arrays]
+    found = jax.jit(jax.vmap(sample.run))(*rows)
+    expected = [sample.run(*[row[i] for row in rows]) for i in range(3)]
+    for result, listed in zip(found, zip(*expected, strict=True), strict=True):
+        tolerance = 1e-3 if result.dtype.itemsize < 4 else 1e-6
+        np.testing.assert_allclose(
+            np.asarray(result, np.float64), np.asarray(np.stack(listed), np.float64),
+            rtol=tolerance, atol=tolerance,
+        )  # fmt: skip
+
+
+@over(largest_cases())
+def test_vmap_of_a_gradient_is_a_loop(case: Case) -> None:
+    total, values = make_sample(case, "float64").scalar()
+    gradient = jax.jit(jax.grad(total, tuple(range(len(values)))))
+    rows = [copies(value, 2) for value in values]
+    for result, *listed in zip(
+        jax.vmap(gradient)(*rows), *[gradient(*[row[i] for row in rows]) for i in range(2)],
+        strict=True,
+    ):  # fmt: skip
+        np.testing.assert_allclose(result, np.stack(listed), rtol=1e-6, atol=1e-9)

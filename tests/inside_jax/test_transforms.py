@@ -1,0 +1,254 @@
+"""Operators inside the transformations of JAX: derivatives, batches, loops, meshes, export."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec
+
+from opwright.errors import (
+    AttributeTypeError,
+    AttributeValueError,
+    DtypeError,
+    GradientError,
+    ShapeError,
+)
+from opwright.runtime import MissingOperatorError
+from opwright_jax import ops, primitive
+from opwright_jax.plans import TARGET
+
+X = jnp.linspace(-2, 2, 32).reshape(8, 4)
+ALLOWED = [jax.export.DisabledSafetyCheck.custom_call(TARGET)]
+
+PAIRS: tuple[tuple[Any, Any], ...] = (
+    (ops.gelu, lambda x: jax.nn.gelu(x, approximate=False)),
+    (ops.softmax, jax.nn.softmax),
+    (ops.log_softmax, jax.nn.log_softmax),
+    (ops.silu, jax.nn.silu),
+    (ops.mish, jax.nn.mish),
+    (ops.softplus, jax.nn.softplus),
+    (ops.tanh, jnp.tanh),
+    (ops.erf, jax.lax.erf),
+    (ops.sum, jnp.sum),
+    (ops.logsumexp, jax.nn.logsumexp),
+    (lambda x: ops.matmul(x, X.T), lambda x: x @ X.T),
+    (lambda x: ops.maximum(x, 0.5), lambda x: jnp.maximum(x, 0.5)),
+    (lambda x: ops.cumsum(x, axis=1), lambda x: jnp.cumsum(x, axis=1)),
+)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS)
+def test_values_and_two_derivatives_are_those_of_jax(ours: Any, theirs: Any) -> None:
+    def derivatives(f: Any) -> tuple[Any, ...]:
+        def first(x: Any) -> Any:
+            return jax.grad(lambda x: (f(x) ** 2).sum() / 8)(x)
+
+        return f(X), first(X), jax.grad(lambda x: (first(x) ** 2).sum())(X)
+
+    for ours_, theirs_ in zip(derivatives(ours), derivatives(theirs), strict=True):
+        np.testing.assert_allclose(ours_, theirs_, rtol=1e-5, atol=1e-5)
+
+
+def test_a_jacobian_of_a_row_is_one_batched_call() -> None:
+    found = jax.jit(jax.jacrev(ops.softmax))(X[0])
+    np.testing.assert_allclose(found, jax.jacrev(jax.nn.softmax)(X[0]), atol=1e-6)
+    assert "scan" not in str(jax.make_jaxpr(jax.vmap(ops.softmax))(X))
+
+
+def test_a_batch_of_unequal_ranks_broadcasts_within_each_example() -> None:
+    def run(x: Any, y: Any) -> Any:
+        return jax.vmap(jax.grad(lambda x, y: (ops.multiply(x, y) ** 2).sum(), (0, 1)))(x, y)
+
+    def truth(x: Any, y: Any) -> Any:
+        return jax.vmap(jax.grad(lambda x, y: ((x * y) ** 2).sum(), (0, 1)))(x, y)
+
+    pairs = zip(run(X.reshape(4, 2, 4), X[:4]), truth(X.reshape(4, 2, 4), X[:4]), strict=True)
+    for found, expected in pairs:
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_loop_of_jax_runs_operators() -> None:
+    def step(carry: Any, row: Any) -> Any:
+        return ops.tanh(ops.add(carry, row)), carry
+
+    def total(x: Any) -> Any:
+        return jax.lax.scan(step, jnp.zeros(4), x)[0].sum()
+
+    def truth(x: Any) -> Any:
+        return jax.lax.scan(lambda c, r: (jnp.tanh(c + r), c), jnp.zeros(4), x)[0].sum()
+
+    np.testing.assert_allclose(jax.jit(jax.grad(total))(X), jax.grad(truth)(X), atol=1e-6)
+
+
+def test_checkpoints_compute_again() -> None:
+    run = jax.jit(jax.grad(jax.checkpoint(lambda x: (ops.gelu(x) ** 2).sum())))
+    np.testing.assert_allclose(run(X), jax.grad(lambda x: (ops.gelu(x) ** 2).sum())(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("axes", ["Auto", "Explicit"])
+def test_a_mesh_computes_on_shards_or_gathers_with_one_warning(axes: str) -> None:
+    kind = getattr(jax.sharding.AxisType, axes)
+    mesh = jax.make_mesh((4,), ("d",), axis_types=(kind,))
+    primitive._warned.__init__()  # type: ignore[misc]
+    sharded = jax.device_put(X, jax.sharding.NamedSharding(mesh, PartitionSpec("d")))
+    mapped = jax.shard_map(
+        ops.softmax, mesh=mesh, in_specs=PartitionSpec("d"), out_specs=PartitionSpec("d")
+    )
+    expected = jax.grad(lambda x: (jax.nn.softmax(x) ** 2).sum())(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = jax.jit(jax.grad(lambda x: (mapped(x) ** 2).sum()))(sharded)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    with pytest.warns(UserWarning, match="softmax: inside of a jit over 4 devices arrays are gath"):
+        found = jax.jit(ops.softmax)(sharded)
+    np.testing.assert_allclose(found, jax.nn.softmax(X), atol=1e-6)
+    jax.jit(ops.gelu)(sharded)
+
+
+def test_numbers_and_weak_types_follow_the_arrays_beside_them() -> None:
+    half = X.astype(jnp.bfloat16)
+    assert ops.add(half, 2).dtype == jnp.bfloat16
+    assert ops.add(half, jnp.asarray(2.0)).dtype == jnp.bfloat16
+    assert ops.multiply(X, np.float32(2)).dtype == jnp.float32
+    assert jax.grad(lambda w: ops.multiply(half, w).astype(jnp.float32).sum())(2.0).dtype == (
+        jnp.float32
+    )
+
+
+def test_without_64_bits_integers_are_of_32_bits() -> None:
+    assert ops.argmax(X, axis=1).dtype == jnp.int32
+    np.testing.assert_array_equal(jax.jit(lambda x: ops.argmax(x, axis=1))(-X), [0] * 8)
+    drawn = ops.dropout(X, step=jnp.asarray([1]), training=True)
+    np.testing.assert_array_equal(drawn, ops.dropout(X, step=jnp.asarray([1]), training=True))
+    assert ops.cast(X, dtype="float64").dtype == jnp.float32
+
+
+def test_an_optimizer_returns_new_arrays() -> None:
+    before = np.asarray(X).copy()
+    found = jax.jit(lambda p: ops.sgd(p, p, jnp.asarray([0.5])))(X)
+    np.testing.assert_allclose(found, before * 0.5)
+    np.testing.assert_array_equal(X, before)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda: ops.softmax(X, axis=2), ShapeError, r"softmax: axis must be in \[-2, 2\)"),
+        (lambda: ops.add(X, X.astype(int)), DtypeError, "add: y must have the dtype of x, float32"),
+        (lambda: ops.scale(X, scal=2.0), AttributeValueError, "scale: unknown slot or attribute"),
+        (lambda: ops.abs(X.astype(jnp.complex64)), DtypeError, "abs: arrays must be of a dtype"),
+        (lambda: ops.nonzero(X), ShapeError, "nonzero: results must have shapes that are known"),
+        (lambda: ops.cond(X), MissingOperatorError, "cond: an operator on arrays must have no blo"),
+        (lambda: jax.jvp(ops.gelu, (X,), (X,)), GradientError, "gelu: .* has reverse mode alone"),
+        (
+            lambda: jax.jit(lambda a: ops.scale(X, scale=a))(2.0),
+            AttributeTypeError,
+            "scale: attribute 'scale' must be a value of Python, got an array of JAX",
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes_have_our_errors(call: Any, error: Any, match: str) -> None:
+    with pytest.raises(error, match=match):
+        call()
+
+
+def test_a_failure_in_a_run_has_our_text_and_the_process_lives() -> None:
+    run = jax.jit(lambda x, i: ops.gather(x, i, axis=0))
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"gather.*\b99\b"):
+        run(X, jnp.asarray([99])).block_until_ready()
+    np.testing.assert_array_equal(run(X, jnp.asarray([1])), X[1:2])
+
+
+def test_four_threads_call_480_times() -> None:
+    calls = [
+        jax.jit(ops.softmax),
+        jax.jit(ops.gelu),
+        jax.jit(jax.grad(lambda x: ops.gelu(x).sum())),
+    ]
+    expected = [np.asarray(call(X)) for call in calls]
+    wrong: list[Any] = []
+
+    def work() -> None:
+        for i in range(480):
+            found = np.asarray(calls[i % 3](X))
+            if not np.array_equal(found, expected[i % 3]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+CHILD = """
+import sys, jax, jax.numpy as jnp, numpy as np, opwright_jax
+x = jnp.linspace(-2, 2, 32).reshape(8, 4)
+if sys.argv[1] == "export":
+    found = jax.export.deserialize(bytearray(open(sys.argv[2], "rb").read())).call(x)
+else:
+    jax.config.update("jax_compilation_cache_dir", sys.argv[2])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    hits = []
+    jax.monitoring.register_event_listener(lambda event, **_: hits.append("cache_hits" in event))
+    found = jax.jit(lambda x: opwright_jax.ops.gelu(x) * 3)(x)
+    print("hits", sum(hits))
+np.testing.assert_allclose(found, 3 * jax.nn.gelu(x, approximate=False), rtol=1e-5, atol=1e-6)
+"""
+
+
+def run_child(*args: str) -> str:
+    command = [sys.executable, "-c", CHILD, *args]
+    child = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert child.returncode == 0, child.stderr
+    return child.stdout
+
+
+def test_an_exported_function_runs_in_another_process(tmp_path: Path) -> None:
+    exported = jax.export.export(jax.jit(lambda x: ops.gelu(x) * 3), disabled_checks=ALLOWED)(X)
+    (tmp_path / "f").write_bytes(exported.serialize())
+    run_child("export", str(tmp_path / "f"))
+
+
+def test_the_compile_cache_serves_a_fresh_process(tmp_path: Path) -> None:
+    run_child("cache", str(tmp_path))
+    assert "hits 0" not in run_child("cache", str(tmp_path))
+
+
+def test_a_text_of_a_stranger_is_an_error() -> None:
+    text = "no plan"
+
+    def run(x: Any) -> Any:
+        call = jax.ffi.ffi_call(TARGET, jax.ShapeDtypeStruct(x.shape, x.dtype))
+        return call(x, call=text, high=np.int64(1), low=np.int64(2))
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="must have a text that opwright-jax has"):
+        jax.jit(run)(X)
+
+
+def test_arrays_that_do_not_fit_the_text_are_an_error() -> None:
+    from opwright.op import Meta
+    from opwright_jax.calls import Call
+    from opwright_jax.pieces import compile_piece
+
+    call = Call("relu", (1,), "{}", ("out",), False)
+    compiled = compile_piece(call, (Meta((1 << 20,), "float32"),))
+    high, low = compiled.digest
+
+    def run(x: Any) -> Any:
+        shown = jax.ffi.ffi_call(TARGET, jax.ShapeDtypeStruct(x.shape, x.dtype))
+        return shown(x, call=compiled.text, high=np.int64(high), low=np.int64(low))
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="arrays of the custom call are not those"):
+        jax.jit(run)(X)
