@@ -1,0 +1,79 @@
+"""`Plan.direct_entry`: plans that native code of another framework runs."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from native_code import run_directly
+from opwright.errors import ProgramError
+
+X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+
+
+def plan_of(build: Any, x: np.ndarray[Any, Any] = X, **options: Any) -> Any:
+    """Return the plan of what is appended to a program that is fed x."""
+    program = ow.Program()
+    with ow.program_guard(program):
+        block = program.global_block()
+        fetch = build(block.create_var("x", list(x.shape), str(x.dtype), is_data=True))
+    call = ow.Network(block).compile(["x"], fetch, scope=ow.Scope(), **options)
+    return call.plan_for({"x": x}).lowered.plan
+
+
+def run(plan: Any, x: np.ndarray[Any, Any], *results: np.ndarray[Any, Any]) -> str:
+    return run_directly(plan, [x.ctypes.data], [result.ctypes.data for result in results])
+
+
+def test_kernels_read_and_write_memory_of_the_caller():
+    plan = plan_of(lambda x: [ow.ops.softmax(x), x, ow.ops.sum(ow.ops.square(x))])
+    for x in (X, 2 * X):
+        results = np.empty_like(X), np.empty_like(X), np.empty((), np.float32)
+        assert run(plan, x, *results) == ""
+        np.testing.assert_allclose(results[0], ow.ops.softmax(x), rtol=1e-6)
+        np.testing.assert_array_equal(results[1], x)
+        np.testing.assert_allclose(results[2], np.square(x).sum(), rtol=1e-6)
+
+
+def test_steps_in_python_take_the_gil_for_themselves():
+    with ow.context_guard(ow.Context.discover(plugins=["std"])):
+        plan = plan_of(lambda x: [ow.ops.softmax(ow.ops.relu(x))])
+    assert plan.python_steps > 0
+    wrong = []
+
+    def work(factor: int) -> None:
+        x, out = np.ascontiguousarray(factor * X), np.empty_like(X)
+        for _ in range(50):
+            if run(plan, x, out) or not np.allclose(out, ow.ops.softmax(np.maximum(x, 0))):
+                wrong.append(factor)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("plugins", [["std"], ["std", "cpu"]])
+def test_a_failure_has_the_text_of_the_error(plugins):
+    index = np.array([0, 7], np.int64)
+    with ow.context_guard(ow.Context.discover(plugins=plugins)):
+        table = np.eye(3, dtype=np.float32)
+        plan = plan_of(lambda x: [ow.ops.gather(table, x, axis=0)], index)
+    out = np.empty((2, 3), np.float32)
+    assert "gather" in run(plan, index, out)
+    assert "7" in run(plan, index, out)
+    assert run(plan, np.array([2, 1], np.int64), out) == ""
+    np.testing.assert_array_equal(out, table[[2, 1]])
+
+
+def test_what_the_caller_cannot_give_is_refused():
+    with pytest.raises(
+        ProgramError, match="must work on feeds of fixed shapes, got one with shape"
+    ):
+        plan_of(lambda x: [ow.ops.nonzero(x)]).direct_entry()
