@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "plugins"
 WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 
-LARGE_WHEELS = ("opwright_cuda", "opwright_nccl", "opwright_ray", "opwright_torch", "opwright_onnx", "opwright_jax")
+LARGE_WHEELS = tuple(f"opwright_{name}" for name in ("cuda", "nccl", "ray", "torch", "onnx", "jax"))
 """Wheels that require large others."""
 
 

@@ -44,13 +44,17 @@ ROUNDED = (
 """Pages that print what kernels of any package compute."""
 
 
+ELSEWHERE = ("jax", "onnx", "torch")
+"""Packages with an environment and tests of pages of their own."""
+
+
 def page_id(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
 @pytest.mark.parametrize(
     "page",
-    [p for p in PAGES if select_python(p) and not any(needs(p, name) for name in ("torch", "onnx", "jax"))],
+    [p for p in PAGES if select_python(p) and not any(needs(p, name) for name in ELSEWHERE)],
     ids=page_id,
 )
 def test_python_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #define FFI_MAJOR 0 /* the version of the interface whose layout this is */
+#define FFI_OLDEST_MINOR 1
 
 enum { FFI_EXTENSION_METADATA = 1 };
 enum { FFI_INVALID_ARGUMENT = 3, FFI_OUT_OF_MEMORY = 8, FFI_INTERNAL = 13 };

@@ -33,9 +33,11 @@ static int answer_metadata(const ffi_frame* frame) {
   for (ffi_extension* at = frame->extensions; at != NULL; at = at->next) {
     if (at->type != FFI_EXTENSION_METADATA) continue;
     ffi_metadata* metadata = ((ffi_metadata_extension*)at)->metadata;
+    const ffi_version* version = frame->api == NULL ? NULL : &frame->api->version;
     metadata->version.major = FFI_MAJOR;
+    /* jaxlib 0.6 does not say which version it has: it is the oldest that we know. */
     metadata->version.minor =
-        frame->api->version.major == FFI_MAJOR ? frame->api->version.minor : 0;
+        version != NULL && version->major == FFI_MAJOR ? version->minor : FFI_OLDEST_MINOR;
     metadata->traits = 0;
     return 1;
   }
@@ -170,7 +172,9 @@ static ffi_error* execute(const ffi_frame* frame, int32_t is_cuda, int32_t ordin
 }
 
 EXPORTED ffi_error* opwright_jax_instantiate(ffi_frame* frame) { return instantiate(frame, 0); }
-EXPORTED ffi_error* opwright_jax_instantiate_cuda(ffi_frame* frame) { return instantiate(frame, 1); }
+EXPORTED ffi_error* opwright_jax_instantiate_cuda(ffi_frame* frame) {
+  return instantiate(frame, 1);
+}
 
 EXPORTED ffi_error* opwright_jax_execute(ffi_frame* frame) {
   return answer_metadata(frame) ? NULL : execute(frame, 0, 0, NULL);

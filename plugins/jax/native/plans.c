@@ -95,8 +95,8 @@ static void fill(plan_slot* slot, const plan_slot* content, plan_key key) {
  * each feed of the plan is.
  */
 EXPORTED int64_t opwright_jax_add(uint64_t high, uint64_t low, const void* plan, plan_run run,
-                         uint32_t n_args, uint32_t n_results, const uint64_t* bytes,
-                         uint32_t n_feeds, const uint32_t* order, int64_t number) {
+                                  uint32_t n_args, uint32_t n_results, const uint64_t* bytes,
+                                  uint32_t n_feeds, const uint32_t* order, int64_t number) {
   const plan_key key = {high, low};
   plan_slot content = {.run = run,
                        .plan = plan,
