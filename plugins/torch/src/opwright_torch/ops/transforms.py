@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch._functorch.utils import enable_single_level_autograd_function
@@ -19,28 +19,6 @@ from opwright_torch.ops.calls import (
     recipe_of,
     with_places,
 )
-
-POINTWISE: Final = frozenset(
-    (
-        *("abs", "acos", "acosh", "add", "asin", "asinh", "assign", "atan", "atan2", "atanh"),
-        *("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "ceil", "celu"),
-        *("clip", "copysign", "cos", "cosh", "deg2rad", "digamma", "divide", "elu", "equal", "erf"),
-        *("erfc", "erfinv", "exp", "exp2", "expm1", "floor", "floor_divide", "fmax", "fmin"),
-        *("fmod", "frac", "gelu", "greater", "greater_equal", "hard_shrink", "hard_sigmoid"),
-        *("hard_swish", "heaviside", "hinge", "huber", "hypot", "isclose", "isfinite", "isinf"),
-        *("isnan", "kl_div", "l1", "leaky_relu", "left_shift", "lerp", "less", "less_equal"),
-        *("lgamma", "log", "log10", "log1p", "log2", "log_loss", "log_sigmoid", "logaddexp"),
-        *("logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logit"),
-        *("maximum", "minimum", "mish", "mod", "mse", "multiply", "nan_to_num", "negative"),
-        *("not_equal", "poisson_nll", "polygamma", "pow_scalar", "power", "rad2deg", "reciprocal"),
-        *("relu", "relu6", "right_shift", "round", "rsqrt", "scale", "selu", "sigmoid"),
-        *("sigmoid_cross_entropy_with_logits", "sign", "signbit", "silu", "sin", "sinc", "sinh"),
-        *("smooth_l1", "soft_margin_loss", "soft_relu", "soft_shrink", "softplus", "softsign"),
-        *("sqrt", "square", "squared_difference", "stanh", "subtract", "swish", "tan", "tanh"),
-        *("tanh_shrink", "thresholded_relu", "trunc", "where", "xlog1py", "xlogy"),
-    )
-)
-"""Element-wise operators of opwright-std, which `vmap` calls once for the whole batch."""
 
 Execute = Callable[[What, Sequence[Any], Sequence[torch.Tensor]], tuple[torch.Tensor, ...]]
 
@@ -201,11 +179,10 @@ def _find_stopped(what: What, results: Sequence[Any]) -> list[Any]:
 
 
 def _is_pointwise(what: What) -> bool:
-    if not isinstance(what, Call):
-        return False
-    ops = ow.current_context().ops
-    is_standard = ops.package_of(what.type).distribution == "opwright-std"
-    return is_standard and what.type in POINTWISE
+    """Whether inputs of the operator broadcast, and none has axes of its own."""
+    annexes = ow.current_context().annexes.entries("batches")
+    tables = (annex.load() for annex in annexes if annex.subject.startswith("broadcast."))
+    return isinstance(what, Call) and any(table.get(what.type) == 0 for table in tables)
 
 
 def _align(values: Sequence[torch.Tensor], dims: Sequence[int | None]) -> list[torch.Tensor]:
