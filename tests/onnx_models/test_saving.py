@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from small_models import make_perceptron
+from onnx import TensorProto, helper
+from small_models import make_perceptron, run_perceptron
 
 import opwright as ow
 import opwright_onnx
@@ -198,3 +199,46 @@ def test_the_folder_of_the_file_must_exist(tmp_path: Path) -> None:
     program, scope, prob = make_program()
     with pytest.raises(FileMissingError, match="save: the folder of the file must exist"):
         opwright_onnx.save(tmp_path / "none" / "model.onnx", program, scope, [prob])
+
+
+def test_a_model_that_was_trained_is_written_with_what_it_has_learned(tmp_path: Path) -> None:
+    model, weights = make_perceptron()
+    helper.set_model_props(model, {"author": "me"})
+    loaded = opwright_onnx.load(model, trainable=True)
+    block = loaded.program.global_block()
+    loss = block.append_op("sum", {"x": "scores"}, {"out": "loss"}).output("out")[0]
+    gradients = {p.name: g for p, g in ow.append_backward(block.var(loss))}
+    block.append_op("fill", {}, {"out": "rate"}, {"shape": [1], "value": 0.5})
+    for name, gradient in gradients.items():
+        slots = {"param": name, "grad": gradient, "learning_rate": "rate"}
+        block.append_op("sgd", slots, {"param_out": name})
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    ow.Network(block).compile(["input.1"], [loss], scope=loaded.scope)(x)
+    opwright_onnx.save(tmp_path / "m.onnx", loaded, metadata={"steps": "1"})
+    written = onnx.load(tmp_path / "m.onnx")
+    assert [n.op_type for n in written.graph.node] == ["Gemm", "Relu", "MatMul"]
+    again = opwright_onnx.load(tmp_path / "m.onnx", trainable=True)
+    assert again.notes["onnx"]["metadata"] == {"author": "me", "steps": "1"}
+    moved = {name: again.scope.var(name).numpy() for name in weights}
+    assert all((moved[name] != weights[name]).any() for name in weights)
+    np.testing.assert_array_equal(again(x)[0], loaded(x)[0])
+    np.testing.assert_allclose(again(x)[0], run_perceptron(moved, x), rtol=1e-5, atol=1e-6)
+
+
+def test_tensors_that_do_not_fit_a_message_lie_beside_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opwright_onnx.saving.MAX_MESSAGE_BYTES", 100)
+    monkeypatch.setattr("opwright_onnx.saving.MIN_EXTERNAL_BYTES", 64)
+    model, weights = make_perceptron()
+    path = tmp_path / "m.onnx"
+    report = opwright_onnx.save(path, opwright_onnx.load(model))
+    assert report.files == (path, tmp_path / "m.onnx.data")
+    tensors = onnx.load(path, load_external_data=False).graph.initializer
+    placed = {tensor.name: tensor.data_location for tensor in tensors}
+    assert placed == {"w1": TensorProto.EXTERNAL, "b1": 0, "w2": TensorProto.EXTERNAL}
+    onnx.checker.check_model(path, full_check=True)
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    np.testing.assert_allclose(
+        opwright_onnx.load(path)(x)[0], run_perceptron(weights, x), rtol=1e-5, atol=1e-6
+    )

@@ -128,3 +128,19 @@ def _check(n: Node, layer: _Layer) -> list[str]:
     if n.attr("input_forget"):
         raise DeclinedError("input_forget must be 0, got 1")
     return list(activations)
+
+
+@ROWS.row("CausalConvWithState")
+def causal_conv(
+    t: Translator, n: Node, x: Value, weight: Value, bias: Value = None, past: Value = None
+) -> Any:
+    channels, _, size = t.known_shape(weight, "weight")
+    if past is None:
+        whole = t.op("pad", x, paddings=[0, 0, 0, 0, size - 1, 0])
+    else:
+        whole = t.op("concat", [past, x], axis=2)
+    found = t.call("Conv", whole, weight, bias, group=channels)
+    if n.attr("activation") in ("silu", "swish"):
+        found = t.op("multiply", found, t.op("sigmoid", found))
+    bounds = ([1 - size], [2**63 - 1]) if size > 1 else ([0], [0])
+    return found, t.slice(whole, [2], *bounds)
