@@ -216,7 +216,7 @@ def test_a_model_that_was_trained_is_written_with_what_it_has_learned(tmp_path: 
     ow.Network(block).compile(["input.1"], [loss], scope=loaded.scope)(x)
     opwright_onnx.save(tmp_path / "m.onnx", loaded, metadata={"steps": "1"})
     written = onnx.load(tmp_path / "m.onnx")
-    assert [n.op_type for n in written.graph.node] == ["Gemm", "Relu", "MatMul"]
+    assert {n.op_type for n in written.graph.node} == {"MatMul", "Add", "Relu"}
     again = opwright_onnx.load(tmp_path / "m.onnx", trainable=True)
     assert again.notes["onnx"]["metadata"] == {"author": "me", "steps": "1"}
     moved = {name: again.scope.var(name).numpy() for name in weights}
