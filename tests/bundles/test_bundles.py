@@ -14,7 +14,7 @@ from bundle_models import NAMES, draw, make
 from run_api import CANCELLED, CHECK, LIBRARIES, STATE, Library, RunError
 
 import opwright as ow
-from opwright.errors import FeedError, FormatError, ProgramError
+from opwright.errors import FeedError, FormatError, KernelError, ProgramError
 
 
 @pytest.fixture
@@ -223,3 +223,22 @@ def test_a_forked_child_runs_what_its_parent_opened(tmp_path: Path) -> None:
             os._exit(3)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_an_operator_that_fails_is_named_with_its_index(tmp_path: Path) -> None:
+    main, scope, path = ow.Program(), ow.Scope(), tmp_path / "model.owb"
+    with ow.program_guard(main, ow.Program()):
+        block = main.global_block()
+        x = block.create_var("x", shape=[4, 3])
+        index = block.create_var("index", shape=[2], dtype="int64")
+        out = ow.ops.gather(ow.ops.tanh(x), index)
+    network = ow.Network(main.global_block())
+    compiled = network.compile([x, index], [out], scope=scope)
+    network.bundle(path)
+    feeds = [np.ones((4, 3), "float32"), np.array([1, 9])]
+    rule = r"gather: operator 1 failed, got index must be in \[-4, 4\), got 9"
+    with pytest.raises(RunError, match=rule):
+        Library().open(path).run(feeds, [np.empty((2, 3), "float32")])
+    with pytest.raises(KernelError, match=rule):
+        ow.load(path)(*feeds)
+    del compiled

@@ -1,6 +1,9 @@
 #include "python/call/failures.h"
 
+#include <string>
+
 #include "python/bind/errors.h"
+#include "runtime/bundle/session.h"
 
 namespace opwright {
 
@@ -67,9 +70,11 @@ void RaiseFailure(const RunState& state) {
   }
   auto* describe = static_cast<PyObject*>(state.failed_plan->describe.get());
   const bool lacks_memory = state.status == OW_OUT_OF_MEMORY;
+  const std::string text = describe == nullptr                     ? DescribeFailure(state)
+                           : lacks_memory && state.message.empty() ? "out of memory"
+                                                                   : state.message;
   RaiseDescribed(describe, "fail", state.failed_op,
-                 lacks_memory ? ErrorKind::kOutOfMemory : ErrorKind::kKernel,
-                 lacks_memory && state.message.empty() ? "out of memory" : state.message.c_str());
+                 lacks_memory ? ErrorKind::kOutOfMemory : ErrorKind::kKernel, text.c_str());
 }
 
 }  // namespace opwright

@@ -53,18 +53,17 @@ constexpr RunHooks kHooks = {[](RunState*) {}, [](RunState*) {}, PollCancelled,
                              [](RunState*, Instance*) -> int32_t { return OW_OK; },
                              [](RunState*, char*, uint64_t) -> int32_t { return OW_OK; }};
 
-// "matmul: operator 3 failed, got ..."
-std::string Describe(const std::string& who, const RunState& state) {
+}  // namespace
+
+std::string DescribeFailure(const RunState& state) {
   std::string type;
   for (const PlanStep& step : state.failed_plan->steps) {
     if (step.op_index == state.failed_op && step.prepared) type = step.prepared->op_type + ": ";
   }
   const bool lacks_memory = state.status == OW_OUT_OF_MEMORY && state.message.empty();
-  return Concat(who, ": ", type, "operator ", state.failed_op, " failed, got ",
+  return Concat(type, "operator ", state.failed_op, " failed, got ",
                 lacks_memory ? "no memory" : state.message);
 }
-
-}  // namespace
 
 int32_t ThreadsOfProcess() {
   if (ForkCount() != 0) return 1;
@@ -185,7 +184,7 @@ void Session::RunPlan(const std::shared_ptr<const Plan>& plan, const Tensors& in
   if (status != OW_OK) {
     if (is_cancelled() && status != OW_OUT_OF_MEMORY) throw Cancelled(bundle_->who());
     throw Error(status == OW_OUT_OF_MEMORY ? ErrorKind::kOutOfMemory : ErrorKind::kKernel,
-                Describe(bundle_->who(), state));
+                Concat(bundle_->who(), ": ", DescribeFailure(state)));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (plan->fetch_externals[i] >= 0) continue;

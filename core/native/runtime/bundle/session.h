@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/bundle/bundle.h"
+#include "runtime/plan/run.h"
 
 namespace opwright {
 
@@ -52,6 +53,9 @@ class Session {
   std::atomic<bool> is_busy_{false};
   std::atomic<bool> is_cancelled_{false};
 };
+
+// "matmul: operator 3 failed, got ...", of a run without another object to describe it.
+std::string DescribeFailure(const RunState& state);
 
 // How many threads kernels may use: what was chosen, else OPWRIGHT_NUM_THREADS, else the processors
 // of the process; one in a process that a fork made. Throws kProgram for a bad variable.

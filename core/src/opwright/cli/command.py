@@ -62,9 +62,6 @@ class Command(NamedTuple):
 
 
 OWN: Final = {
-    "bundle": Command(
-        "write a saved program as a file that runs without Python", "opwright.cli.bundle"
-    ),
     "plugins": Command("list the installed plugins and their state", "opwright.cli.plugins"),
     "ops": Command("list the operators, or show one as a page", "opwright.cli.ops"),
     "kernels": Command(
@@ -74,6 +71,9 @@ OWN: Final = {
         "list the passes that rewrite a plan, in the order in which they run", "opwright.cli.passes"
     ),
     "explain": Command("show which kernel computes an operator, and why", "opwright.cli.explain"),
+    "bundle": Command(
+        "write a saved program as a file that runs without Python", "opwright.cli.bundle"
+    ),
     "doctor": Command("find what is broken, and the command that fixes it", "opwright.cli.doctor"),
 }
 """The commands of the core, by name."""
