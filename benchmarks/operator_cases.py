@@ -6,79 +6,26 @@ else takes more than a few operations for an element end at the size that fits i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
-Array = npt.NDArray[Any]
-
-SIZES: Final = (1_000, 100_000, 10_000_000)
-COLUMNS: Final = 100
-
-
-@dataclass(frozen=True)
-class Spec:
-    """An array of uniform random numbers in a range; whole ones for integer dtypes."""
-
-    shape: tuple[int, ...]
-    low: float = 0.1
-    high: float = 2.0
-    dtype: str = "float32"
-
-    def make(self, rng: np.random.Generator) -> Array:
-        """Return the array."""
-        if self.dtype == "bool":
-            return rng.random(self.shape) < 0.5
-        if self.dtype.startswith("int"):
-            return rng.integers(int(self.low), int(self.high), self.shape).astype(self.dtype)
-        return rng.uniform(self.low, self.high, self.shape).astype(self.dtype)
-
+import operator_families
+from operator_case import COLUMNS, SIZES, Case, Spec
 
 REASONS: Final[dict[tuple[str, str], str]] = {
     ("dropout", ""): "Outside training PyTorch returns its input itself; ours is a copy.",
     ("gelu", ""): "Relative error 5e-7 in the tail from -5 to -2; PyTorch's reaches 0.17 there.",
     ("max", "int8"): "One run of loads out of the third cache; PyTorch unrolls it into several.",
+    **dict.fromkeys(
+        [(op, "") for op in ("reshape", "flatten", "squeeze", "unsqueeze", "unstack", "bit_cast")],
+        "PyTorch's is a view of its input, called eagerly ours is a copy; in a plan it is none.",
+    ),
+    **dict.fromkeys(
+        [("cholesky", ""), ("cholesky", "stack")],
+        "LAPACK's, of (x + transpose(x)) / 2: PyTorch's reads one triangle as it is.",
+    ),
 }
 """By operator and layout: why a row may be slower than PyTorch's by more than a third."""
-
-Specs = Mapping[str, Spec | Sequence[Spec]]
-
-
-@dataclass(frozen=True)
-class Case:
-    """One operator at one size.
-
-    Attributes
-    ----------
-    op : str
-    size : int
-        About how many elements it reads or writes.
-    layout : str
-        Empty, or what is special: ``broadcast``, ``rows``, ``columns``.
-    inputs : mapping
-    attrs : mapping
-    graded : tuple of str
-        Inputs whose gradient is measured, too; none where the operator has none.
-    """
-
-    op: str
-    size: int
-    inputs: Specs
-    attrs: Mapping[str, Any] = field(default_factory=dict)
-    layout: str = ""
-    graded: tuple[str, ...] = ()
-
-    def make_inputs(self) -> dict[str, Any]:
-        """Return the arrays by slot, the same ones in every process."""
-        rng = np.random.default_rng(1)
-        return {
-            slot: spec.make(rng) if isinstance(spec, Spec) else [one.make(rng) for one in spec]
-            for slot, spec in self.inputs.items()
-        }
-
 
 SMOOTH: Final = (
     *("exp", "expm1", "log", "log1p", "log2", "sqrt", "rsqrt", "square", "reciprocal", "abs"),
@@ -297,6 +244,7 @@ def _optimizers(size: int) -> Iterator[Case]:
 
 FAMILIES: Final[tuple[Callable[[int], Iterator[Case]], ...]] = (
     *(_unary, _binary, _reductions, _movement, _losses, _networks, _products, _optimizers),
+    *operator_families.FAMILIES,
 )
 
 

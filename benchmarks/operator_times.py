@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import opwright as ow
-from operator_cases import REASONS, Case, list_cases
+from operator_case import SIZES, Case
+from operator_cases import REASONS, list_cases
 from opwright.kernel import explain
 from report import describe_machine
 
@@ -41,7 +42,8 @@ SHORT_WAIT: Final = {"OPENBLAS_THREAD_TIMEOUT": "20"}
 processor from the contestant after theirs."""
 
 CONTESTANTS: Final = ("opwright", "torch", "numpy")
-RANDOM: Final = {"dropout", "uniform", "normal"}
+UNLIKE: Final = {"dropout", "uniform", "normal", "masked_log_softmax"}
+"""Operators that draw numbers, or have others than PyTorch at hidden places: no equal sums."""
 
 
 class Contestant:
@@ -134,7 +136,7 @@ def measure_operator(
 def _check_sums(case: Case, sums: Mapping[str, float]) -> None:
     scale = max(1.0, *(abs(total) for total in sums.values()))
     apart = max(sums.values()) - min(sums.values())
-    if apart > TOLERANCE * scale + 1e-3 * math.sqrt(case.size) and case.op not in RANDOM:
+    if apart > TOLERANCE * scale + 1e-3 * math.sqrt(case.size) and case.op not in UNLIKE:
         sys.exit(f"{case.op} {case.layout}: contestants must agree, got the sums {dict(sums)}")
 
 
@@ -176,6 +178,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.02, help="length of a turn")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, choices=SIZES)
     parser.add_argument("--no-gradients", action="store_true")
     parser.add_argument("--resume", action="store_true", help="keep what the output holds")
     parser.add_argument("--output", type=Path, default=HERE / "operator_times.json")
@@ -207,10 +210,22 @@ def read_measured(output: Path, about: Mapping[str, Any]) -> dict[str, Any]:
     return measured
 
 
+def choose(args: argparse.Namespace, operators: Mapping[str, Any]) -> dict[str, list[int]]:
+    """Return numbers of cases by operator: of what is named, also in a run that goes on."""
+    types = set(ow.current_context().ops.types())
+    measured = {(op, row["size"]) for op in operators for row in operators[op]["times"]}
+    numbers: dict[str, list[int]] = {}
+    for number, case in enumerate(list_cases()):
+        is_open = case.op in args.operators or (case.op, case.size) not in measured
+        is_named = case.op in (args.operators or types)
+        if is_open and is_named and case.size in args.sizes:
+            numbers.setdefault(case.op, []).append(number)
+    return numbers
+
+
 def main() -> int:
     """Measure what the command line names, and write the file after each operator."""
     args = parse()
-    types = set(ow.current_context().ops.types())
     if not Path(args.peers).exists():
         sys.exit(f"operator_times.py: --peers must name an interpreter, got {args.peers}")
     pythons = {"opwright": sys.executable, "torch": args.peers, "numpy": args.peers}
@@ -225,17 +240,16 @@ def main() -> int:
         "limit": LIMIT,
     }
     operators = read_measured(args.output, about) if args.resume else {}
-    # What is named is measured anew, also in a run that goes on.
-    chosen = types.intersection(args.operators) or types.difference(operators)
-    numbers: dict[str, list[int]] = {}
-    for number, case in enumerate(list_cases()):
-        if case.op in chosen:
-            numbers.setdefault(case.op, []).append(number)
+    numbers = choose(args, operators)
     print(f"{'operator':44} {'size':>10} {'opwright µs':>12} {'PyTorch µs':>12}  ratio")
     for op_type, cases in numbers.items():
         rows = list(measure_operator(cases, contestants, args))
         if rows:
-            operators[op_type] = {"kernel": name_kernel(op_type), "times": rows}
+            sizes = {row["size"] for row in rows}
+            before = operators.get(op_type, {"times": []})["times"]
+            kept = [row for row in before if row["size"] not in sizes]
+            times = sorted(kept + rows, key=lambda row: row["size"])
+            operators[op_type] = {"kernel": name_kernel(op_type), "times": times}
             write(args.output, about, operators)
     print("geometric mean of the ratios to PyTorch:", summarize(operators))
     return 0

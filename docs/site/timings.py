@@ -142,9 +142,11 @@ def _name_size(size: str) -> str:
 
 def _how(timings: Mapping[str, Any]) -> str:
     machine = timings["machine"]
+    threads = machine["threads"]
+    how = "processor time of one thread each" if threads == 1 else f"{threads} threads each"
     return (
         f"beside PyTorch {timings['torch']} and NumPy {timings['numpy']}: by turns, "
-        f"{machine['threads']} threads each, the median of many calls, on {machine['date']} "
+        f"{how}, the median of many calls, on {machine['date']} "
         f"on {escape(machine['processor'])}."
     )
 

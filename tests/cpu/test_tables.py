@@ -21,18 +21,17 @@ WIDENED = {"sum": {"bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"
 BOOL, INTEGERS = {"bool"}, {f"{s}int{bits}" for s in ("", "u") for bits in (8, 16, 32, 64)}
 SELDOM = {
     **{f"adaptive_max_pool{n}d": INTEGERS for n in (2, 3)},
-    **dict.fromkeys(("scale", "pow_scalar", "max_pool2d", "max_pool3d"), INTEGERS),
+    **dict.fromkeys(("scale", "pow_scalar"), INTEGERS),
+    **{f"max_pool{n}d": {"uint16", "uint32", "uint64"} for n in (2, 3)},
     **dict.fromkeys(("add", "multiply", "maximum", "minimum", "sort", "argsort"), BOOL),
     **dict.fromkeys(("cumsum", "cumprod", "top_k"), BOOL),
 }
 """What PyTorch and NumPy take as well, too seldom met for a kernel of its own."""
-_LAPACK = "LAPACK's and pocketfft's work, which NumPy has compiled"
+_LAPACK = "LAPACK's work, which NumPy has compiled"
 NUMPY_ALONE = {
     **dict.fromkeys(("print", "assert_true"), "what they do is Python's: text and errors"),
     "std.as_shape": "what it does is the host's: a shape is found",
-    **dict.fromkeys(("inverse", "cholesky", "solve", "triangular_solve"), _LAPACK),
-    **dict.fromkeys(("fft", "ifft", "rfft", "irfft", "fftn", "ifftn"), _LAPACK),
-    **dict.fromkeys(("det", "det_grad", "slogdet"), _LAPACK),
+    **dict.fromkeys(("inverse", "cholesky", "solve", "det", "det_grad", "slogdet"), _LAPACK),
     **dict.fromkeys(("masked_select", "unique_consecutive"), "NumPy has a pass in C for each"),
 }
 """Standard operators without a kernel in C++, with the reason."""

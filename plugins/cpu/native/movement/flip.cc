@@ -1,4 +1,4 @@
-// flip and roll: boxes of a tensor copied to other places of it.
+// flip, rot90 and roll: boxes of a tensor copied to other places of it.
 #include <utility>
 
 #include "movement/strided_copy.h"
@@ -10,6 +10,12 @@ namespace {
 struct FlipAttrs {
   std::vector<int64_t> axis;
   OPWRIGHT_ATTRIBUTES(axis);
+};
+
+struct Rot90Attrs {
+  int64_t k;
+  std::vector<int64_t> axes;
+  OPWRIGHT_ATTRIBUTES(k, axes);
 };
 
 struct RollAttrs {
@@ -48,6 +54,48 @@ struct FlipKernel {
   }
   StridedCopy copy_;
   int64_t offset_ = 0;
+};
+
+template <typename T>
+struct Rot90Kernel {
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const Rot90Attrs& attrs) {
+    const std::vector<int64_t> shape = ctx.input(0).shape().dims();
+    const int64_t item = ItemBytes(ctx.input(0).dtype());
+    const std::vector<int64_t> from = CompactStrides(shape);
+    const std::vector<int64_t> to = CompactStrides(ctx.output(0).shape().dims());
+    const int64_t turns = (attrs.k % 4 + 4) % 4;
+    const size_t first = FrontAxis(attrs.axes[0], shape.size());
+    const size_t second = FrontAxis(attrs.axes[1], shape.size());
+    std::vector<CopyAxis> axes;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      // Which axis of x lies along axis i of out, and whether from its end. Rows are read
+      // backwards, other axes written so: neighbours in memory are then read as neighbours.
+      const bool is_turned = turns % 2 == 1 && (i == first || i == second);
+      const size_t axis = !is_turned ? i : i == first ? second : first;
+      const bool is_back = (axis == second && (turns == 1 || turns == 2)) ||
+                           (axis == first && (turns == 2 || turns == 3));
+      const bool is_row = i + 1 == shape.size();
+      CopyAxis copied{shape[axis], from[axis] * item, to[i] * item};
+      if (is_back) {
+        int64_t& step = is_row ? copied.source : copied.destination;
+        (is_row ? from_ : to_) += (shape[axis] - 1) * step;
+        step = -step;
+      }
+      axes.push_back(copied);
+    }
+    copy_ = StridedCopy(item, std::move(axes));
+    ctx.SetEstimate(MoveNanoseconds(copy_.bytes(), ctx.n_threads()));
+    return opwright::Status::Ok();
+  }
+  opwright::Status Run(const opwright::RunContext& ctx, const Rot90Attrs&) const {
+    if (copy_.bytes() > 0) {
+      copy_.Run(Bytes(ctx.input(0)) + from_, MutableBytes(ctx.output(0)) + to_, ctx.n_threads());
+    }
+    return opwright::Status::Ok();
+  }
+  StridedCopy copy_;
+  int64_t from_ = 0, to_ = 0;
 };
 
 template <typename T>
@@ -117,6 +165,8 @@ struct RollKernel {
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("flip", "cpu", opwright_cpu::FlipKernel, opwright::AnyDtype,
+                             opwright::NarrowDtypes);
+OPWRIGHT_REGISTER_KERNEL_FOR("rot90", "cpu", opwright_cpu::Rot90Kernel, opwright::AnyDtype,
                              opwright::NarrowDtypes);
 OPWRIGHT_REGISTER_KERNEL_FOR("roll", "cpu", opwright_cpu::RollKernel, opwright::AnyDtype,
                              opwright::NarrowDtypes);

@@ -331,9 +331,9 @@ struct AdaptiveMaxPoolGradKernel : MaxPoolGrad<T, AdaptivePoolAttrs> {};
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d", "cpu", opwright_cpu::MaxPoolKernel, float, double,
-                             OPWRIGHT_CPU_HALVES);
+                             int8_t, int16_t, int32_t, int64_t, uint8_t, OPWRIGHT_CPU_HALVES);
 OPWRIGHT_REGISTER_KERNEL_FOR("max_pool3d", "cpu", opwright_cpu::MaxPoolKernel, float, double,
-                             OPWRIGHT_CPU_HALVES);
+                             int8_t, int16_t, int32_t, int64_t, uint8_t, OPWRIGHT_CPU_HALVES);
 OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d_grad", "cpu", opwright_cpu::MaxPoolGradKernel, float,
                              double);
 OPWRIGHT_CPU_REGISTER_WIDENED("max_pool2d_grad", opwright_cpu::MaxPoolGradKernel);
