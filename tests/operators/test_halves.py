@@ -18,8 +18,13 @@ ANY = Target("cpu", None)
 
 WITHOUT = {
     "std.conv2d_pool_grad": "a pass makes it of float32 only, where it is faster than two steps",
+    "cdist": "its body computes them in float32 as a whole",
 }
 """Why an operator with a kernel for float32 on the host has none for 16-bit floats."""
+
+
+WIDE_ALONE = ("fft", "ifft", "rfft", "irfft", "fftn", "ifftn", "triangular_solve")
+"""Operators that take no 16-bit floats."""
 
 
 def own_dtypes(op_type: str) -> set[str]:
@@ -34,7 +39,7 @@ def own_dtypes(op_type: str) -> set[str]:
 FLOAT_TYPES = [
     op_type
     for op_type in standard_types() + standard_types(plan_only=True)
-    if "float32" in own_dtypes(op_type)
+    if "float32" in own_dtypes(op_type) and op_type not in WIDE_ALONE
 ]
 
 
