@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from bundle_models import NAMES, draw, make
 from run_api import CANCELLED, CHECK, LIBRARIES, STATE, Library, RunError
 
 import opwright as ow
+import opwright_cpu
 from opwright.errors import FeedError, FormatError, KernelError, ProgramError
 
 
@@ -156,6 +158,14 @@ def test_a_missing_library_or_one_of_another_version_is_named(tmp_path: Path) ->
         RunError, match=r"needs the library \w+\.so of the plugin 'cpu' .* in /none"
     ):
         Library().open(path, folders="/none")
+    data = bytearray(path.read_bytes())
+    at = data.index(b"\x05" + opwright_cpu.__version__.encode())
+    data[at + 1] = ord("9")
+    descriptor = data[64 : 64 + int.from_bytes(data[16:24], "little")]
+    data[32:64] = hashlib.sha256(descriptor).digest()
+    path.write_bytes(data)
+    with pytest.raises(RunError, match=r"plugin 'cpu' 9\S+, got cpu \S+ in .*write it again"):
+        Library().open(path)
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
