@@ -21,6 +21,12 @@ REASONS: Final[dict[tuple[str, str], str]] = {
         "PyTorch's is a view of its input, called eagerly ours is a copy; in a plan it is none.",
     ),
     **dict.fromkeys(
+        [(op, "") for op in ("fft", "ifft", "rfft", "irfft", "fft2", "fftn", "rfftn")],
+        "PyTorch calls MKL; ours also moves 16 lines into lanes of vectors, and back.",
+    ),
+    ("cdist", "p=2"): "A difference and its square for a product's one step: close vectors keep "
+    "their digits. The gradient has all differences in memory.",
+    **dict.fromkeys(
         [("cholesky", ""), ("cholesky", "stack")],
         "LAPACK's, of (x + transpose(x)) / 2: PyTorch's reads one triangle as it is.",
     ),
