@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 from adapters import ADAPTERS, Adapter, RandomError, UnmappedError
-from on_purpose import INSTEAD, MARKS, REFERENCES, TRUNCATED, WITHOUT_GRADIENT
+from on_purpose import AS_WHOLE, INSTEAD, MARKS, REFERENCES, WITHOUT_GRADIENT
 from opinfo_entries import UNDETERMINED
 from opinfo_harness import Outcome, Tensors, WrongError, first_line
 from torch.testing._comparison import default_tolerances
@@ -149,11 +149,11 @@ def check_values(task: Task, truths: Tensors) -> None:
         try:
             compare(task, f"output {i}", result, truth, lambda i=i: in_float64(task)[i])
         except WrongError:
-            if task.entry.name in TRUNCATED and not truth.is_floating_point():
+            if task.entry.name in AS_WHOLE and not truth.is_floating_point():
                 compare(
                     task, f"output {i}", result.trunc().to(truth.dtype), truth, lambda t=truth: t
                 )
-                raise DiffersError(TRUNCATED[task.entry.name]) from None
+                raise DiffersError(AS_WHOLE[task.entry.name]) from None
             marks = MARKS.get(task.entry.name)
             if task.reference is not None and task.entry.name in REFERENCES:
                 raise DiffersError(REFERENCES[task.entry.name]) from None

@@ -34,6 +34,20 @@ def _is_pole(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
     return x.isinf() | (x <= 0) & (x == x.round())
 
 
+def _is_end(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+    if x.is_floating_point():
+        return x.isinf()
+    ends = torch.iinfo(x.dtype)
+    return (x <= ends.min + 1) | (x == ends.max)
+
+
+def _is_least(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+    """Mark what PyTorch makes of the least whole number, which stands for no number."""
+    if truth.is_floating_point():
+        return torch.zeros_like(truth, dtype=torch.bool)
+    return truth <= torch.iinfo(truth.dtype).min + 8
+
+
 def _is_whole(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
     return torch.full_like(truth, not x.is_floating_point(), dtype=torch.bool)
 
@@ -47,6 +61,7 @@ MARKS: Final[dict[str, tuple[Mark, str]]] = {
     "heaviside": (_is_nan, "`heaviside(NaN, 2)`"),
     "hypot": (_is_infinite_length, "`hypot(inf, NaN)`"),
     "masked.log_softmax": (_gives_nan, _NOTHING_SEEN),
+    "masked.logsumexp": (_is_least, "`logsumexp` of int8 of which a mask leaves nothing"),
     "masked.softmax": (_gives_nan, _NOTHING_SEEN),
     "masked.softmin": (_gives_nan, _NOTHING_SEEN),
     "sign": (_is_nan, "`sign(NaN)`"),
@@ -55,14 +70,17 @@ MARKS: Final[dict[str, tuple[Mark, str]]] = {
     "nn.functional.local_response_norm": (_is_whole, _TRUNCATED_MEAN),
     "nn.functional.mish": (_is_infinite, "`mish(-inf)`"),
     "nn.functional.silu": (_is_infinite, "`silu(-inf)`"),
-    "nn.functional.softsign": (_is_infinite, "`softsign(inf)`"),
+    "nn.functional.softsign": (_is_end, "`softsign(inf)`, and of -128 as int8"),
     "polygamma": (_is_pole, _POLES),
     "special.polygamma": (_is_pole, _POLES),
 }
 """By operator: which elements differ from PyTorch's, by its input and result, and the row."""
 
-TRUNCATED: Final = {f"nn.functional.avg_pool{n}d": _TRUNCATED_MEAN for n in (1, 2, 3)}
-"""By operator: the row of fractions that PyTorch truncates to whole numbers."""
+AS_WHOLE: Final = {
+    **{f"nn.functional.avg_pool{n}d": _TRUNCATED_MEAN for n in (1, 2, 3)},
+    "einsum": "dtype of `einsum` of int8 where one operand alone is added up",
+}
+"""By operator: the row of results that are other whole numbers in PyTorch, or truncated to them."""
 
 WITHOUT_GRADIENT: Final = dict.fromkeys(("__rmod__", "remainder"), "gradient of `mod(x, y)`")
 """By operator: the row that says why it refuses a gradient."""

@@ -18,7 +18,7 @@ from evaluation import render as render_differences
 from judge import PHASES, draw, judge
 from judge_run import has_reference
 from judged_names import LACKING, LEFT_OUT, entries, is_counted, reason_of
-from on_purpose import INSTEAD, MARKS, REFERENCES, TRUNCATED, WITHOUT_GRADIENT
+from on_purpose import AS_WHOLE, INSTEAD, MARKS, REFERENCES, WITHOUT_GRADIENT
 from opinfo_entries import full_name
 
 from every_case import EVERY, is_one_in
@@ -84,7 +84,7 @@ def test_the_page_lists_what_differs() -> None:
 
 
 def test_what_differs_on_purpose_has_a_row() -> None:
-    named = {*WITHOUT_GRADIENT.values(), *REFERENCES.values(), *TRUNCATED.values()}
+    named = {*WITHOUT_GRADIENT.values(), *REFERENCES.values(), *AS_WHOLE.values()}
     named |= {row for _, row in (*MARKS.values(), *INSTEAD.values())}
     assert named <= {row.topic for row in DIFFERENCES}
 

@@ -19,12 +19,12 @@ def arange(*args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
     numbers.update(zip(names, args))
     is_whole = all(isinstance(number, int) for number in numbers.values())
     chosen = name_of(dtype) or ("int64" if is_whole else "float32")
-    return ops.arange(
-        start=float(numbers["start"]),
-        stop=float(numbers["end"]),
-        step=float(numbers["step"]),
-        dtype=chosen,
+    # PyTorch counts those of 64 bits without the fractions of what is given.
+    start, stop, step = (
+        float(int(numbers[place]) if chosen == "int64" else numbers[place])
+        for place in ("start", "end", "step")
     )
+    return ops.arange(start=start, stop=stop, step=step, dtype=chosen)
 
 
 PLACES: Final = ("start", "end", "step")

@@ -121,11 +121,12 @@ def native_group_norm(
 def local_response_norm(
     x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Any:
-    x, shape = floating(x), shape_of(x)
+    shape = shape_of(x)
     lead = shape if len(shape) > 3 else [*shape, *[1] * (4 - len(shape))]
     image = ops.reshape(x, shape=[*lead[:2], math.prod(lead[2:-1]), lead[-1]])
     if math.prod(shape) == 0:
         return ops.assign(x)
+    image, x = floating(image), floating(x)
     # Windows of an even size lie one channel later in PyTorch, which pads size // 2 in front.
     squares = ops.reshape(ops.square(image), shape=[lead[0], 1, lead[1], -1])
     paddings = [0, 0, 0, 0, size // 2, (size - 1) // 2, 0, 0]

@@ -348,7 +348,7 @@ ADAPTERS: Final[dict[str, Adapter]] = {
     "neg": of_numbers("negative"),
     "polygamma": lambda x, n: ops.polygamma(floating(x), n=n),
     "pow": power,
-    "round": round_,
+    "round": in_float32(round_),
     "rsub": rsub,
     "sgn": sign,
     "sign": sign,
