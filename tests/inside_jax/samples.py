@@ -38,6 +38,14 @@ class Sample(NamedTuple):
         """Call the operator of `opwright_jax.ops`."""
         return self.call(ops, arrays)
 
+    def losses(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Return the results without state, such as running statistics, which has no gradient."""
+        results = self.run(*arrays)
+        slots = [slot for slot in definition_of(self.case).proto.outputs if not slot.intermediate]
+        if len(slots) != len(results):
+            return results
+        return [r for r, slot in zip(results, slots, strict=True) if not slot.aliases]
+
     def graded(self) -> list[int]:
         """Return the places of arrays that have a gradient."""
         graded = graded_slots(self.case, self.case.make_inputs("float64"))
@@ -52,7 +60,7 @@ class Sample(NamedTuple):
             given = list(self.arrays)
             for place, value in zip(places, values, strict=True):
                 given[place] = value
-            floats = [r for r in self.run(*given) if jnp.issubdtype(r.dtype, jnp.floating)]
+            floats = [r for r in self.losses(given) if jnp.issubdtype(r.dtype, jnp.floating)]
             weights = [np.cos(np.arange(r.size, dtype=r.dtype)).reshape(r.shape) for r in floats]
             return sum(
                 (jnp.sum(r * w) for r, w in zip(floats, weights, strict=True)), jnp.zeros(())
