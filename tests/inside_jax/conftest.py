@@ -63,7 +63,9 @@ def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> pytest.Module
 def x64() -> Iterator[None]:
     """Gives JAX its 64-bit types."""
     import jax
+    import numpy as np
 
+    np.random.seed(0)  # noqa: NPY002 - the directions of check_grads
     before = jax.config.jax_enable_x64
     jax.config.update("jax_enable_x64", True)
     yield

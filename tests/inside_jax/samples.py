@@ -13,6 +13,7 @@ from one_operator import definition_of, graded_slots
 from table import first_cases
 
 import opwright as ow
+from opwright.op import GradOp, graded_outputs
 from opwright_jax import ops
 
 
@@ -41,10 +42,13 @@ class Sample(NamedTuple):
     def losses(self, arrays: Sequence[Any]) -> Sequence[Any]:
         """Return the results without state, such as running statistics, which has no gradient."""
         results = self.run(*arrays)
-        slots = [slot for slot in definition_of(self.case).proto.outputs if not slot.intermediate]
-        if len(slots) != len(results):
+        definition = definition_of(self.case)
+        proto, rule = definition.proto, definition.gradient
+        slots = [slot for slot in proto.outputs if not slot.intermediate]
+        if len(slots) != len(results) or not isinstance(rule, GradOp):
             return results
-        return [r for r, slot in zip(results, slots, strict=True) if not slot.aliases]
+        graded = {slot.name for slot in graded_outputs(proto, rule)}
+        return [r for r, slot in zip(results, slots, strict=True) if slot.name in graded]
 
     def graded(self) -> list[int]:
         """Return the places of arrays that have a gradient."""
