@@ -26,6 +26,7 @@ class Kept(NamedTuple):
     metas: Metas
     wanted: tuple[int, ...]
     saved: tuple[str, ...]
+    left_out: tuple[int, int] = (0, 0)  # from where on how many arguments have no gradient
 
 
 class Residual(NamedTuple):
@@ -78,6 +79,8 @@ def _run_forward(what: What, *primals: Any) -> tuple[list[Any], Residual]:
     wanted = [i for i, p in enumerate(primals) if p.perturbed and is_float(metas[i].dtype)]
     if not wanted:
         return differentiable(what)(*values), Residual(None, values, ())
+    if isinstance(what, Vjp) and what.saved:
+        return _run_again(what, primals, values)
     given, saved = _choose(what, metas, tuple(wanted))
     kept = Kept(what, metas, tuple(wanted), saved)
     if not saved:
@@ -85,6 +88,22 @@ def _run_forward(what: What, *primals: Any) -> tuple[list[Any], Residual]:
     found = differentiable(Forward(what, given, kept.wanted))(*values)
     n = len(found) - len(saved)
     return found[:n], Residual(kept, values, tuple(found[n:]))
+
+
+def _run_again(
+    vjp: Vjp, primals: Sequence[Any], values: tuple[Any, ...]
+) -> tuple[list[Any], Residual]:
+    """As `_run_forward`, of gradients that compute again what was saved for them.
+
+    Not every output that a gradient reads has a gradient itself: that of the arguments has all.
+    """
+    begin = len(primals) - len(vjp.saved) - len(vjp.given)
+    end = begin + len(vjp.saved)
+    found, residual = _run_forward(vjp._replace(saved=()), *primals[:begin], *primals[end:])
+    if residual.kept is None:
+        return found, Residual(None, values, ())
+    kept = residual.kept._replace(left_out=(begin, len(vjp.saved)))
+    return found, residual._replace(kept=kept)
 
 
 @lru_cache(maxsize=MAX_FUNCTIONS)
@@ -119,7 +138,8 @@ def _has_gradient(what: What, metas: Metas, result: int, wanted: tuple[int, ...]
 def _give_gradients(residual: Residual, grads: Sequence[Any]) -> tuple[Any, ...]:
     """Return the gradients of all arguments, None for those without one."""
     kept, values = residual.kept, residual.values
-    none = (None,) * len(values)
+    begin, count = (0, 0) if kept is None else kept.left_out
+    none = (None,) * (len(values) + count)
     given = tuple(i for i, g in enumerate(grads) if not _is_zero(g))
     if kept is None or not given:
         return none
@@ -129,7 +149,8 @@ def _give_gradients(residual: Residual, grads: Sequence[Any]) -> tuple[Any, ...]
     vjp = Vjp(kept.what, saved, given, kept.wanted)
     found = differentiable(vjp)(*values, *arrays, *[grads[i] for i in given])
     by_place = dict(zip(kept.wanted, found, strict=True))
-    return tuple([by_place.get(i) for i in range(len(values))])
+    gradients = [by_place.get(i) for i in range(len(values))]
+    return (*gradients[:begin], *none[:count], *gradients[begin:])
 
 
 @lru_cache(maxsize=MAX_FUNCTIONS)
