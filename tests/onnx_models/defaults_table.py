@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 from onnx import AttributeProto, defs
@@ -40,4 +41,4 @@ def render() -> str:
 
 
 if __name__ == "__main__":
-    TABLE.write_text(render(), encoding="utf-8")
+    Path(TABLE).write_text(render(), encoding="utf-8")

@@ -25,5 +25,5 @@ def test_the_table_of_operators_is_current() -> None:
 
 
 def test_the_table_of_defaults_is_current() -> None:
-    written = TABLE.read_text(encoding="utf-8")
+    written = Path(TABLE).read_text(encoding="utf-8")
     assert written == render_defaults(), "python tests/onnx_models/defaults_table.py writes it"

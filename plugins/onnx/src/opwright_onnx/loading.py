@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from opwright_onnx.translate.model import Model, make_model
 from opwright_onnx.translate.translator import Translator
 from opwright_onnx.translate.values import Value, is_texts
 from opwright_onnx.translate.walking import FAULTS, Walk
+from opwright_onnx.translate.weights import split_weights
 
 MAX_FILE_BYTES: Final = 2**31 - 1
 """Of a message; larger models have their tensors in other files."""
@@ -41,9 +42,9 @@ def load(
     """Return an ONNX model as a program with its weights.
 
     Sizes that the model leaves open stay open: one program serves every batch size and length. What
-    depends on initializers alone is computed once, here. Weights lie in the memory of the message,
-    or in a map of the file that has them; no code of the model is run, and no file outside of its
-    folder is read.
+    depends on initializers alone is computed once, here. Weights of the file are copied once, those
+    of a message or of other files not at all; no code of the model is run, and no file outside of
+    its folder is read.
 
     Parameters
     ----------
@@ -87,10 +88,11 @@ def load(
     """
     if not isinstance(trainable, bool):
         raise AttributeTypeError(f"load: trainable must be True or False, got {trainable!r}")
-    proto, folder = read_model(model)
+    proto, folder, weights = read_model(model)
     program, texts = load_parts(
         proto,
         folder,
+        weights,
         trainable=trainable,
         inputs=inputs,
         shapes=shapes,
@@ -104,7 +106,8 @@ def load(
 
 def load_parts(
     proto: ModelProto,
-    folder: Path | None,
+    folder: str | None,
+    weights: Mapping[int, memoryview],
     *,
     trainable: bool = False,
     inputs: Mapping[str, Any] = _NOTHING,
@@ -123,7 +126,9 @@ def load_parts(
                 )
     lent = {name: tuple(shape) for name, shape in shapes.items()}
     try:
-        return _translate(make_model(proto, folder, trainable, inputs, lent), device, options)
+        return _translate(
+            make_model(proto, folder, trainable, inputs, lent, weights), device, options
+        )
     except FAULTS as reason:
         if isinstance(reason, OpwrightError):
             raise
@@ -132,36 +137,42 @@ def load_parts(
 
 def read_model(
     model: str | os.PathLike[str] | ModelProto | bytes,
-) -> tuple[ModelProto, Path | None]:
-    """Return a model, and the folder of its file."""
+) -> tuple[ModelProto, str | None, Mapping[int, memoryview]]:
+    """Return a model, its folder, and the bytes of weights that it lacks."""
     if isinstance(model, ModelProto):
-        return model, None
+        return model, None, {}
     if isinstance(model, (bytes, bytearray)):
-        return _parse(bytes(model), "model"), None
+        proto, weights = _parse(memoryview(model), "model")
+        return proto, None, weights
     if not isinstance(model, (str, os.PathLike)):
         raise AttributeTypeError(
             f"load: model must be a path, bytes or a ModelProto, got {type(model).__name__}"
         )
-    path = Path(model)
-    if not path.is_file():
-        raise FileMissingError(f"load: there must be a file of that name, got {str(path)!r}")
-    if path.stat().st_size > MAX_FILE_BYTES:
+    path = str(model)
+    if not os.path.isfile(path):
+        raise FileMissingError(f"load: there must be a file of that name, got {path!r}")
+    size = os.path.getsize(path)
+    if size > MAX_FILE_BYTES:
         raise ModelError(
-            f"{path}: a file must have at most {MAX_FILE_BYTES} bytes, got {path.stat().st_size}; "
+            f"{path}: a file must have at most {MAX_FILE_BYTES} bytes, got {size}; "
             "save it with its tensors in another file"
         )
-    return _parse(path.read_bytes(), str(path)), path.parent
+    with open(path, "rb") as file:  # the map is closed with the last of its views
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+    proto, weights = _parse(memoryview(data), path)
+    return proto, os.path.dirname(path) or ".", weights
 
 
-def _parse(data: bytes, who: str) -> ModelProto:
+def _parse(data: memoryview, who: str) -> tuple[ModelProto, Mapping[int, memoryview]]:
     proto = ModelProto()
+    rest, weights = split_weights(data) or (bytes(data), {})
     try:
-        proto.ParseFromString(data)
+        proto.ParseFromString(rest)
     except (DecodeError, ValueError) as reason:
         raise ModelError(f"{who}: it must be an ONNX model, got {reason}") from None
     if not proto.HasField("graph") or not proto.graph.output:
         raise ModelError(f"{who}: an ONNX model must have a graph with outputs, got none")
-    return proto
+    return proto, weights
 
 
 def _translate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import opwright as ow
@@ -22,7 +23,11 @@ def is_tensor(kind: TypeProto) -> bool:
 
 
 def specialize(
-    model: ModelProto, given: Mapping[str, Any], device: str, folder: Path | None = None
+    model: ModelProto,
+    given: Mapping[str, Any],
+    device: str,
+    folder: str | None = None,
+    weights: Mapping[int, memoryview] = MappingProxyType({}),
 ) -> tuple[ow.LoadedProgram | None, dict[str, Any], dict[str, Any]]:
     """Return a program for the values of some inputs, what it is still fed, and known strings.
 
@@ -34,7 +39,7 @@ def specialize(
     for _ in range(_TRIES):
         fixed = {name: as_value(value) for name, value in known.items()}
         try:
-            program, texts = load_parts(model, folder, inputs=fixed, device=device)
+            program, texts = load_parts(model, folder, weights, inputs=fixed, device=device)
         except ValueNeededError as reason:
             fresh = [name for name in reason.inputs if name in given and name not in known]
             if not fresh:
@@ -47,7 +52,7 @@ def specialize(
 
 def read(path: Path, given: Mapping[str, Any]) -> ow.LoadedProgram:
     """Return the model of a file; arrays in `given` may decide what it computes."""
-    model, folder = read_model(path)
+    model, folder, weights = read_model(path)
     names = [entry.name for entry in model.graph.input]
     for name in given:
         if name not in names:
@@ -55,7 +60,7 @@ def read(path: Path, given: Mapping[str, Any]) -> ow.LoadedProgram:
                 f"{path.name}: --input must name inputs of the model, got {name!r}; they are "
                 f"{sorted(names)}"
             )
-    program, _, texts = specialize(model, given, "cpu", folder)
+    program, _, texts = specialize(model, given, "cpu", folder, weights)
     if program is None or texts:
         raise UnsupportedError(f"outputs must be tensors of numbers, got strings: {sorted(texts)}")
     return program

@@ -31,7 +31,7 @@ def make_report(path: Path, feeds: Shapes) -> Plain:
     feeds : mapping of str to sequence of int
         Shapes of inputs; open sizes of the others are 1.
     """
-    proto, _ = read_model(path)
+    proto, *_ = read_model(path)
     opsets = read_opsets(proto.opset_import, "model")
     names = [entry.name for entry in proto.graph.input]
     for name in feeds:

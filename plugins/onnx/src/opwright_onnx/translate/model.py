@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from opwright_onnx.errors import ModelError
@@ -26,13 +25,15 @@ class Model(NamedTuple):
     """What translation reads of a model."""
 
     proto: ModelProto
-    folder: Path | None
+    folder: str | None
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str, str], FunctionProto]
     trainable: bool
     inputs: Mapping[str, Any]
     shapes: Mapping[str, tuple[int | None, ...]]
     budget: int
+    weights: Mapping[int, memoryview]
+    """The bytes of initializers of the graph that `proto` lacks, by position."""
 
 
 def _count_nodes(graph: GraphProto) -> int:
@@ -57,10 +58,11 @@ def read_opsets(imports: Any, who: str) -> dict[str, int]:
 
 def make_model(
     proto: ModelProto,
-    folder: Path | None,
+    folder: str | None,
     trainable: bool,
     inputs: Mapping[str, Any],
     shapes: Mapping[str, tuple[int | None, ...]],
+    weights: Mapping[int, memoryview],
 ) -> Model:
     """Return a model whose opsets and functions were checked."""
     opsets = read_opsets(proto.opset_import, "model")
@@ -69,4 +71,5 @@ def make_model(
         raise ModelError("model: opset_import must name a version, got none")
     n_nodes = _count_nodes(proto.graph) + sum(len(f.node) for f in proto.functions)
     budget = max(MIN_BUDGET, BUDGET_FOR_NODE * n_nodes)
-    return Model(proto, folder, opsets, functions, trainable, dict(inputs), dict(shapes), budget)
+    given = dict(inputs), dict(shapes)
+    return Model(proto, folder, opsets, functions, trainable, *given, budget, weights)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final
 
 from opwright_onnx.errors import ModelError, UnsupportedError
@@ -66,7 +65,7 @@ def describe_node(proto: NodeProto) -> str:
     return f"node {name!r} ({domain}{proto.op_type})"
 
 
-def read_attributes(proto: NodeProto, opset: int, folder: Path | None) -> dict[str, Any]:
+def read_attributes(proto: NodeProto, opset: int, folder: str | None) -> dict[str, Any]:
     """Return the attributes of a node, with the defaults of its schema."""
     domain = "" if proto.domain == "ai.onnx" else proto.domain
     attrs = dict(_read_defaults(proto.op_type, domain, opset))
@@ -75,7 +74,7 @@ def read_attributes(proto: NodeProto, opset: int, folder: Path | None) -> dict[s
     return attrs
 
 
-def read_attribute(attribute: AttributeProto, folder: Path | None) -> Any:
+def read_attribute(attribute: AttributeProto, folder: str | None) -> Any:
     """Return the value of an attribute."""
     read = _READERS.get(attribute.type)
     if read is None:
@@ -90,7 +89,7 @@ def _text(data: bytes) -> str:
         raise ModelError(f"a text must be UTF-8, got {data!r}") from None
 
 
-_READERS: Final[dict[int, Callable[[AttributeProto, Path | None], Any]]] = {
+_READERS: Final[dict[int, Callable[[AttributeProto, str | None], Any]]] = {
     AttributeProto.INT: lambda a, _: a.i,
     AttributeProto.FLOAT: lambda a, _: a.f,
     AttributeProto.GRAPH: lambda a, _: a.g,

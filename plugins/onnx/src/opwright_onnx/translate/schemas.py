@@ -7,19 +7,20 @@ some opsets; tests/onnx_models/defaults_table.py writes it.
 from __future__ import annotations
 
 import json
+import os
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from onnx.defs import OpSchema
 
-TABLE: Final = Path(__file__).with_name("defaults.json")
+TABLE: Final = os.path.join(os.path.dirname(__file__), "defaults.json")
 
 
 @cache
 def _read_table() -> dict[str, Any]:
-    table: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
+    with open(TABLE, encoding="utf-8") as file:
+        table: dict[str, Any] = json.load(file)
     return table
 
 

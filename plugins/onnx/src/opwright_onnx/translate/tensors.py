@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -13,19 +12,24 @@ from opwright_onnx.errors import ModelError
 from opwright_onnx.messages import SparseTensorProto, TensorProto
 from opwright_onnx.translate.codes import KINDS, as_codes
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _HALF_BYTES: Final = ("int4", "uint4")
 MAX_SPARSE_BYTES: Final = 2**28
 """Of a tensor that a few elements stand for."""
 
 
-def read_tensor(tensor: TensorProto, folder: Path | None) -> Any:
+def read_tensor(tensor: TensorProto, folder: str | None, raw: memoryview | None = None) -> Any:
     """Return the elements of a tensor, over the memory of the message or the map of a file.
 
     Parameters
     ----------
     tensor : TensorProto
-    folder : Path, optional
+    folder : str, optional
         Where the files of external tensors are; without it they are refused.
+    raw : memoryview, optional
+        Bytes of the tensor that its message lacks; they are copied.
 
     Raises
     ------
@@ -37,11 +41,13 @@ def read_tensor(tensor: TensorProto, folder: Path | None) -> Any:
         return _read_texts(tensor, who)
     shape, count = _read_shape(tensor, who)
     if tensor.data_type in KINDS and tensor.data_location != TensorProto.EXTERNAL:
-        return as_codes(_convert(tensor).reshape(shape))
+        return as_codes(_convert(tensor, raw).reshape(shape))
     dtype = dtype_name(tensor.data_type)
     n_bytes = -(-count // 2) if dtype in _HALF_BYTES else count * numpy_dtype(dtype).itemsize
     if tensor.data_location == TensorProto.EXTERNAL:
         stored = _map_file(tensor, folder, n_bytes, who)
+    elif raw is not None:
+        stored = np.frombuffer(raw, np.uint8).copy()
     elif tensor.HasField("raw_data"):
         stored = np.frombuffer(tensor.raw_data, np.uint8)
     else:
@@ -88,12 +94,14 @@ def _read_fields(tensor: TensorProto, count: int, who: str) -> Array:
     halved = dtype_name(tensor.data_type) in _HALF_BYTES
     if stored not in ({count, -(-count // 2)} if halved else {count}):
         raise ModelError(f"{who}: {list(tensor.dims)} must have {count} elements, got {stored}")
-    return _convert(tensor)
+    return _convert(tensor, None)
 
 
-def _convert(tensor: TensorProto) -> Array:
+def _convert(tensor: TensorProto, raw: memoryview | None) -> Array:
     from onnx import numpy_helper  # exporters write bytes of ordinary dtypes
 
+    if raw is not None:
+        tensor.raw_data = bytes(raw)
     array: Array = numpy_helper.to_array(tensor)
     return array
 
@@ -108,7 +116,7 @@ def _unpack(stored: Array, count: int, dtype: str) -> Array:
     return codes.astype(numpy_dtype(dtype))
 
 
-def _map_file(tensor: TensorProto, folder: Path | None, n_bytes: int, who: str) -> Array:
+def _map_file(tensor: TensorProto, folder: str | None, n_bytes: int, who: str) -> Array:
     fields = {entry.key: entry.value for entry in tensor.external_data}
     location = fields.get("location", "")
     if folder is None:
@@ -135,9 +143,11 @@ def _map_file(tensor: TensorProto, folder: Path | None, n_bytes: int, who: str) 
     return np.memmap(path, np.uint8, "c", offset, (n_bytes,))
 
 
-def _find_file(folder: Path, location: str, who: str) -> Path:
+def _find_file(folder: str, location: str, who: str) -> Path:
     """Return the path of a regular file below a folder, through no link out of it."""
-    root = folder.resolve()
+    from pathlib import Path  # it takes 4 ms to import
+
+    root = Path(folder).resolve()
     try:
         path = (root / location).resolve()
         is_inside = path.is_relative_to(root) and path.is_file()
@@ -150,7 +160,7 @@ def _find_file(folder: Path, location: str, who: str) -> Path:
     return path
 
 
-def read_sparse(tensor: SparseTensorProto, folder: Path | None) -> Array:
+def read_sparse(tensor: SparseTensorProto, folder: str | None) -> Array:
     """Return a sparse tensor with all of its elements."""
     values, index = read_tensor(tensor.values, folder), read_tensor(tensor.indices, folder)
     shape = tuple(tensor.dims)

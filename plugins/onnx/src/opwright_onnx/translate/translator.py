@@ -354,6 +354,9 @@ class Translator:
         """Return `x` with its axes in another order; itself where they are in order."""
         if list(axes) == list(range(len(axes))):
             return x
+        if isinstance(x, np.ndarray) and x.nbytes <= self._bytes_left:
+            self._bytes_left -= x.nbytes
+            return x.transpose(axes)  # no plan, and no copy before it is placed
         return self.op("transpose", x, axes=list(axes))
 
     def dim(self, x: Value, axis: int) -> Any:

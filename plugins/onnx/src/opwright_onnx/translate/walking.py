@@ -68,7 +68,11 @@ class Walk:
     def _enter_initializers(self, graph: GraphProto) -> None:
         t = self.translator
         folder = t.model.folder
-        pairs = [(tensor.name, read_tensor(tensor, folder)) for tensor in graph.initializer]
+        weights = t.model.weights if self._depth == 1 else {}
+        pairs = [
+            (tensor.name, read_tensor(tensor, folder, weights.get(position)))
+            for position, tensor in enumerate(graph.initializer)
+        ]
         pairs += [
             (tensor.values.name, read_sparse(tensor, folder)) for tensor in graph.sparse_initializer
         ]

@@ -1,0 +1,130 @@
+"""Finds the bytes of a model's weights, so that protobuf neither reads nor copies them.
+
+A model has a field for its graph, a graph one for each initializer, and that one for its bytes:
+https://protobuf.dev/programming-guides/encoding. What has another form is left to protobuf whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+Buffer = memoryview
+
+GRAPH, INITIALIZER, RAW_DATA = 7, 5, 9
+"""The numbers of fields of ModelProto, GraphProto and TensorProto."""
+
+MIN_BYTES: Final = 4096
+"""Of the weights that are worth it."""
+
+_VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
+
+
+class _FormError(Exception):
+    """A message has a form that only protobuf judges."""
+
+
+class _Field(NamedTuple):
+    number: int
+    wire_type: int
+    start: int  # of the field
+    content: int  # of what is in it
+    end: int
+
+
+def split_weights(data: Buffer) -> tuple[bytes, dict[int, Buffer]] | None:
+    """Return a model without the bytes of large initializers, and these bytes by position.
+
+    Parameters
+    ----------
+    data : memoryview
+        A model.
+
+    Returns
+    -------
+    tuple, or None
+        The model without `raw_data` of the initializers of its graph at the positions of the
+        mapping. None for a model that has none, or another form.
+    """
+    weights: dict[int, Buffer] = {}
+    try:
+        graphs = [field for field in _walk(data, 0, len(data)) if field.number == GRAPH]
+        if len(graphs) != 1 or graphs[0].wire_type != _DELIMITED:
+            return None
+        (graph,) = graphs
+        parts = list(_strip_graph(data, graph, weights))
+    except _FormError:
+        return None
+    if not weights:
+        return None
+    content = b"".join(parts)
+    head = _write_varint(GRAPH << 3 | _DELIMITED) + _write_varint(len(content))
+    return b"".join([data[: graph.start], head, content, data[graph.end :]]), weights
+
+
+def _strip_graph(
+    data: Buffer, graph: _Field, weights: dict[int, Buffer]
+) -> Iterator[Buffer | bytes]:
+    """Give the content of a graph in parts; enter the weights that it leaves out."""
+    position, kept = -1, graph.content
+    for field in _walk(data, graph.content, graph.end):
+        if field.number != INITIALIZER or field.wire_type != _DELIMITED:
+            continue
+        position += 1
+        if field.end - field.content < MIN_BYTES:
+            continue
+        raw = [inner for inner in _walk(data, field.content, field.end) if inner.number == RAW_DATA]
+        if len(raw) != 1 or raw[0].wire_type != _DELIMITED:
+            continue
+        weights[position] = data[raw[0].content : raw[0].end]
+        length = field.end - field.content - (raw[0].end - raw[0].start)
+        yield data[kept : field.start]
+        yield _write_varint(INITIALIZER << 3 | _DELIMITED) + _write_varint(length)
+        yield data[field.content : raw[0].start]
+        yield data[raw[0].end : field.end]
+        kept = field.end
+    yield data[kept : graph.end]
+
+
+def _walk(data: Buffer, start: int, end: int) -> Iterator[_Field]:
+    """Give the fields of a message in its order."""
+    place = start
+    while place < end:
+        tag, content = _read_varint(data, place, end)
+        wire_type = tag & 7
+        if wire_type == _DELIMITED:
+            length, content = _read_varint(data, content, end)
+            last = content + length
+        elif wire_type == _VARINT:
+            last = _read_varint(data, content, end)[1]
+        elif wire_type in (_FIXED64, _FIXED32):
+            last = content + (8 if wire_type == _FIXED64 else 4)
+        else:
+            raise _FormError
+        if last > end:
+            raise _FormError
+        yield _Field(tag >> 3, wire_type, place, content, last)
+        place = last
+
+
+def _read_varint(data: Buffer, place: int, end: int) -> tuple[int, int]:
+    """Return a number of seven bits a byte, and where it ends."""
+    number = 0
+    for shift in range(0, 70, 7):
+        if place >= end:
+            raise _FormError
+        byte = data[place]
+        place += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, place
+    raise _FormError
+
+
+def _write_varint(number: int) -> bytes:
+    parts = bytearray()
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    parts.append(number)
+    return bytes(parts)
