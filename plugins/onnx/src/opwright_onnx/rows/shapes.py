@@ -124,7 +124,7 @@ def slice_(t: Translator, n: Node, x: Value, *bounds: Value) -> Any:
         axes, steps = n.attr("axes") or list(range(len(starts))), [1] * len(starts)
     else:
         first, last, *rest = bounds
-        count = t.known_shape(first, "starts")[0]
+        count = math.prod(t.known_shape(first, "starts"))  # exporters write scalars, too
         named = rest[0] if rest else None
         axes = list(range(count)) if named is None else t.ints(named, "axes")
         pace = rest[1] if len(rest) > 1 else None

@@ -1,0 +1,136 @@
+"""Models from files of ONNX: inference of one example by one and two threads, and loading."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contest import PEERS_VARIABLE, Goal, Timed, Workload
+from networks.exported import NAMES
+from workloads.load import ONNXRUNTIME, time_loading
+
+LOADED = ("mlp", "decoder_step", "lstm_both_ways", "zoo_shufflenet", "zoo_squeezenet")
+LOADED += ("mobilenet_v2", "efficientnet_b0", "densenet121", "resnet18", "resnet50")
+"""Files of about 5 MB and more."""
+
+OPWRIGHT = """
+sys.path += {paths!r}
+import opwright_onnx
+program = opwright_onnx.load(sys.argv[1])
+result = program(dict(feed))[0]
+"""
+
+
+def write(name: str, folder: Path) -> Path:
+    """Write a model by an interpreter that has PyTorch; return its file."""
+    path = folder / f"{name}.onnx"
+    python = os.environ.get(PEERS_VARIABLE, sys.executable)
+    script = Path(__file__).parents[1] / "networks" / "exported.py"
+    subprocess.run([python, str(script), name, str(path)], check=True, capture_output=True)
+    return path
+
+
+def make_feeds(path: Path) -> dict[str, np.ndarray]:
+    """Return an array for each input of a model."""
+    import onnx
+
+    graph = onnx.load(path).graph
+    rng, feeds = np.random.default_rng(28), {}
+    initialized = {tensor.name for tensor in graph.initializer}
+    for entry in graph.input:
+        if entry.name in initialized:
+            continue
+        kind = entry.type.tensor_type
+        shape = [dim.dim_value for dim in kind.shape.dim]
+        is_float = kind.elem_type == onnx.TensorProto.FLOAT
+        feeds[entry.name] = (
+            rng.standard_normal(shape, dtype="float32") if is_float else rng.integers(0, 90, shape)
+        )
+    return feeds
+
+
+def timed(call: Any) -> Timed:
+    """Return a call with the first result that it gives."""
+    return Timed(lambda: call()[0], values=np.asarray(call()[0]).ravel().tolist())
+
+
+def opwright(name: str, threads: int) -> Timed:
+    """The model loaded by opwright-onnx, NumPy in and out."""
+    import opwright as ow
+    from peers import find_peers
+
+    find_peers()
+    import opwright_onnx
+
+    ow.set_num_threads(threads)
+    with tempfile.TemporaryDirectory(prefix="opwright-bench-") as folder:
+        path = write(name, Path(folder))
+        program, feeds = opwright_onnx.load(path), make_feeds(path)
+    return timed(lambda: program(feeds))
+
+
+def onnxruntime(name: str, threads: int) -> Timed:
+    """A session of it."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    with tempfile.TemporaryDirectory(prefix="opwright-bench-") as folder:
+        path = write(name, Path(folder))
+        session = onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"]
+        )
+        feeds = make_feeds(path)
+    return timed(lambda: session.run(None, feeds))
+
+
+def load(name: str, code: str) -> Timed:
+    """Return the time from a file to its first result, imports beyond NumPy's included."""
+    from peers import find_peers
+
+    known = len(sys.path)
+    if PEERS_VARIABLE in os.environ:
+        find_peers()
+    folder = tempfile.TemporaryDirectory(prefix="opwright-bench-")
+    path = write(name, Path(folder.name))
+    feeds = make_feeds(path)
+    with open(Path(folder.name) / "feed.npy", "wb") as file:
+        np.savez(file, **feeds)
+    return time_loading(code.replace("{paths!r}", repr(sys.path[known:])), folder, path)
+
+
+WORKLOADS = [
+    Workload(
+        f"onnx-{name}-{threads}",
+        f"inference of the ONNX file {name}, one example, {threads} threads",
+        "ms",
+        {
+            "opwright": partial(opwright, name, threads),
+            "onnxruntime": partial(onnxruntime, name, threads),
+        },
+        {"opwright": [Goal(ratio=1.0, of="onnxruntime")]},
+        tolerance=1e-3,
+    )
+    for name in NAMES
+    for threads in (1, 2)
+] + [
+    Workload(
+        f"onnx-load-{name}",
+        f"from the ONNX file {name} to its first result, beyond NumPy's import",
+        "ms",
+        {
+            "opwright": partial(load, name, OPWRIGHT),
+            "onnxruntime": partial(load, name, ONNXRUNTIME.replace('{"x": feed}', "dict(feed)")),
+        },
+        {"opwright": [Goal(ratio=1.5, of="onnxruntime")]},
+        tolerance=1e-3,
+    )
+    for name in LOADED
+]
