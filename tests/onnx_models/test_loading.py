@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ from opwright.errors import (
     OpwrightError,
 )
 from opwright_onnx import ModelError, UnsupportedError, ValueNeededError
-from opwright_onnx.translate.weights import split_weights
 
 FEW = np.random.default_rng(1).standard_normal((5, 4)).astype(np.float32)
 
@@ -349,28 +346,6 @@ def test_a_model_is_a_path_bytes_or_a_message() -> None:
         opwright_onnx.load(3)
 
 
-LOADED_ALONE = """
-import sys
-import opwright_onnx
-loaded = opwright_onnx.load(sys.argv[1])
-loaded([[0.0, 1.0, 2.0, 3.0]])
-assert "onnx" not in sys.modules, "it takes longer to import than the load"
-import onnx
-opwright_onnx.load(onnx.load(sys.argv[1]))
-from opwright_onnx.messages import ModelProto
-assert onnx.ModelProto is ModelProto
-"""
-
-
-def test_a_load_does_without_onnx_and_reads_its_messages_once_it_is_imported(
-    tmp_path: Path,
-) -> None:
-    onnx.save(make_perceptron()[0], tmp_path / "model.onnx")
-    command = [sys.executable, "-c", LOADED_ALONE, str(tmp_path / "model.onnx")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_resize_to_computed_sizes_keeps_batch_and_lengths_open(count: int) -> None:
     nodes = [
@@ -398,48 +373,3 @@ def test_a_constant_of_an_open_shape_is_of_booleans() -> None:
     outputs = [tensor("y", None, TensorProto.BOOL)]
     loaded = opwright_onnx.load(make_model(nodes, [tensor("x", ["n"])], outputs))
     np.testing.assert_array_equal(loaded(np.zeros(3, np.float32))[0], [True] * 3)
-
-
-def make_product() -> tuple[onnx.ModelProto, Any]:
-    weight = np.random.default_rng(3).standard_normal((64, 48)).astype(np.float32)
-    nodes = [node("MatMul", ["x", "w"], ["y"])]
-    inputs, outputs = [tensor("x", ["n", 64])], [tensor("y", ["n", 48])]
-    return make_model(nodes, inputs, outputs, {"w": weight}), weight
-
-
-def test_large_weights_are_read_from_a_file_without_its_message(tmp_path: Path) -> None:
-    model, weight = make_product()
-    rest, found = split_weights(memoryview(model.SerializeToString())) or (b"", {})
-    assert len(rest) < 400
-    np.testing.assert_array_equal(np.frombuffer(found[0], np.float32), weight.reshape(-1))
-    onnx.save(model, tmp_path / "model.onnx")
-    loaded = opwright_onnx.load(tmp_path / "model.onnx")
-    x = np.ones((2, 64), np.float32)
-    np.testing.assert_allclose(loaded(x)[0], x @ weight, rtol=1e-5, atol=1e-5)
-
-
-def test_weights_that_a_message_gives_in_parts_are_left_to_protobuf() -> None:
-    model, weight = make_product()
-    whole = model.SerializeToString()
-    twice = onnx.TensorProto(raw_data=(weight * 2).tobytes()).SerializeToString()
-    (initializer,) = model.graph.initializer
-    content = initializer.SerializeToString() + twice  # the last bytes of a field count
-    second = onnx.ModelProto(graph=onnx.GraphProto(name="second")).SerializeToString()
-    for other in (whole + second, whole[:-3], whole + b"\x0b"):
-        assert split_weights(memoryview(other)) is None
-    del model.graph.initializer[:]
-    head = bytes([5 << 3 | 2]) + _varint(len(content))
-    body = model.graph.SerializeToString() + head + content
-    model.ClearField("graph")
-    data = model.SerializeToString() + bytes([7 << 3 | 2]) + _varint(len(body)) + body
-    assert split_weights(memoryview(data)) is None
-    x = np.ones((1, 64), np.float32)
-    np.testing.assert_allclose(opwright_onnx.load(data)(x)[0], x @ weight * 2, rtol=1e-5, atol=1e-5)
-
-
-def _varint(number: int) -> bytes:
-    parts = []
-    while number > 127:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*parts, number])

@@ -48,7 +48,7 @@ def _as_short(t: Translator, x: Value, index: Value, axis: int) -> Value:
 @ROWS.row("GatherND")
 def gather_nd(t: Translator, n: Node, x: Value, index: Value) -> Any:
     batch = n.attr("batch_dims", 0)
-    width = t.known_shape(index, "indices")[-1]
+    width = t.shape(index)[-1] or t.known_shape(index, "indices")[-1]
     lengths = t.slice(t.shape_vector(x), [0], [batch], [batch + width])
     index = _negative(t, index, lengths)
     if not batch:
