@@ -19,6 +19,8 @@ import opwright as ow
 
 sys.path.insert(0, str(Path(__file__).parent))  # what lies beside this file, for all tests
 
+from every_case import EVERY
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,7 +44,7 @@ HAS_GPU = shutil.which("nvidia-smi") is not None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests for CUDA where there is no NVIDIA driver; mark the first part."""
+    """Skip what this machine or this run leaves out, with the reason; mark the first part."""
     skip = pytest.mark.skip(reason="no NVIDIA GPU on this machine")
     folders = {Path(__file__).parent / name for name in FIRST_PART}
     for item in items:
@@ -50,6 +52,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("first_part")
         if item.get_closest_marker("cuda") and not HAS_GPU:
             item.add_marker(skip)
+        if (long := item.get_closest_marker("long")) and not EVERY:
+            why = f"only `make test-all` runs it: {long.args[0]}"
+            item.add_marker(pytest.mark.skip(reason=why))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

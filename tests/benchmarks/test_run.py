@@ -157,6 +157,7 @@ def test_without_a_gpu_ours_is_not_available_and_says_why(
     assert "not available: CUDA: NVIDIA's driver is not installed" in done.stdout
 
 
+@pytest.mark.long("it compiles the kernels of a network for the emulator")
 def test_a_workload_on_a_gpu_can_be_tried_out_in_the_emulator(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -25,6 +25,7 @@ MODULES = (
     "opwright_kit.testing",
     "opwright_nn.layers",
 )
+of_the_site = pytest.mark.long("Sphinx writes a page for each operator")
 
 
 def load(name: str) -> ModuleType:
@@ -60,7 +61,7 @@ def headings(page: Path) -> str:
     return html.unescape(re.sub(r"<[^>]+>", "", "\n".join(found)))
 
 
-@pytest.mark.slow
+@of_the_site
 def test_every_operator_has_a_page_and_a_place_in_the_index(site: Path) -> None:
     index = (site / "operators" / "index.html").read_text()
     own = [type for type in opwright.list_ops() if "." not in type]
@@ -70,7 +71,7 @@ def test_every_operator_has_a_page_and_a_place_in_the_index(site: Path) -> None:
         assert f'href="{type}.html"' in index
 
 
-@pytest.mark.slow
+@of_the_site
 def test_an_operators_page_shows_what_its_proto_says(site: Path) -> None:
     page = (site / "operators" / "softmax.html").read_text()
     text = re.sub(r"<[^>]+>", "", page)
@@ -78,7 +79,7 @@ def test_an_operators_page_shows_what_its_proto_says(site: Path) -> None:
         assert part in text
 
 
-@pytest.mark.slow
+@of_the_site
 def test_every_name_of_the_c_interface_has_a_heading(site: Path) -> None:
     text = ABI.read_text()
     names = set(re.findall(r"^(?:typedef )?struct (ow_\w+) \{", text, re.MULTILINE))
@@ -89,14 +90,14 @@ def test_every_name_of_the_c_interface_has_a_heading(site: Path) -> None:
     assert names <= shown, names - shown
 
 
-@pytest.mark.slow
+@of_the_site
 @pytest.mark.parametrize("name", ["OPWRIGHT_PLUGIN", "OpMaker", "RunContext", "Status", "SiluGrad"])
 def test_what_plugins_in_cpp_use_has_a_heading(site: Path, name: str) -> None:
     pages = [*(site / "c").glob("sdk_*.html"), site / "c" / "functors.html"]
     assert any(name in headings(page).split() for page in pages)
 
 
-@pytest.mark.slow
+@of_the_site
 @pytest.mark.parametrize("module", MODULES)
 def test_every_public_name_of_a_module_is_described(site: Path, module: str) -> None:
     text = (site / "python" / f"{module}.html").read_text()
@@ -106,7 +107,7 @@ def test_every_public_name_of_a_module_is_described(site: Path, module: str) -> 
         assert f">{name}</span></span>" in text, name
 
 
-@pytest.mark.slow
+@of_the_site
 def test_every_page_is_in_the_list_of_documents(site: Path) -> None:
     index = (site / "index.html").read_text()
     for page in (ROOT / "docs").glob("*.md"):
@@ -114,7 +115,7 @@ def test_every_page_is_in_the_list_of_documents(site: Path) -> None:
             assert f'href="{page.stem}.html"' in index, f"docs/README.md does not list {page.name}"
 
 
-@pytest.mark.slow
+@of_the_site
 def test_the_first_page_shows_the_program_the_chart_and_the_comparison(site: Path) -> None:
     page = (site / "index.html").read_text()
     text = html.unescape(re.sub(r"<[^>]+>", "", page))
@@ -124,7 +125,6 @@ def test_the_first_page_shows_the_program_the_chart_and_the_comparison(site: Pat
     assert (site / chart).read_text().startswith("<svg")
 
 
-@pytest.mark.slow
 def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
     (tmp_path / "index.md").write_text("# Title\n\n[here](gone.md)\n")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "dummy", "-c", str(SOURCES)]

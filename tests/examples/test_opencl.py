@@ -115,6 +115,7 @@ def test_where_no_device_works_its_own_tests_and_the_kit_skip_with_the_reason(
     assert checked.endswith("; nothing found\n")
 
 
+@pytest.mark.long("every rule compiles OpenCL kernels for every dtype")
 def test_doctor_and_conformance_kit_find_nothing(installed: Installed) -> None:
     assert installed.run("opwright doctor").endswith("\nno problem found\n")
     checked = installed.run("opwright check opwright-opencl --dtype float32")

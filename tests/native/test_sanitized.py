@@ -12,7 +12,7 @@ import pytest
 SCRIPT = Path(__file__).parent / "run_sanitized.sh"
 
 
-@pytest.mark.slow
+@pytest.mark.long("it compiles the runtime three times")
 @pytest.mark.timeout(1200)
 def test_the_runtime_is_clean_under_address_undefined_and_thread_sanitizers(
     tmp_path: Path,

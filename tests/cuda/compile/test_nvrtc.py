@@ -3,7 +3,7 @@
 An instance costs a tenth of a second, and the emulator's compiler sees them all: so one stands for
 each template here, another one for each architecture and release, so that types differ. What passes
 make of chains of operators is text behind elementwise.cu: each of those is compiled once. `make
-test` takes one architecture for each release, `make test-all` three.
+test-all` alone runs this.
 With OPWRIGHT_TEST_EVERY_INSTANCE=1 everything is compiled for everything, which takes a quarter of
 an hour.
 """
@@ -132,6 +132,7 @@ def compile_all(folder: Path, jobs: Iterable[Job], library: Path | None = None) 
     return {version for version, *_ in parts}
 
 
+@pytest.mark.long("it compiles every template of a kernel by a release of NVRTC")
 @pytest.mark.timeout(1800)
 def test_the_newest_nvrtc_compiles_every_template(
     wanted: dict[Source, list[str]], tmp_path: Path
@@ -144,6 +145,7 @@ def test_the_newest_nvrtc_compiles_every_template(
     assert int(version.rpartition(".")[2]) >= 5, version
 
 
+@pytest.mark.long("it compiles every template of a kernel by a release of NVRTC")
 @pytest.mark.timeout(1800)
 def test_the_oldest_nvrtc_compiles_every_template(
     wanted: dict[Source, list[str]], tmp_path: Path

@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 WHICH = "operators" if os.environ.get("OPWRIGHT_SANITIZE_ALL") == "1" else "kernels"
 
 
-@pytest.mark.slow
+@pytest.mark.long("it compiles every kernel once more for each sanitizer")
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
 def test_kernels_are_clean(emulator_folder: Path, sanitizer: str) -> None:
