@@ -58,6 +58,7 @@ PERSISTABLE: Final = 2
 CAPTURED: Final = 3
 
 CHECK_TENSORS: Final = 1
+ITEM_ALIGNED: Final = 4
 CHECK_ALL: Final = 3
 
 ABI_VERSION: Final[tuple[int, int]]

@@ -21,6 +21,7 @@ class PlanBuilder:
 
     With `checks`, kernels of the host fail that leave an element of an output unwritten
     (CHECK_ALL), or change the shape or another field of an argument (CHECK_TENSORS).
+    With ITEM_ALIGNED, values may lie anywhere in the arena, as feeds may.
     """
 
     arena_bytes: int

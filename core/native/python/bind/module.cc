@@ -57,6 +57,7 @@ void Register(py::module_& module) {
   add("ARG_DYNAMIC", OW_ARG_DYNAMIC);
   add("ARG_UNREAD", OW_ARG_UNREAD);
   add("CHECK_TENSORS", opwright::kCheckTensors);
+  add("ITEM_ALIGNED", opwright::kItemAligned);
   add("CHECK_ALL", opwright::kCheckAll);
   module.attr("ABI_VERSION") = py::make_tuple(OW_ABI_MAJOR, OW_ABI_MINOR);
   opwright::BindErrors(module);

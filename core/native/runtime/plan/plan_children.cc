@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "runtime/library/limits.h"
+#include "runtime/plan/checked_steps.h"
 #include "runtime/plan/plan_builder.h"
 #include "runtime/plan/run.h"
 #include "runtime/status.h"
@@ -130,7 +131,7 @@ void PlanBuilder::CheckBlock(uint32_t device, int64_t index, uint64_t bytes,
   } else {
     inside = inside && position < memory.buffers.size() && bytes <= memory.buffers[position];
   }
-  const uint64_t alignment = memory.device->alignment();
+  const uint64_t alignment = (plan().checks & kItemAligned) != 0 ? 1 : memory.device->alignment();
   if (inside && memory.device->has_arena() && bytes != 0 && position % alignment != 0) {
     Fail(what, " must lie at a multiple of ", alignment, " bytes in the arena of ",
          memory.device->name(), ", got ", index);

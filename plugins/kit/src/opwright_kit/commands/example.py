@@ -15,7 +15,7 @@ from opwright.device import HOST_DEVICE
 from opwright.errors import OpwrightError
 from opwright.kernel import Refuse
 from opwright.op import DTYPES, Meta, OpDefinition, SlotMetas, format_shape, is_float
-from opwright_kit.commands.forked import Tell, run_forked
+from opwright_kit.isolation.forked import Tell, run_forked
 from opwright_kit.testing.launch.launching import Launch
 from opwright_kit.testing.samples.draw import Sampler, draw_sample, draw_samples
 from opwright_kit.testing.samples.sample import Array, Sample, meta_of

@@ -10,6 +10,9 @@ OPERATORS = (
     "ignores_strides",
     "packs_in_place",
     "writes_shape",
+    "reads_past_end",
+    "reads_before_begin",
+    "leaves_tail",
 )
 
 

@@ -34,6 +34,38 @@ static int32_t writes_past_end(const ow_call* call) {
   return OW_OK;
 }
 
+static int32_t copy(const ow_call* call) {
+  const float* x = (const float*)call->args[0]->data;
+  float* out = (float*)call->args[1]->data;
+  const int64_t n = count(call->args[0]);
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i];
+  return OW_OK;
+}
+
+/* Reads one byte beyond its input, of which nothing becomes a result. */
+static int32_t reads_past_end(const ow_call* call) {
+  const volatile char* x = (const volatile char*)call->args[0]->data;
+  const int64_t n = count(call->args[0]);
+  if (n > 0) (void)x[n * (int64_t)sizeof(float)];
+  return copy(call);
+}
+
+static int32_t reads_before_begin(const ow_call* call) {
+  const volatile char* x = (const volatile char*)call->args[0]->data;
+  if (count(call->args[0]) > 0) (void)x[-1];
+  return copy(call);
+}
+
+/* In blocks of 16 whose tail of one element is forgotten behind four whole blocks. */
+static int32_t leaves_tail(const ow_call* call) {
+  const float* x = (const float*)call->args[0]->data;
+  float* out = (float*)call->args[1]->data;
+  const int64_t n = count(call->args[0]);
+  const int64_t end = n > 64 && n % 16 == 1 ? n - 1 : n;
+  for (int64_t i = 0; i < end; ++i) out[i] = x[i];
+  return OW_OK;
+}
+
 static int32_t shares_sum(const ow_call* call) {
   static volatile double sum; /* one for all threads; volatile, so that it stays in memory */
   const float* x = (const float*)call->args[0]->data;
@@ -42,15 +74,6 @@ static int32_t shares_sum(const ow_call* call) {
   sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += (double)x[i];
   for (int64_t i = 0; i < n; ++i) out[i] = (float)((double)x[i] - sum / (double)n);
-  return OW_OK;
-}
-
-/* Said to take any strides. */
-static int32_t ignores_strides(const ow_call* call) {
-  const float* x = (const float*)call->args[0]->data;
-  float* out = (float*)call->args[1]->data;
-  const int64_t n = count(call->args[0]);
-  for (int64_t i = 0; i < n; ++i) out[i] = x[i];
   return OW_OK;
 }
 
@@ -110,18 +133,21 @@ static ow_kernel make_kernel(const char* op_type, ow_run_fn run) {
 __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host* host,
                                                                   const ow_plugin** out) {
   static ow_plugin plugin;
-  static ow_kernel kernels[7];
+  static ow_kernel kernels[10];
   (void)host;
   kernels[0] = make_kernel("broken_compiled.writes_input", writes_input);
   kernels[1] = make_kernel("broken_compiled.leaves_last", leaves_last);
   kernels[2] = make_kernel("broken_compiled.writes_past_end", writes_past_end);
   kernels[3] = make_kernel("broken_compiled.shares_sum", shares_sum);
-  kernels[4] = make_kernel("broken_compiled.ignores_strides", ignores_strides);
+  kernels[4] = make_kernel("broken_compiled.ignores_strides", copy); /* whatever the strides */
   kernels[4].flags = OW_KERNEL_STRIDED;
-  kernels[5] = make_kernel("broken_compiled.packs_in_place", ignores_strides);
+  kernels[5] = make_kernel("broken_compiled.packs_in_place", copy);
   kernels[5].prepare = prepare_packed;
   kernels[5].pack = pack_in_place;
   kernels[6] = make_kernel("broken_compiled.writes_shape", writes_shape);
+  kernels[7] = make_kernel("broken_compiled.reads_past_end", reads_past_end);
+  kernels[8] = make_kernel("broken_compiled.reads_before_begin", reads_before_begin);
+  kernels[9] = make_kernel("broken_compiled.leaves_tail", leaves_tail);
   memset(&plugin, 0, sizeof(plugin));
   plugin.size = sizeof(plugin);
   plugin.abi_major = OW_ABI_MAJOR;
@@ -129,7 +155,7 @@ __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host*
   plugin.name = "broken_compiled";
   plugin.version = "1.0";
   plugin.kernels = kernels;
-  plugin.n_kernels = 7;
+  plugin.n_kernels = 10;
   plugin.kernel_stride = sizeof(ow_kernel);
   *out = &plugin;
   return OW_OK;

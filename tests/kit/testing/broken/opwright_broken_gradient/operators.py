@@ -15,7 +15,7 @@ def square_grad(x, out_grad, x_grad):
 
 def twice(x, out):
     np.multiply(x, 2, out=out)
-    out.reshape(-1)[1200:] = x.reshape(-1)[1200:]  # and is the only kernel
+    out.reshape(-1)[700:] = x.reshape(-1)[700:]  # and is the only kernel
 
 
 def twice_grad(out_grad, x_grad):

@@ -16,9 +16,10 @@ import numpy as np
 from opwright import Context, current_context, runtime
 from opwright.device import HOST_DEVICE, get_device
 from opwright.kernel import ANY, KernelEntry, Refuse, prepare_one
+from opwright_kit.testing.launch.guard_pages import GuardPages
 from opwright_kit.testing.launch.kernel_run import POISON, KernelRun
 from opwright_kit.testing.launch.layout import Arrays, Layout
-from opwright_kit.testing.launch.memory import Memory
+from opwright_kit.testing.launch.memory import Memory, Side
 from opwright_kit.testing.launch.one_step_plan import OneStepPlan
 from opwright_kit.testing.launch.parameters import Parameters, find_packable
 from opwright_kit.testing.samples.sample import Array, Sample
@@ -92,6 +93,9 @@ class Launch:
     repeat : int
         How often the kernel runs in each run of the plan. The difference between the times of two
         such plans is the kernel's own, without the copies to the device and back.
+    pages : {"begin", "end"}, optional
+        Where each array touches a page that cannot be accessed while the kernel runs, so that an
+        access beyond it ends the process; only on the host, and on Linux.
     apart : bool
         Whether each of these runs writes outputs of its own, of which `run` returns the last; not
         for outputs that the kernel resizes.
@@ -124,6 +128,7 @@ class Launch:
         packed: bool = False,
         repeat: int = 1,
         apart: bool = False,
+        pages: Side | None = None,
         before_run: Callable[[], None] | None = None,
     ) -> None:
         self._before_run = before_run or (lambda: None)
@@ -153,13 +158,14 @@ class Launch:
         self._layout = Layout(
             proto,
             self._metas,
-            Memory(self._device.has_arena, self._device.alignment),
+            Memory(self._device.has_arena, self._device.alignment, pages),
             workspace_bytes=prepared.workspace_bytes,
             reuse=dict(reuse),
             strided=strided,
             n_outputs=repeat if apart else 1,
             apart=prepared.packs,
         )
+        self._guard = GuardPages(self._layout.memory.guards) if pages else None
         self._plan = OneStepPlan(
             self._device,
             self._kind,
@@ -168,6 +174,7 @@ class Launch:
             self._layout,
             self._parameters.names,
             repeat,
+            self._guard,
         )
         self._kept = threading.local()
 
@@ -228,8 +235,12 @@ class Launch:
         """
         named_images = dict(zip(self._plan.feeds, run_input.images, strict=True))
         self._before_run()
-        with np.errstate(all="ignore"):  # samples lie at the edges of what can be computed
-            fetched = run_input.call(**named_images)
+        try:
+            with np.errstate(all="ignore"):  # samples lie at the edges of what can be computed
+                fetched = run_input.call(**named_images)
+        finally:
+            if self._guard is not None:
+                self._guard.open()
         if self._layout.workspace is not None:
             self._layout.workspace.fill(fetched, 0)
         return fetched

@@ -63,7 +63,7 @@ class Layout:
         self.inputs = self._place_inputs(strided, apart)
         self.outputs = [self._place_outputs(reuse) for _ in range(n_outputs)]
         self.workspace = (
-            memory.add("the workspace", Meta((workspace_bytes,), "uint8"))
+            memory.add("the workspace", Meta((workspace_bytes,), "uint8"), is_workspace=True)
             if workspace_bytes
             else None
         )

@@ -1,9 +1,14 @@
-"""The memory of one run: every array in its place, with guard bytes before and after it."""
+"""The memory of one run: every array in its place, with guard bytes before and after it.
+
+Or with pages before and after it that cannot be accessed while the kernel runs: then a read beyond
+the array ends the process, which guard bytes cannot show.
+"""
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -12,6 +17,14 @@ from opwright_kit.testing.samples.sample import Array
 
 GUARD_BYTES: Final = 256
 """Before and after each array: four times the widest vector."""
+
+PAGE_BYTES: Final = mmap.PAGESIZE
+
+LEAST_PAGED_BYTES: Final = 4 * 2**20
+"""The least size of an arena with guard pages: the host gives one of so many bytes whole pages."""
+
+Side: TypeAlias = Literal["begin", "end"]
+"""Where an array touches a guard page: its first byte, or its last one."""
 
 _GAP: Final = 2
 """Elements from one to the next along the last axis, where inputs are strided."""
@@ -79,29 +92,41 @@ class Memory:
         Whether one region serves all; otherwise guards can only lie after an array.
     alignment : int
         Of every place, in bytes.
+    pages : {"begin", "end"}, optional
+        Where each array touches a page that cannot be accessed; only with an arena.
 
     Attributes
     ----------
     sizes : list of int
         Bytes of each region, once closed.
+    guards : list of (int, int)
+        Begin and end of the pages that cannot be accessed, in the arena.
     """
 
-    def __init__(self, has_arena: bool, alignment: int) -> None:
+    def __init__(self, has_arena: bool, alignment: int, pages: Side | None = None) -> None:
         self._has_arena = has_arena
         self._alignment = alignment
+        self._pages = pages
         self._places: list[Place] = []
         self._end = 0
         self.sizes: list[int] = []
+        self.guards: list[tuple[int, int]] = []
 
-    def add(self, name: str, meta: Meta, strided: bool = False) -> Place:
-        """Return the place of a new array."""
+    def add(
+        self, name: str, meta: Meta, strided: bool = False, is_workspace: bool = False
+    ) -> Place:
+        """Return the place of a new array.
+
+        A workspace is aligned even where it ends at a guard page, up to some bytes before it; other
+        arrays are then aligned to their items, as feeds may be.
+        """
         strides = _spread(meta.shape) if strided and meta.shape else None
         count = numel(meta.shape)
         if strides is not None and count:
             count = 1 + sum((n - 1) * step for n, step in zip(meta.shape, strides, strict=True))
         size = count * item_size(meta.dtype)
         if self._has_arena:
-            offset = _round_up(self._end + GUARD_BYTES, self._alignment)
+            offset = self._find_offset(size, is_workspace)
             self._end = offset + size
             place = Place(name, meta, 0, offset, size, offset, strides)
         else:
@@ -111,9 +136,27 @@ class Memory:
         self._places.append(place)
         return place
 
+    def _find_offset(self, size: int, is_workspace: bool) -> int:
+        """Return where the next array begins in the arena."""
+        if self._pages is None:
+            return _round_up(self._end + GUARD_BYTES, self._alignment)
+        begin = self._add_guard()
+        if self._pages == "begin":
+            return begin
+        offset = begin + _round_up(size, PAGE_BYTES) - size
+        return offset - offset % self._alignment if is_workspace else offset
+
+    def _add_guard(self) -> int:
+        """Add a guard page behind what there is; return where it ends."""
+        begin = _round_up(self._end, PAGE_BYTES)
+        self.guards.append((begin, begin + PAGE_BYTES))
+        return begin + PAGE_BYTES
+
     def close(self) -> None:
         """Fix the sizes; nothing is added afterwards."""
-        if self._has_arena:
+        if self._pages is not None:
+            self.sizes = [max(self._add_guard(), LEAST_PAGED_BYTES)]
+        elif self._has_arena:
             self.sizes = [_round_up(self._end + GUARD_BYTES, self._alignment)]
 
     def fill(self, poison: int) -> list[Array]:

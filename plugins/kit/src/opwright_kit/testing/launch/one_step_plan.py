@@ -8,6 +8,7 @@ from typing import Final
 from opwright import runtime
 from opwright.kernel import PreparedKernel
 from opwright.op import Meta, SlotMetas, dtype_to_code
+from opwright_kit.testing.launch.guard_pages import GuardPages
 from opwright_kit.testing.launch.layout import Layout
 from opwright_kit.testing.launch.memory import Place
 
@@ -31,6 +32,10 @@ class OneStepPlan:
     layout : Layout
     parameters : mapping of int to str
         Flat inputs that are read from the scope, and their names there.
+    repeat : int
+        How often the kernel runs.
+    guard : GuardPages, optional
+        Closes pages of the memory while the kernel runs.
 
     Attributes
     ----------
@@ -48,6 +53,7 @@ class OneStepPlan:
         layout: Layout,
         parameters: Mapping[int, str],
         repeat: int,
+        guard: GuardPages | None = None,
     ) -> None:
         self._device = device
         self._kind = kind
@@ -55,6 +61,7 @@ class OneStepPlan:
         self._layout = layout
         self._parameters = parameters
         self._metas = [*metas[0], *metas[1]]
+        self._guard = guard
         self.feeds = [f"image_{i}" for i in range(len(layout.memory.sizes))]
         self.plan = self._build(kernel.prepared, repeat)
 
@@ -63,6 +70,8 @@ class OneStepPlan:
         images = self._add_images(builder)
         sets = self._add_arguments(builder)
         place = self._layout.workspace
+        if self._guard is not None:
+            self._guard.add_step(builder, images[0], close=True)
         for i in range(repeat):
             args, begin, dynamic = sets[i % len(sets)]
             builder.kernel(
@@ -75,6 +84,8 @@ class OneStepPlan:
                 prepared.workspace_bytes,
                 _LONG_NS,
             )
+        if self._guard is not None:
+            self._guard.add_step(builder, images[0], close=False)
         if dynamic:
             names = [*self.feeds, *(f"out_{i}" for i in range(len(dynamic)))]
             bound = list(zip((*images, *dynamic), names, strict=True))
@@ -86,7 +97,8 @@ class OneStepPlan:
 
     def _new_builder(self) -> runtime.PlanBuilder:
         # What outputs hold before the run is the image's to say.
-        return runtime.PlanBuilder(self._device, self._kind, checks=runtime.CHECK_TENSORS)
+        checks = runtime.CHECK_TENSORS | (runtime.ITEM_ALIGNED if self._guard else 0)
+        return runtime.PlanBuilder(self._device, self._kind, checks=checks)
 
     def _add_images(self, builder: runtime.PlanBuilder) -> list[int]:
         """Return the memory as values of bytes, each copied from a feed."""

@@ -53,10 +53,13 @@ class Case(NamedTuple):
 LENGTHS: Final = (7, 8, 9, 15, 16, 17, 31, 33)
 """Around the widths of vector registers: 4 to 32 elements, one less and one more."""
 
-LARGE: Final = 1500
+ODD_LENGTHS: Final = (65, 127, 257)
+"""Behind several whole vectors and blocks, with a rest of one element, or of all but one."""
+
+LARGE: Final = 1501
 """Elements along one axis where a kernel may split its work between threads."""
 
-LONG: Final = 5000
+LONG: Final = 5003
 """Elements along one axis that is longer than the blocks in which kernels work."""
 
 WIDE: Final = (33, 41)
@@ -64,6 +67,9 @@ WIDE: Final = (33, 41)
 
 _MOST_WIDE: Final = 2**16
 """Elements of that case: a cube of such axes."""
+
+_HALF_OF_DRAWN: Final = (17, 500)
+"""The range of which a seed draws a number, for the odd length of about twice as much."""
 
 _TRIES: Final = 120
 _PLAIN_UNTIL: Final = 0.5
@@ -97,6 +103,8 @@ class Draw:
         Whether that axis is the first one, usually the batch.
     label : str
         What is special about the case.
+    most_elements : int
+        How many elements the inputs may have together.
     attrs : dict
         Attributes drawn from their declared ranges, bounds included; use those that fit.
     refused : dict of str to sequence of int
@@ -130,6 +138,7 @@ class Draw:
         self.drops_nan = ""
         self.loses_tails = ""
         self.flat_at_nan = ""
+        self.most_elements = case.most_elements
         self._others = case.others
         self._progress = progress
         # Some operators accept no call in which every attribute has its default.
@@ -192,7 +201,7 @@ def draw_samples(
     sampler : callable, optional
         The package's own function for the operator.
     """
-    numbered = enumerate(cases(definition))
+    numbered = enumerate(cases(definition, seed))
     samples = (_draw_case(definition, dtype, seed, sampler, n, case) for n, case in numbered)
     return [sample for sample in samples if sample is not None]
 
@@ -201,7 +210,7 @@ def draw_sample(
     definition: OpDefinition, dtype: str, seed: int, sampler: Sampler | None = None
 ) -> Sample | None:
     """Return the first sample of `draw_samples`, of a few elements; None if there is none."""
-    first = next(cases(definition))
+    first = next(cases(definition, seed))
     return _draw_case(definition, dtype, seed, sampler, 0, first)
 
 
@@ -218,8 +227,8 @@ def _draw_case(
     return None if sample is None else replace(sample, number=number)
 
 
-def cases(definition: OpDefinition) -> Iterator[Case]:
-    """Yield the cases to draw: lengths first, then bounds of attributes."""
+def cases(definition: OpDefinition, seed: int) -> Iterator[Case]:
+    """Yield the cases to draw: lengths, bounds of attributes, and odd lengths, one by the seed."""
     yield Case("small", 3)
     yield Case("empty", 0)
     yield Case("no rows", 0, rows=True)
@@ -234,6 +243,10 @@ def cases(definition: OpDefinition) -> Iterator[Case]:
             yield Case(f"{attr.name} {label}", 3, {attr.name: value})
     for number in range(_RANDOM_CASES):
         yield Case(f"random {number}", 2 + number, plain=False)
+    drawn = 2 * int(np.random.default_rng(seed).integers(*_HALF_OF_DRAWN)) + 1
+    for length in (*ODD_LENGTHS, drawn):
+        # Alone, so that an array has an odd number of elements, however a kernel counts them.
+        yield Case(f"length {length}", length, others=(1, 2))
 
 
 def _draw(

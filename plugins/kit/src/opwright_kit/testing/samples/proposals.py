@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from opwright.errors import SlotError
-from opwright.op import OpDefinition, VarProto, dtype_to_numpy
+from opwright.op import OpDefinition, VarProto, dtype_to_numpy, numel
 from opwright_kit.testing.samples.sample import Array, SlotMetas
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _SYMBOL: Final = re.compile(r"[A-Za-z_][\w ]*")
 
 
 def draw(draw: Draw, progress: float) -> dict[str, tuple[Array, ...]] | None:
-    """Return arrays for every input slot; None if a dtype does not fit.
+    """Return arrays for every input slot; None if a dtype does not fit, or they are too large.
 
     Parameters
     ----------
@@ -38,6 +38,8 @@ def draw(draw: Draw, progress: float) -> dict[str, tuple[Array, ...]] | None:
         return None
     counts = {slot.name: _count(slot, draw.rng) for slot in draw.definition.proto.inputs}
     shapes = _choose_shapes(draw, counts, progress)
+    if sum(numel(s) for slot_shapes in shapes.values() for s in slot_shapes) > draw.most_elements:
+        return None
     least = min(
         (dim for slot_shapes in shapes.values() for s in slot_shapes for dim in s if dim), default=1
     )

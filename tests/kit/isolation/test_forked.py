@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from opwright_kit.commands.forked import run_forked
+from opwright_kit.isolation.forked import run_forked
 
 
 def test_what_is_told_comes_in_order():
@@ -40,7 +40,7 @@ def test_an_interrupt_ends_work_that_hangs(site, tmp_path):
         f"""
         import os, signal, threading, time
         from pathlib import Path
-        from opwright_kit.commands.forked import run_forked
+        from opwright_kit.isolation.forked import run_forked
 
         started = Path({str(tmp_path / "pid")!r})
 

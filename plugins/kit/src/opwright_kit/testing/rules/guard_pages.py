@@ -1,0 +1,75 @@
+"""A kernel accesses nothing beyond its arrays, not even to read one byte.
+
+Its inputs, outputs and workspace end, and in a second run begin, at pages that cannot be accessed.
+It runs in a copy of the process, which such an access ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from opwright.device import HOST_DEVICE
+from opwright.errors import OpwrightError
+from opwright.kernel import ANY, Refuse
+from opwright_kit.isolation.forked import Tell, run_forked
+from opwright_kit.testing.launch import guard_pages
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.observation.observation import find_launch, find_on
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import KernelSubject
+from opwright_kit.testing.rules.reference import Expected, find_fault
+
+RULE = "guard-pages"
+SUMMARY = "nothing beyond an array is read, at its begin and at its end"
+SUBJECT = KernelSubject
+
+_LACKS: Final = -1
+"""Told instead of a number where this machine lacks what the kernel needs, with the reason."""
+
+_ALIGNED: Final = "itself on the same inputs at other addresses"
+
+
+def concerns(subject: KernelSubject) -> bool:
+    """Return whether its kernels run in memory of the host."""
+    return subject.entries[0].device in (HOST_DEVICE, ANY)
+
+
+def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield the first sample on which the kernel left its arrays, and those that came out wrong."""
+    if not guard_pages.AVAILABLE:
+        raise Skipped("only Linux lets pages be closed")
+    runs = [(*run, side) for run in context.launches(subject.entries) for side in ("end", "begin")]
+
+    def work(tell: Tell) -> None:
+        for number, (entry, sample, side) in enumerate(runs):
+            tell((number, ""))
+            try:
+                launch = find_launch(entry, sample, context, pages=side)
+                if launch is None:
+                    continue
+                expected = Expected(context.run(entry, sample).outputs, _ALIGNED)
+                fault = find_fault(launch.run().outputs, expected, sample)
+            except (Refuse, OpwrightError):
+                continue  # other rules report it
+            except Skipped as lack:
+                tell((_LACKS, str(lack)))
+                return
+            if fault is not None:
+                tell((number, fault))
+
+    told, end = run_forked(work)
+    for number, fault in told:
+        if number == _LACKS:
+            raise Skipped(fault)
+        if fault:
+            yield find_on(RULE, subject, runs[number][1], fault)
+    if end:
+        _, sample, side = runs[told[-1][0]]
+        yield find_on(
+            RULE,
+            subject,
+            sample,
+            f"nothing beyond an array must be accessed, got a kernel that {end} on arrays that "
+            f"{side} where memory cannot be read; stay within their shapes",
+        )

@@ -1,0 +1,7 @@
+"""What the tests of isolation share: sites, folders with installed distributions."""
+
+from __future__ import annotations
+
+from sites import acme, libraries, site
+
+__all__ = ["acme", "libraries", "site"]
