@@ -24,10 +24,24 @@ struct RecurrentKernel {
     gemm_ = BestGemm<T>();
     // Else the next layer reads the states themselves.
     joins_ = s_.batch_first || (s_.layers > 1 && (s_.directions > 1 || ctx.has_input(kLengths)));
+    PackWeights(ctx);
     Arena<T> arena(nullptr);
     TakeBuffers(&arena);
     ctx.SetWorkspace(static_cast<uint64_t>(arena.taken()) * sizeof(T));
     ctx.SetEstimate(static_cast<uint64_t>(1000 + s_.Multiplications() / (16 * ctx.n_threads())));
+    return opwright::Status::Ok();
+  }
+
+  // weight_ih as the product over all steps reads it, transposed, and weight_hh as a step does.
+  opwright::Status Pack(const opwright::RunContext& ctx, uint32_t arg,
+                        const opwright::InputTensor& weight, void* packed) const {
+    const T* data = weight.data<T>();
+    if (arg < ctx.frame()->slot_begin[2]) {
+      const int64_t inputs = weight.dim(1);
+      PackPanels<T>({data, 1, inputs, false}, inputs, s_.gates(), static_cast<T*>(packed));
+    } else {
+      PackForward(s_.kind, data, s_.size, static_cast<T*>(packed));
+    }
     return opwright::Status::Ok();
   }
 
@@ -56,17 +70,36 @@ struct RecurrentKernel {
   }
 
  private:
+  // Asks for packed copies of all weights, where no training changes them.
+  void PackWeights(const opwright::PrepareContext& ctx) {
+    const uint32_t count = ctx.input_count(1);
+    is_packed_ = s_.size > 0 && s_.inputs > 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      is_packed_ = is_packed_ && ctx.packable(1, i) && ctx.packable(2, i);
+    }
+    if (!is_packed_) return;
+    auto* frame = const_cast<ow_prepare*>(ctx.frame());  // ctx.Pack knows the first of a list alone
+    for (uint32_t slot = 1; slot <= 2; ++slot) {
+      for (uint32_t i = 0; i < count; ++i) {
+        const opwright::Meta weight = ctx.input(slot, i);
+        const auto numel = static_cast<uint64_t>(weight.dim(0) * weight.dim(1));
+        frame->packs[frame->n_packs++] = {frame->slot_begin[slot] + i, 64, numel * sizeof(T)};
+      }
+    }
+  }
+
   struct Buffers {
     T* zeros;    // [n, size]
     T* source;   // what a layer reads, where that must be put together
-    T* weights;  // weight_hh of each direction, in panels
+    T* weights;  // weight_hh of each direction, in panels, where it is not packed already
   };
 
   Buffers TakeBuffers(Arena<T>* arena) const {
     T* zeros = arena->Take(s_.n * s_.size);
     const int64_t width = std::max(s_.inputs, s_.joined());
     T* source = joins_ ? arena->Take(s_.rows() * width) : nullptr;
-    return {zeros, source, arena->Take(s_.directions * s_.gates() * s_.size)};
+    const int64_t weights = is_packed_ ? 0 : s_.directions * s_.gates() * s_.size;
+    return {zeros, source, arena->Take(weights)};
   }
 
   static T* At(const opwright::RunContext& ctx, uint32_t slot, int64_t index, int64_t each) {
@@ -78,9 +111,11 @@ struct RecurrentKernel {
     for (int64_t d = 0; d < s_.directions; ++d) {
       const auto i = static_cast<uint32_t>(layer * s_.directions + d);
       T* sums = At(ctx, kGates, i, s_.rows() * s_.width());
-      WriteSums<T>(s_, gemm_, ctx, i, {source, s_.InputsOf(layer)}, sums);
-      PackForward(s_.kind, ctx.input(2, i).template data<T>(), s_.size,
-                  buffers.weights + d * s_.gates() * s_.size);
+      WriteSums<T>(s_, gemm_, ctx, i, {source, s_.InputsOf(layer)}, sums, is_packed_);
+      if (!is_packed_) {
+        PackForward(s_.kind, ctx.input(2, i).template data<T>(), s_.size,
+                    buffers.weights + d * s_.gates() * s_.size);
+      }
     }
     ForRowsOfDirections(s_, ctx.n_threads(), [&](int64_t d, int64_t begin, int64_t end) {
       RunRows(ctx, layer * s_.directions + d, d, begin, end, buffers, lengths);
@@ -99,11 +134,13 @@ struct RecurrentKernel {
     const T* cell = has_c0 ? ctx.input(6).template data<T>() + i * each : buffers.zeros;
     const T* bias =
         ctx.has_input(4) ? ctx.input(4, static_cast<uint32_t>(i)).template data<T>() : nullptr;
+    const T* weight = is_packed_ ? ctx.input(2, static_cast<uint32_t>(i)).template data<T>()
+                                 : buffers.weights + d * s_.gates() * s_.size;
     for (int64_t k = 0; k < s_.steps; ++k) {
       const int64_t step = d == 1 ? s_.steps - 1 - k : k;
       T* sums = gates + (step * s_.n + begin) * s_.width();
-      AddState<T>(gemm_, s_.kind, end - begin, s_.size, state + first,
-                  {buffers.weights + d * s_.gates() * s_.size, 1, s_.size, true}, bias, sums);
+      AddState<T>(gemm_, s_.kind, end - begin, s_.size, state + first, {weight, 1, s_.size, true},
+                  bias, sums);
       T* new_state = states + step * each;
       T* new_cell = kHasCell ? cells + step * each : nullptr;
       RunStep<T>(s_.kind, {end - begin, s_.size, lengths.empty() ? nullptr : lengths.data() + begin,
@@ -118,6 +155,7 @@ struct RecurrentKernel {
 
   RecurrentShape s_;
   bool joins_ = false;
+  bool is_packed_ = false;
   GemmFn<T> gemm_ = nullptr;
 };
 

@@ -13,7 +13,7 @@
 #include "gemm/gemm.h"
 #include "sequence/attributes.h"
 #include "sequence/lengths.h"
-#include "sequence/recurrent_steps.h"
+#include "sequence/recurrent_products.h"
 
 namespace opwright_cpu {
 
@@ -75,9 +75,10 @@ class Arena {
   int64_t taken_ = 0;
 };
 
-// A product over several threads, each of which computes some rows.
+// A product over several threads, each of which computes some rows; b may lie in panels.
 template <typename T>
-void ParallelGemm(GemmFn<T> gemm, const GemmCall<T>& call, int32_t n_threads) {
+void ParallelGemm(GemmFn<T> gemm, const GemmCall<T>& call, int32_t n_threads,
+                  bool in_panels = false) {
   constexpr int64_t kThreadWork = 64 * 1024;
   const int64_t each = std::max<int64_t>(1, call.n * call.k);
   ParallelFor(n_threads, call.m, std::max<int64_t>(16, kThreadWork / each), 16,
@@ -88,7 +89,11 @@ void ParallelGemm(GemmFn<T> gemm, const GemmCall<T>& call, int32_t n_threads) {
                 part.a += begin * call.a_row;
                 part.c += begin * call.ldc;
                 part.scratch = scratch;
-                gemm(part);
+                if (in_panels) {
+                  MultiplyWeight<T>(gemm, part, {part.b, part.b_row, part.b_col, true});
+                } else {
+                  gemm(part);
+                }
               });
 }
 
@@ -100,15 +105,16 @@ struct LayerSource {
 };
 
 // What the source gives to the sums of all steps, of number `i` in the lists of parameters, with
-// the biases that nothing else than the sum depends on. Slots 1 to 4 are the parameters.
+// the biases that nothing else than the sum depends on. Slots 1 to 4 are the parameters, the first
+// of them transposed where it lies in panels.
 template <typename T>
 void WriteSums(const RecurrentShape& s, GemmFn<T> gemm, const opwright::RunContext& ctx, uint32_t i,
-               const LayerSource<T>& source, T* sums) {
+               const LayerSource<T>& source, T* sums, bool in_panels = false) {
   const T* weight = ctx.input(1, i).template data<T>();
   ParallelGemm<T>(gemm,
                   {s.rows(), s.gates(), source.inputs, source.data, source.inputs, 1, weight, 1,
                    source.inputs, sums, s.width(), T(1), T(0), nullptr},
-                  ctx.n_threads());
+                  ctx.n_threads(), in_panels);
   if (ctx.has_input(3)) {
     AddBias(ctx.input(3, i).template data<T>(), s.rows(), s.gates(), s.width(), sums);
   }
