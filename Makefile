@@ -28,6 +28,8 @@ TORCH := plugins/torch
 ONNX := plugins/onnx
 # Without what it depends on, as JAX takes 200 MB: $(JAX_VENV) has that.
 JAX := plugins/jax
+# What runs bundles, from the core's sources; nothing here needs it installed.
+LIBRARY := core/libopwright
 VERSION := core/src/opwright/_version.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # By exact release and hash, which `make pins` moves; with the percentage that is done.
@@ -46,7 +48,7 @@ NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/nativ
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv pins demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers wheels clean
+.PHONY: help venv pins demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers wheels tarball clean
 .PHONY: test-ray test-torch test-torch-small test-onnx test-onnx-small fuzz-onnx test-jax test-jax-small test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
 
 help:  ## list the targets
@@ -317,7 +319,10 @@ headers:  ## copy the core's headers into the example that carries them
 	@cp -r core/include core/cmake $(CARRIED)/
 
 wheels: $(STAMPS)/builders $(STAMPS)/tools  ## build wheels that a registry takes into dist/
-	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR) $(DIST) $(NCCL) $(RAY) $(TORCH) $(JAX)
+	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR) $(DIST) $(NCCL) $(RAY) $(TORCH) $(JAX) $(LIBRARY)
+
+tarball: $(STAMPS)/packages  ## pack what runs bundles without Python into dist/
+	@$(BIN)/python .ci/make_tarball.py dist $(LIBRARY) plugins/cpu
 
 clean:  ## remove what was built, but not .venv
 	rm -rf build dist wheelhouse model_dir .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,7 +1,9 @@
-# find_package(opwright): the headers for plugins, which link nothing of opwright.
+# find_package(opwright): the headers for plugins, which link nothing of opwright; and the library
+# that runs bundles, where it lies beside them.
 #
 #   opwright::headers            the include folder and C++17
 #   opwright_add_plugin(name sources...)   a library that the host can load
+#   opwright::run                libopwright with opwright/run.h, in what libopwright installs
 #
 # Where CMake does not look by itself: -Dopwright_DIR="$(python -c
 # 'import opwright; print(opwright.get_include())')/../share/cmake/opwright".
@@ -9,7 +11,8 @@ if(TARGET opwright::headers)
   return()
 endif()
 
-# In an installed package this file lies in opwright/share/cmake/opwright, in the sources in cmake.
+# In an installed package this file lies in share/cmake/opwright or lib/cmake/opwright, in the sources
+# in cmake.
 foreach(folder IN ITEMS ../../../include ../include)
   get_filename_component(opwright_INCLUDE_DIR "${CMAKE_CURRENT_LIST_DIR}/${folder}" ABSOLUTE)
   if(EXISTS "${opwright_INCLUDE_DIR}/opwright/abi.h")
@@ -26,6 +29,13 @@ endif()
 add_library(opwright::headers INTERFACE IMPORTED)
 target_include_directories(opwright::headers INTERFACE "${opwright_INCLUDE_DIR}")
 target_compile_features(opwright::headers INTERFACE cxx_std_17)
+
+get_filename_component(opwright_LIBRARY "${opwright_INCLUDE_DIR}/../lib/libopwright.so.1" ABSOLUTE)
+if(EXISTS "${opwright_LIBRARY}")
+  add_library(opwright::run SHARED IMPORTED)
+  set_target_properties(opwright::run PROPERTIES
+    IMPORTED_LOCATION "${opwright_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${opwright_INCLUDE_DIR}")
+endif()
 
 # The file is called <name>.so; of its own symbols it exports opwright_plugin_v1 only.
 function(opwright_add_plugin name)

@@ -18,6 +18,7 @@ from torch.export import Dim
 import opwright as ow
 import opwright_nn
 import opwright_torch
+from c_programs import compile_runner, run_bundle
 from every_case import EVERY
 from opwright.errors import OperatorNotFoundError, OpwrightError, SettingError, ShapeError
 
@@ -103,6 +104,19 @@ def test_a_saved_program_runs_where_pytorch_is_never_imported(tmp_path: Path) ->
     with torch.no_grad():
         wanted = model(image)["mask"].numpy()
     np.testing.assert_allclose(np.load(tmp_path / "mask.npy"), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_bundle_of_a_model_has_its_bits_in_a_program_in_c(tmp_path: Path) -> None:
+    program = opwright_torch.to_program(
+        build(Images), (torch.randn(2, 3, 16, 16),), {"image": {0: "batch"}}
+    )
+    program.bundle(tmp_path / "model.owb", batch=(1, 4))
+    runner = compile_runner(tmp_path)
+    for n in (1, 3):
+        images = torch.randn(n, 3, 16, 16).numpy()
+        got = run_bundle(runner, tmp_path / "model.owb", n, [images])
+        expected = np.concatenate([result.reshape(-1) for result in program(images)])
+        np.testing.assert_array_equal(got, expected)
 
 
 @pytest.mark.skipif(not EVERY, reason="compiles kernels: OPWRIGHT_EVERY_CASE=1")

@@ -1,0 +1,21 @@
+"""Where the library, the header, and the files for CMake and pkg-config are."""
+
+from __future__ import annotations
+
+from libopwright._version import __version__
+
+__all__ = ["__version__", "get_prefix"]
+
+
+def get_prefix() -> str:
+    """Return the folder that has ``include`` and ``lib``, as ``/usr`` has them.
+
+    Returns
+    -------
+    str
+        An absolute path. ``lib/pkgconfig`` below it is for ``PKG_CONFIG_PATH``, the folder itself
+        for ``CMAKE_PREFIX_PATH``. ``python -m libopwright`` prints it.
+    """
+    from pathlib import Path
+
+    return str(Path(__file__).resolve().parent)

@@ -1,0 +1,1 @@
+../../../src/opwright/_version.py
