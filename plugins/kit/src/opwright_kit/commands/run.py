@@ -20,7 +20,7 @@ from opwright.commands import (
     results_of,
 )
 from opwright.device import HOST_DEVICE, DeviceName
-from opwright.errors import CommandError
+from opwright.errors import CommandError, FileMissingError
 from opwright.op import dtype_from_numpy, format_shape
 from opwright.plugin import hint
 from opwright_kit.commands.models import is_foreign, open_model
@@ -59,7 +59,10 @@ def run(args: argparse.Namespace) -> int:
     if target is not None and target.exists() and not args.force:
         raise CommandError(f"run: --output must be a new file, got {args.output}; add --force")
     given = _read_arrays(args.input)
-    results = _compute(model, given, args)
+    try:
+        results = _compute(model, given, args)
+    except FileMissingError as error:
+        raise CommandError(str(error)) from error
     if target is not None:
         try:
             _write(target, results)
