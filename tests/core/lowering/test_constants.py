@@ -220,3 +220,21 @@ def test_what_overwrites_a_constant_overwrites_a_copy(runs) -> None:
     call = net.compile("kept", "doubled")
     assert [call(1), call(1)] == [[2, 3], [2, 3]]
     assert runs == [1]
+
+
+def test_what_a_pass_computes_of_parameters_alone_may_be_fetched(runs, context) -> None:
+    """It writes the value of an operator that read a feed, too."""
+
+    def drop_zeros(graph):
+        edit = graph.edit()
+        for add in graph.of_type("add"):
+            slots = {"x": add.inputs[1][0]}
+            made = graph.make("assign", slots, {"out": add.outputs[0][0]}, like=add)
+            edit.fuse([add], [made])
+        edit.apply()
+
+    context.passes.add("drop_zeros", phase="fuse", function=drop_zeros, package=TOY)
+    net = Net()
+    assert net.compile("out")() == [2]
+    net.set(4)
+    assert net.compile("out", "doubled")() == [8, 8]

@@ -47,12 +47,18 @@ def is_constant(op: LoweredOp) -> bool:
     return all(value.buffer.is_owned for values in written for value in values)
 
 
-def mark_constants(op: LoweredOp) -> None:
-    """Mark what an operator writes, where that is constant and no other operator writes it."""
-    if is_constant(op):
-        for value in op.writes():
-            if value.op is None or value.op is op:
-                value.is_constant = True
+def mark_constants(op: LoweredOp) -> bool:
+    """Mark what an operator writes, where that is constant and no other operator writes it.
+
+    Return whether all of it is constant.
+    """
+    if not is_constant(op):
+        return False
+    values = list(op.writes())
+    for value in values:
+        if value.op is None or value.op is op:
+            value.is_constant = True
+    return all(value.is_constant for value in values)
 
 
 def hoist_constants(graph: Graph) -> None:
@@ -62,7 +68,8 @@ def hoist_constants(graph: Graph) -> None:
     """
     if graph.device != HOST_DEVICE:
         return
-    constant = {op for op in graph.ops if not op.is_copy and is_constant(op)}
+    # Marked once more: an edit has given an operator what another one had written.
+    constant = {op for op in graph.ops if not op.is_copy and mark_constants(op)}
     rest = [op for op in graph.ops if op not in constant]
     graph.ops = [*(op for op in graph.ops if op in constant), *rest]
     graph.n_constant = len(constant)
