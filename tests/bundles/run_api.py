@@ -35,6 +35,23 @@ class Tensor(ctypes.Structure):
     )
 
 
+class Description(ctypes.Structure):
+    """ow_description."""
+
+    _fields_ = (
+        ("size", ctypes.c_uint64),
+        ("name", ctypes.c_char_p),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("ndim", ctypes.c_int32),
+        ("steps", ctypes.POINTER(ctypes.c_int64)),
+        ("bases", ctypes.POINTER(ctypes.c_int64)),
+        ("least_batch", ctypes.c_int64),
+        ("most_batch", ctypes.c_int64),
+    )
+
+
 class _Error(ctypes.Structure):
     _fields_ = (("message", ctypes.c_char_p), ("size", ctypes.c_uint64))
 
@@ -102,10 +119,16 @@ class Model:
         return int(self._library.functions.ow_count(self.handle, kind))
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Write the results of inputs into arrays."""
+        """Write the results of inputs, arrays or tensors, into arrays."""
         given, made = _pointers(inputs), _pointers(outputs)
         n_given, n_made = ctypes.c_uint64(len(inputs)), ctypes.c_uint64(len(outputs))
         self._library.call("ow_run", self.session, given, n_given, made, n_made)
+
+    def describe(self, kind: int, i: int) -> Description:
+        """Return what a thing of a kind is."""
+        made = Description(ctypes.sizeof(Description))
+        self._library.call("ow_describe", self.handle, kind, ctypes.c_uint64(i), ctypes.byref(made))
+        return made
 
     def get(self, name: str, like: Any) -> Any:
         """Return a variable of the session."""
@@ -127,5 +150,5 @@ def tensor_of(array: Any) -> Tensor:
 
 
 def _pointers(arrays: Sequence[Any]) -> Any:
-    tensors = [tensor_of(array) for array in arrays]
+    tensors = [one if isinstance(one, Tensor) else tensor_of(one) for one in arrays]
     return (ctypes.POINTER(Tensor) * max(len(tensors), 1))(*map(ctypes.pointer, tensors))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bundle_models import NAMES, draw, make
-from run_api import CANCELLED, CHECK, LIBRARIES, STATE, Library, RunError
+from run_api import CANCELLED, CHECK, LIBRARIES, STATE, Library, RunError, tensor_of
 
 import opwright as ow
 import opwright_cpu
@@ -85,7 +85,9 @@ def test_what_runs_write_belongs_to_the_session(tmp_path: Path) -> None:
     network.bundle(path, shapes, (1, 4))
     library = Library()
     first, second = library.open(path), library.open(path)
-    assert first.count(STATE) > 0
+    described = first.describe(STATE, 0)
+    assert [described.steps[d] for d in range(described.ndim)] == [0]
+    assert [described.bases[d] for d in range(described.ndim)] == [3]
     feeds = draw(shapes, 4)
     name = next(v for v in compiled.scope.names() if "mean" in v)
     before = compiled.scope.var(name).numpy()
@@ -122,6 +124,31 @@ def test_wrong_tensors_are_refused_by_name_before_anything_runs(tmp_path: Path) 
     ):
         with pytest.raises(RunError, match=rule):
             model.run(inputs, outputs)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "rule"),
+    [
+        ("bits", 0, "ow_run: a tensor must have a dtype, got 0 bits"),
+        ("lanes", 2, r"must be fed x float32\(n, 20\)"),
+        ("ndim", 10**9, r"the rank of a tensor must be in \[0, 64\], got 1000000000"),
+        ("ndim", -1, r"the rank of a tensor must be in \[0, 64\], got -1"),
+        ("shape", None, "the shape of a tensor must not be NULL"),
+        ("data", None, "must have memory, got NULL"),
+        ("byte_offset", 2, "must lie at a multiple of its item's size"),
+    ],
+)
+def test_a_tensor_of_a_careless_caller_is_refused_before_it_is_read(
+    field: str, value: object, rule: str, tmp_path: Path
+) -> None:
+    network, _, shapes = make("mlp")
+    network.bundle(tmp_path / "model.owb", shapes, (1, 4))
+    model = Library().open(tmp_path / "model.owb")
+    array = np.zeros((3, 20), "float32")
+    x, out = tensor_of(array), np.empty((3, 7), "float32")
+    setattr(x, field, value)
+    with pytest.raises(RunError, match=rule):
+        model.run([x], [out])
 
 
 def test_batch_and_feeds_must_fit(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ struct ow_session {
 
 namespace {
 
+constexpr int64_t kNoSteps[opwright::kMaxRank] = {};
+
 void Write(const ow_error* error, const char* text) {
   if (error != nullptr) opwright::WriteMessage(error->message, error->message_bytes, text);
 }
@@ -93,8 +95,13 @@ Session::Tensors ListTensors(const DLTensor* const* tensors, uint64_t n, const c
   for (uint64_t i = 0; i < n; ++i) {
     CheckGiven(tensors[i], function, "a tensor");
     const DLTensor& tensor = *tensors[i];
-    if (tensor.ndim < 0 || (tensor.ndim > 0 && tensor.shape == nullptr)) {
-      Throw(ErrorKind::kFeed, function, ": a tensor must have a shape, got rank ", tensor.ndim);
+    if (tensor.ndim < 0 || tensor.ndim > opwright::kMaxRank) {
+      Throw(ErrorKind::kFeed, function, ": the rank of a tensor must be in [0, ",
+            opwright::kMaxRank, "], got ", tensor.ndim);
+    }
+    if (tensor.ndim > 0) CheckGiven(tensor.shape, function, "the shape of a tensor");
+    if (tensor.dtype.bits == 0) {
+      Throw(ErrorKind::kFeed, function, ": a tensor must have a dtype, got 0 bits");
     }
     // So that its size in bytes is one.
     opwright::CheckedNumel(function, tensor.shape, tensor.ndim, opwright::ItemSize(tensor.dtype));
@@ -222,6 +229,7 @@ int32_t ow_describe(const ow_model* model, uint32_t kind, uint64_t i, ow_descrip
       if (tensor) {  // the scope's, which keeps it
         made.dtype = tensor->dtype;
         made.ndim = tensor->ndim();
+        made.steps = kNoSteps;
         made.bases = tensor->shape.data();
       }
     } else {
