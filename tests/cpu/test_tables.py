@@ -24,15 +24,16 @@ SELDOM = {
     **dict.fromkeys(("scale", "pow_scalar"), INTEGERS),
     **{f"max_pool{n}d": {"uint16", "uint32", "uint64"} for n in (2, 3)},
     **dict.fromkeys(("add", "multiply", "maximum", "minimum", "sort", "argsort"), BOOL),
-    **dict.fromkeys(("cumsum", "cumprod", "top_k"), BOOL),
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "top_k"), BOOL),
 }
 """What PyTorch and NumPy take as well, too seldom met for a kernel of its own."""
 _LAPACK = "LAPACK's work, which NumPy has compiled"
 NUMPY_ALONE = {
     **dict.fromkeys(("print", "assert_true"), "what they do is Python's: text and errors"),
     "std.as_shape": "what it does is the host's: a shape is found",
+    "roi_align_places": "only gradients of greatest samples need it",
     **dict.fromkeys(("inverse", "cholesky", "solve", "det", "det_grad", "slogdet"), _LAPACK),
-    **dict.fromkeys(("masked_select", "unique_consecutive"), "NumPy has a pass in C for each"),
+    "masked_select": "NumPy has a pass in C",
 }
 """Standard operators without a kernel in C++, with the reason."""
 
