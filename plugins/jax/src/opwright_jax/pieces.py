@@ -272,7 +272,8 @@ def reach_back(block: ow.Block, names: Sequence[str]) -> set[str]:
     """Return the float variables whose elements some others depend on, through float ones."""
     reached = set(names)
     for op in reversed(block.ops):
-        if reached.isdisjoint(op.output_names()):
+        outputs = reached.intersection(op.output_names())
+        if all(block.var(name).stop_gradient for name in outputs):
             continue
         for slot, listed in op.inputs.items():
             if not op.definition.proto.read_slots[slot].shape_only:

@@ -61,6 +61,7 @@ def _fmod_gradient(g: GradientContext) -> None:
         set_broadcast_grad(g, "x", grad.name, ["y"])
     if g.wants("y"):
         quotient = ((x - Expression(g, g.output("out"))) / y).then("round")
+        g.block.var(quotient.name).stop_gradient = True  # a second gradient through it is 0
         part = quotient.compare("equal", 0.0).choose(quotient, -(grad * quotient))
         set_broadcast_grad(g, "y", part.name, ["x"])
 
