@@ -20,6 +20,7 @@ from opwright.errors import (
     AttributeValueError,
     DtypeError,
     GradientError,
+    KernelNotFoundError,
     ShapeError,
 )
 from opwright.runtime import MissingOperatorError
@@ -148,6 +149,11 @@ def test_an_optimizer_returns_new_arrays() -> None:
         (lambda: ops.abs(X.astype(jnp.complex64)), DtypeError, "abs: arrays must be of a dtype"),
         (lambda: ops.nonzero(X), ShapeError, "nonzero: results must have shapes that are known"),
         (lambda: ops.cond(X), MissingOperatorError, "cond: an operator on arrays must have no blo"),
+        (
+            lambda: jax.jit(ops.gelu).trace(X).lower(lowering_platforms=("cuda",)),
+            KernelNotFoundError,
+            "gelu: operators of opwright run inside JAX on the CPU alone, got 'cuda'",
+        ),
         (lambda: jax.jvp(ops.gelu, (X,), (X,)), GradientError, "gelu: .* has reverse mode alone"),
         (
             lambda: jax.jit(lambda a: ops.scale(X, scale=a))(2.0),

@@ -52,39 +52,13 @@ typedef struct ffi_error_create {
   int32_t code;        /* FFI_ */
 } ffi_error_create;
 
-typedef struct ffi_stream_get {
-  size_t struct_size;
-  ffi_extension* extensions;
-  void* context;
-  void* stream; /* answered: a CUstream on CUDA */
-} ffi_stream_get;
-
-typedef struct ffi_ordinal_get {
-  size_t struct_size;
-  ffi_extension* extensions;
-  void* context;
-  int32_t ordinal; /* answered: the number of the device in this process */
-} ffi_ordinal_get;
-
 typedef struct ffi_api {
   size_t struct_size;
   ffi_extension* extensions;
   ffi_version version;
   const void* internal;
   ffi_error* (*error_create)(ffi_error_create* args);
-  void* error_get_message;
-  void (*error_destroy)(void* args);
-  void* handler_register;
-  ffi_error* (*stream_get)(ffi_stream_get* args);
-  void* others[12];                                 /* not called */
-  ffi_error* (*ordinal_get)(ffi_ordinal_get* args); /* since 0.3: see struct_size */
 } ffi_api;
-
-typedef struct ffi_error_destroy {
-  size_t struct_size;
-  ffi_extension* extensions;
-  ffi_error* error;
-} ffi_error_destroy;
 
 typedef struct ffi_span {
   const char* data;

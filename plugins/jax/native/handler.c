@@ -8,8 +8,7 @@
 
 /* Adds the plan of a call, or returns another status than 0 with a message. Python's. */
 typedef int32_t (*resolve_fn)(const char* text, uint64_t length, uint64_t high, uint64_t low,
-                              int32_t is_cuda, int32_t ordinal, char* message,
-                              uint64_t message_bytes);
+                              char* message, uint64_t message_bytes);
 
 enum { kMessageBytes = 4096, kFew = 48 };
 enum { kOutOfMemory = 3 }; /* OW_OUT_OF_MEMORY */
@@ -72,21 +71,13 @@ static int read_attrs(const ffi_frame* frame, call_attrs* call) {
   return 1;
 }
 
-/* The key of a call on a device, which differs from that on another one. */
-static plan_key key_on(plan_key key, int32_t is_cuda, int32_t ordinal) {
-  key.high ^= ((uint64_t)(uint32_t)ordinal << 1) | (uint64_t)is_cuda;
-  if (key.high == 0 && key.low == 0) key.low = 1;
-  return key;
-}
-
-static ffi_error* add_plan(const ffi_frame* frame, const call_attrs* call, plan_key key,
-                           int32_t is_cuda, int32_t ordinal) {
+static ffi_error* add_plan(const ffi_frame* frame, const call_attrs* call) {
   char message[kMessageBytes] = {0};
   if (resolve == NULL || atomic_load(&has_ended)) {
     return fail(frame, FFI_INTERNAL, "opwright: the interpreter has ended; no plan can be made");
   }
-  const int32_t status = resolve(call->text->data, call->text->length, key.high, key.low, is_cuda,
-                                 ordinal, message, sizeof(message));
+  const int32_t status = resolve(call->text->data, call->text->length, call->key.high,
+                                 call->key.low, message, sizeof(message));
   if (status == 0) return NULL;
   message[kMessageBytes - 1] = '\0';
   return fail(frame, FFI_INVALID_ARGUMENT, message);
@@ -95,13 +86,12 @@ static ffi_error* add_plan(const ffi_frame* frame, const call_attrs* call, plan_
 static const char* const kForeign =
     "opwright: the attributes of the custom call are not those of this version of opwright-jax";
 
-static ffi_error* instantiate(const ffi_frame* frame, int32_t is_cuda) {
+EXPORTED ffi_error* opwright_jax_instantiate(ffi_frame* frame) {
   if (answer_metadata(frame)) return NULL;
   call_attrs call;
   if (!read_attrs(frame, &call)) return fail(frame, FFI_INVALID_ARGUMENT, kForeign);
-  const plan_key key = key_on(call.key, is_cuda, 0);
-  plan_slot* known = plan_enter(key);
-  if (known == NULL) return add_plan(frame, &call, key, is_cuda, 0);
+  plan_slot* known = plan_enter(call.key);
+  if (known == NULL) return add_plan(frame, &call);
   plan_leave(known);
   return NULL;
 }
@@ -127,7 +117,7 @@ static int read_buffers(const ffi_buffers* buffers, uint32_t n, const uint64_t* 
   return 1;
 }
 
-static ffi_error* run_slot(const ffi_frame* frame, const plan_slot* slot, void* stream) {
+static ffi_error* run_slot(const ffi_frame* frame, const plan_slot* slot) {
   const size_t n = (size_t)slot->n_args + slot->n_results + slot->n_feeds;
   void* few[kFew];
   void** data = n <= kFew ? few : malloc(n * sizeof(*data));
@@ -140,7 +130,7 @@ static ffi_error* run_slot(const ffi_frame* frame, const plan_slot* slot, void* 
     for (uint32_t i = 0; i < slot->n_feeds; ++i) feeds[i] = data[slot->order[i]];
     char message[kMessageBytes];
     message[0] = '\0';
-    const int32_t status = slot->run(slot->plan, feeds, results, stream, message, sizeof(message));
+    const int32_t status = slot->run(slot->plan, feeds, results, NULL, message, sizeof(message));
     message[kMessageBytes - 1] = '\0';
     if (status != 0) {
       error = fail(frame, status == kOutOfMemory ? FFI_OUT_OF_MEMORY : FFI_INTERNAL, message);
@@ -153,45 +143,22 @@ static ffi_error* run_slot(const ffi_frame* frame, const plan_slot* slot, void* 
   return error;
 }
 
-static ffi_error* execute(const ffi_frame* frame, int32_t is_cuda, int32_t ordinal, void* stream) {
+EXPORTED ffi_error* opwright_jax_execute(ffi_frame* frame) {
+  if (answer_metadata(frame)) return NULL;
   call_attrs call;
   if (!read_attrs(frame, &call)) return fail(frame, FFI_INVALID_ARGUMENT, kForeign);
-  const plan_key key = key_on(call.key, is_cuda, ordinal);
-  plan_slot* slot = plan_enter(key);
+  plan_slot* slot = plan_enter(call.key);
   if (__builtin_expect(slot == NULL, 0)) {
-    ffi_error* error = add_plan(frame, &call, key, is_cuda, ordinal);
+    ffi_error* error = add_plan(frame, &call);
     if (error != NULL) return error;
-    slot = plan_enter(key);
+    slot = plan_enter(call.key);
     if (slot == NULL) {
       return fail(frame, FFI_INTERNAL, "opwright: too many plans run at the same time");
     }
   }
-  ffi_error* error = run_slot(frame, slot, stream);
+  ffi_error* error = run_slot(frame, slot);
   plan_leave(slot);
   return error;
-}
-
-EXPORTED ffi_error* opwright_jax_instantiate(ffi_frame* frame) { return instantiate(frame, 0); }
-EXPORTED ffi_error* opwright_jax_instantiate_cuda(ffi_frame* frame) {
-  return instantiate(frame, 1);
-}
-
-EXPORTED ffi_error* opwright_jax_execute(ffi_frame* frame) {
-  return answer_metadata(frame) ? NULL : execute(frame, 0, 0, NULL);
-}
-
-EXPORTED ffi_error* opwright_jax_execute_cuda(ffi_frame* frame) {
-  if (answer_metadata(frame)) return NULL;
-  ffi_stream_get stream = {sizeof(stream), NULL, frame->context, NULL};
-  ffi_error* error = frame->api->stream_get(&stream);
-  if (error != NULL) return error;
-  ffi_ordinal_get ordinal = {sizeof(ordinal), NULL, frame->context, 0};
-  const size_t needed = offsetof(ffi_api, ordinal_get) + sizeof(void*);
-  if (frame->api->struct_size >= needed) {
-    error = frame->api->ordinal_get(&ordinal);
-    if (error != NULL) return error;
-  }
-  return execute(frame, 1, ordinal.ordinal, stream.stream);
 }
 
 /* Does nothing: what a custom call costs by itself. */

@@ -11,7 +11,7 @@
 typedef int32_t (*plan_run)(const void* plan, void* const* feeds, void* const* results,
                             void* stream, char* message, uint64_t message_bytes);
 
-/* The digest of a call's text and of the device it runs on; never {0, 0}. */
+/* The digest of a call's text; never {0, 0}. */
 typedef struct plan_key {
   uint64_t high;
   uint64_t low;

@@ -17,10 +17,8 @@ import jax
 import numpy as np
 
 import opwright as ow
-from opwright.device import get_device
 from opwright.errors import FormatError, OpwrightError
 from opwright.op import Meta, dtype_to_numpy
-from opwright.runtime import Tensor
 from opwright_jax.pieces import read_program
 
 TARGET: Final = "opwright_jax"
@@ -32,8 +30,6 @@ _RESOLVE = ctypes.CFUNCTYPE(
     ctypes.c_uint64,
     ctypes.c_uint64,
     ctypes.c_uint64,
-    ctypes.c_int32,
-    ctypes.c_int32,
     ctypes.c_void_p,
     ctypes.c_uint64,
 )
@@ -66,31 +62,20 @@ def open_library() -> Any:
 def register() -> None:
     """Register the custom call with XLA, for the CPU; once in a process."""
     library = open_library()
-    for platform, suffix in (("cpu", ""),):  # on CUDA the order of streams is not right yet
-        stages = {
-            stage: jax.ffi.pycapsule(getattr(library, f"opwright_jax_{stage}{suffix}"))
-            for stage in ("instantiate", "execute")
-        }
-        jax.ffi.register_ffi_target(TARGET, stages, platform=platform)
+    stages = {
+        stage: jax.ffi.pycapsule(getattr(library, f"opwright_jax_{stage}"))
+        for stage in ("instantiate", "execute")
+    }
+    jax.ffi.register_ffi_target(TARGET, stages, platform="cpu")
 
 
 @_RESOLVE
-def _resolve(
-    text: int,
-    length: int,
-    high: int,
-    low: int,
-    is_cuda: int,
-    ordinal: int,
-    message: int,
-    message_bytes: int,
-) -> int:
+def _resolve(text: int, length: int, high: int, low: int, message: int, message_bytes: int) -> int:
     """Add the plan of a text to the library; 0, or 1 with a message."""
     try:
         content = ctypes.string_at(text, length).decode()
-        device = f"cuda:{ordinal}" if is_cuda else "cpu"
         # XLA may load programs in a thread of its own; pins and options of a Context do not count.
-        contextvars.Context().run(_add, content, high, low, device)
+        contextvars.Context().run(_add, content, high, low)
     except BaseException as error:  # noqa: BLE001 - no exception crosses the border
         said = (
             str(error) if isinstance(error, OpwrightError) else f"{type(error).__name__}: {error}"
@@ -101,8 +86,8 @@ def _resolve(
     return 0
 
 
-def _add(text: str, high: int, low: int, device: str) -> None:
-    feeds, fetches, plan, order = make_plan(text, device)
+def _add(text: str, high: int, low: int) -> None:
+    feeds, fetches, plan, order = make_plan(text)
     run, address = plan.direct_entry()
     sizes = np.array([_size_bytes(meta) for _, meta in (*feeds, *fetches)], np.uint64)
     number = next(_numbers)
@@ -114,7 +99,7 @@ def _add(text: str, high: int, low: int, device: str) -> None:
     _kept.pop(left, None)
 
 
-def make_plan(text: str, device: str) -> tuple[Any, Any, Any, Any]:
+def make_plan(text: str) -> tuple[Any, Any, Any, Any]:
     """Return feeds and fetches of a text with their metas, its plan, and the order of its feeds.
 
     FormatError for a text that opwright-jax has not written.
@@ -132,22 +117,14 @@ def make_plan(text: str, device: str) -> tuple[Any, Any, Any, Any]:
             f"{text[:60]!r}: {error}"
         ) from error
     names, results = [name for name, _ in feeds], [name for name, _ in fetches]
-    on_host = device == "cpu"
     network = ow.Network(program.global_block())
-    compiled = network.compile(names, results, device, ow.Scope(), fetch_device=not on_host)
-    given: dict[str, Any] = arrays
-    if not on_host:
-        given = {name: _lend(array, device) for name, array in arrays.items()}
-    plan = compiled.plan_for(given).lowered.plan
+    compiled = network.compile(names, results, "cpu", ow.Scope())
+    plan = compiled.plan_for(arrays).lowered.plan
     order = np.array([names.index(name) for name in plan.feed_names], np.uint32)
     return feeds, fetches, plan, order
 
 
 _KEYS: Final = ("feeds", "fetches")
-
-
-def _lend(array: Any, device: str) -> Any:
-    return Tensor.from_numpy(array, get_device(device, ow.current_context()))
 
 
 def _size_bytes(meta: Meta) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
+from opwright.errors import KernelNotFoundError
 from opwright_jax.batches import find_batched
 from opwright_jax.calls import What, label
 from opwright_jax.dtypes import metas_of, to_jax
@@ -74,6 +75,7 @@ def _varying_axes(aval: Any) -> frozenset[Any]:
 
 
 def _lower(ctx: Any, *operands: Any, what: What) -> Any:
+    _check_platforms(ctx, what)
     compiled = compile_piece(what, metas_of(label(what), ctx.avals_in))
     _warn_of_gathering(ctx, what)
     high, low = compiled.digest
@@ -81,6 +83,16 @@ def _lower(ctx: Any, *operands: Any, what: What) -> Any:
     read = ctx.replace(avals_in=[ctx.avals_in[i] for i in compiled.reads])
     attrs = {"call": compiled.text, "high": np.int64(high), "low": np.int64(low)}
     return rule(read, *[operands[i] for i in compiled.reads], **attrs)
+
+
+def _check_platforms(ctx: Any, what: What) -> None:
+    """Raise KernelNotFoundError where XLA compiles for anything but the CPU."""
+    others = [p for p in ctx.platforms or ctx.module_context.platforms if p != "cpu"]
+    if others:
+        raise KernelNotFoundError(
+            f"{label(what)}: operators of opwright run inside JAX on the CPU alone, got "
+            f"{others[0]!r}; put the arrays on a device of jax.devices('cpu')"
+        )
 
 
 def _warn_of_gathering(ctx: Any, what: What) -> None:
