@@ -1,4 +1,4 @@
-"""Small C++ libraries that benchmarks compare with, compiled when first used."""
+"""Small libraries and programs that benchmarks compare with, compiled when they are used."""
 
 from __future__ import annotations
 
@@ -24,6 +24,17 @@ def compile_library(source: str, *flags: str) -> ctypes.CDLL:
         command = ["g++", "-std=c++17", "-O3", "-shared", "-fPIC", "-fopenmp"]
         subprocess.run([*command, code, "-o", library, *flags], check=True)
     return ctypes.CDLL(str(library))
+
+
+def compile_program(source: Path, *flags: str) -> Path:
+    """Return a C program compiled by cc; kept below build/."""
+    if shutil.which("cc") is None:
+        raise NotAvailableError("no C compiler cc")
+    program = BUILT / source.stem
+    BUILT.mkdir(parents=True, exist_ok=True)
+    command = ["cc", "-std=c11", "-D_ISOC11_SOURCE", "-O2", source, "-o", program, *flags]
+    subprocess.run(command, check=True)
+    return program
 
 
 def find_packaged(distribution: str, name: str) -> Path:

@@ -6,6 +6,10 @@
 
 #include "opwright/run.h"
 
+#ifndef OPEN_FLAGS
+#define OPEN_FLAGS OW_OPEN_CHECK
+#endif
+
 enum { kMost = 8, kRank = 8 };
 
 static char text[1024];
@@ -44,7 +48,7 @@ static size_t count(const DLTensor* tensor) {
 
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
-  const ow_open_options options = {sizeof options, argv[2], OW_OPEN_CHECK, 0};
+  const ow_open_options options = {sizeof options, argv[2], OPEN_FLAGS, 0};
   ow_model* model = NULL;
   ow_session* session = NULL;
   check(ow_open(argv[1], &options, &model, &error));
