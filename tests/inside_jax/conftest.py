@@ -16,7 +16,7 @@ from every_case import EVERY, is_one_in
 HAS_JAX = importlib.util.find_spec("jax") is not None
 sys.path[:0] = [str(Path(__file__).parents[1] / "operators"), str(Path(__file__).parent)]
 
-ONE_FOR_EACH_OPERATOR = ("test_operators.py",)
+ONE_FOR_EACH_OPERATOR = ("test_operators.py", "test_pairs.py")
 """Files with a case for each operator, or several."""
 
 N_DEVICES = 4
