@@ -178,6 +178,9 @@ def lstm_train_grad(draw: Draw) -> Drawn:
 
 
 SAMPLES = {
+    "pass fuse_gelu_fc": "it changes layers behind gelu in training, with weights of some size",
+    "pass fuse_packed_attention": "it changes attention whose heads are split and turned before it",
+    "pass recompute": "it changes steps whose memory outgrows the caches",
     "cpu.conv2d_fused": conv2d_fused,
     "cpu.fc_input_grad": fc_input_grad,
     "cpu.fc_sgd": fc_sgd,

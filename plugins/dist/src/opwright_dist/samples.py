@@ -105,6 +105,10 @@ def exchange_rows(draw: Draw) -> Drawn:
 
 
 SAMPLES = {
+    **{
+        f"pass dist_{name}": "it changes programs of several processes alone"
+        for name in ("random", "shards", "buckets", "compare")
+    },
     **{f"dist.{name}": collective for name in (*COLLECTIVES, *SHARD_OPS, "mean_share")},
     "dist.batch_norm": batch_norm,
     "dist.compare_plans": compare_plans,

@@ -22,7 +22,7 @@ class Planted(NamedTuple):
     rule : str
         The rule that it breaks.
     operator : str
-        The operator that has it, after the plugin's name.
+        The operator that has it, after the plugin's name; or the pass.
     also : mapping of str to str
         Rules that see it too, each with why that cannot be otherwise.
     """
@@ -33,6 +33,8 @@ class Planted(NamedTuple):
 
     @property
     def plugin(self) -> str:
+        if self.operator.startswith("pass "):
+            return "broken_pass_results"
         return self.operator.partition(".")[0]
 
 
@@ -83,6 +85,10 @@ PLANTED = (
     Planted("guard-bytes", "broken_compiled.writes_past_end", PAGES),
     Planted("guard-pages", "broken_compiled.reads_past_end"),
     Planted("guard-pages", "broken_compiled.reads_before_begin"),
+    Planted("pass-results", "pass broken_swapped"),
+    Planted("pass-results", "pass broken_unobserved"),
+    Planted("pass-results", "pass broken_never"),
+    Planted("pass-time", "pass broken_slow"),
     Planted("deterministic", "broken_deterministic.center"),
     Planted("threads", "broken_threads.twice"),
     Planted("threads", "broken_compiled.shares_sum"),

@@ -21,6 +21,8 @@ from opwright_std.samples import (
 )
 
 SAMPLES = {
+    "pass shrink_activation_grad": "the activations that it changes are rows of a table",
+    "pass fuse_conv_pool_grad": "it changes gradients of convolutions, pooled, channels last",
     **decoding.SAMPLES,
     **elementwise.SAMPLES,
     **images.SAMPLES,

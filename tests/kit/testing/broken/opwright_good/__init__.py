@@ -38,6 +38,13 @@ def opwright_kernels(registry):
 
 
 @plugin.hookimpl
+def opwright_passes(registry):
+    registry.add(
+        "good_double", phase="fuse", function="opwright_good.passes:double", operators=["add"]
+    )
+
+
+@plugin.hookimpl
 def opwright_annexes(registry):
     registry.add("table", "good", "opwright_good.tables:ROWS")
     registry.add("check", "table", "opwright_good.tables:check_table")

@@ -63,6 +63,8 @@ class CheckContext:
     ----------
     context : Context
     seed : int
+    reasons : dict of str to str
+        By ``"pass NAME"``, why no drawn program is changed by a pass.
     """
 
     def __init__(
@@ -78,7 +80,9 @@ class CheckContext:
         self.seed = seed
         self._only_sample = only_sample
         self._only_dtype = only_dtype
-        self._samplers = dict(samplers or {})
+        given = dict(samplers or {})
+        self.reasons = {name: given.pop(name) for name in [*given] if name.startswith("pass ")}
+        self._samplers = given
         self._notes = notes
         self._noted: tuple[str, Sample | None] = ("", None)
         self._drawn: dict[tuple[str, str], list[Sample]] = {}

@@ -1,4 +1,4 @@
-"""What a distribution provides: the package itself, its operators and its kernels."""
+"""What a distribution provides: the package itself, its operators, kernels and passes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from opwright.errors import CommandError
 from opwright.kernel import KernelEntry
 from opwright.op import OpDefinition
 from opwright.plugin import PluginFailure, PluginRecord, hint
+from opwright.registry import PassEntry
 
 
 @dataclass(frozen=True)
@@ -84,11 +85,31 @@ class KernelSubject:
         return self.context.ops.get(self.op_type)
 
 
-Subject: TypeAlias = PackageSubject | OperatorSubject | KernelSubject
+@dataclass(frozen=True)
+class PassSubject:
+    """A pass that the distribution provides.
+
+    Attributes
+    ----------
+    entry : PassEntry
+    context : Context
+        Where it is registered.
+    """
+
+    entry: PassEntry
+    context: Context
+
+    @property
+    def name(self) -> str:
+        """What messages call it: ``pass fuse_add_relu``."""
+        return f"pass {self.entry.name}"
+
+
+Subject: TypeAlias = PackageSubject | OperatorSubject | KernelSubject | PassSubject
 
 
 def find_subjects(distribution: str, context: Context) -> tuple[PackageSubject, list[Subject]]:
-    """Return the package, and it with its operators and kernels; nothing of it is imported.
+    """Return the package, and it with its operators, kernels and passes; nothing is imported.
 
     Parameters
     ----------
@@ -114,6 +135,7 @@ def find_subjects(distribution: str, context: Context) -> tuple[PackageSubject, 
         package,
         *(OperatorSubject(op_type, context) for op_type in operators),
         *_find_kernels(records, context),
+        *(PassSubject(e, context) for e in context.passes.entries() if e.package in packages),
     ]
 
 

@@ -4,7 +4,7 @@ A rule's module has
 
 - ``RULE``: its name, kebab-case;
 - ``SUMMARY``: one line that states the demand;
-- ``SUBJECT``: the class of its subjects, `PackageSubject`, `OperatorSubject` or
+- ``SUBJECT``: the class of its subjects, `PackageSubject`, `OperatorSubject`, `PassSubject` or
   `KernelSubject` of `opwright_kit.testing.results.subjects`;
 - ``concerns(subject)``, optional: false for subjects to which it does not apply;
 - ``FIRST = True``, optional: it runs before the others;

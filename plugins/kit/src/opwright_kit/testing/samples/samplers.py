@@ -8,6 +8,8 @@ function that draws one sample. Only the kit reads it, so it costs users nothing
     [project.entry-points."opwright.samples"]
     acme = "opwright_acme.samples:SAMPLES"
 
+A pass that changes no program that can be drawn has the reason there, as ``"pass fuse_swish"``.
+
 The operator type ``"*.multi_sgd"`` stands for plan-only operators of any package, since a pass for
 every device creates them; an exact type takes precedence.
 """
@@ -55,7 +57,10 @@ def _load(point: Source) -> Mapping[str, Sampler]:
         raise PluginError(
             f"{who} must name a dict, got at {point.target}: {describe_error(error)}"
         ) from error
-    if not isinstance(samplers, Mapping) or not all(map(callable, samplers.values())):
+    if not isinstance(samplers, Mapping) or not all(
+        isinstance(value, str) if name.startswith("pass ") else callable(value)
+        for name, value in samplers.items()
+    ):
         raise PluginError(
             f"{who} must name a dict of operator types to functions, got {samplers!r}; "
             'write SAMPLES = {"acme.gather": draw_gather}'

@@ -1,0 +1,190 @@
+"""A pass changes programs, and not their results.
+
+Programs of the operators that it names are drawn until some are changed by it, and run with the
+pass and without it: with the last results alone, and with all that lies between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from opwright import Network, Scope
+from opwright.device import HOST_DEVICE
+from opwright.errors import OpwrightError
+from opwright.kernel import ANY
+from opwright.op import is_float
+from opwright.runtime import CompiledNetwork
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import PassSubject
+from opwright_kit.testing.rules.reference import EPSILON
+from opwright_kit.testing.samples.programs import (
+    DrawnProgram,
+    ProgramDrawer,
+    find_operators,
+    floats_first,
+)
+from opwright_kit.testing.samples.sample import Array, meta_of, widen
+from opwright_kit.testing.samples.samplers import GROUP
+
+RULE = "pass-results"
+SUMMARY = "a pass changes programs, and not their results"
+SUBJECT = PassSubject
+
+_PROGRAMS: Final = 400
+"""Drawn until so many, or `_CHANGED` of them, were changed."""
+
+_CHANGED: Final = 20
+
+_ULPS: Final = 2**12
+"""Rounding errors of a chain of operators, relative to the largest number in it."""
+
+
+class Compared(NamedTuple):
+    """A program in both forms, and what they computed.
+
+    Attributes
+    ----------
+    program : DrawnProgram
+    forms : (CompiledNetwork, CompiledNetwork)
+        With the pass, and without it.
+    """
+
+    program: DrawnProgram
+    forms: tuple[CompiledNetwork, CompiledNetwork]
+
+
+def check(subject: PassSubject, context: CheckContext) -> Iterator[Finding]:
+    """Yield programs whose results the pass changes; or that it changes no program."""
+    n_drawn = n_changed = 0
+    for program, compared, fault in compare_programs(subject, context):
+        n_drawn += 1
+        n_changed += compared is not None or fault is not None
+        if fault is not None:
+            yield Finding(RULE, subject.name, f"{subject.name}: {fault}", program.text)
+    if not n_changed:
+        first, others = find_operators(subject.entry, subject.context)
+        names = ", ".join(dict.fromkeys([*first, *others])) or "no operators"
+        text = (
+            f"{subject.name}: a pass must change some program, got none of {n_drawn} of {names} "
+            "that it changed; name its operators in the registration and as strings, or the reason "
+            f"in {GROUP}, as {subject.name!r}"
+        )
+        yield Finding(RULE, subject.name, text)
+
+
+def compare_programs(
+    subject: PassSubject, context: CheckContext
+) -> Iterator[tuple[DrawnProgram, Compared | None, str | None]]:
+    """Yield drawn programs, until enough were changed: with both forms, or what is wrong.
+
+    Raises
+    ------
+    Skipped
+        If the package gives a reason why nothing that can be drawn is changed.
+    """
+    context.need_device(subject.entry.registration.device)
+    reason = context.reasons.get(subject.name)
+    if reason is not None:
+        raise Skipped(f"no drawn program is changed: {reason}")
+    n_changed = 0
+    for program in _draw(subject, context):
+        everything = (*program.results, *program.between)
+        for fetches in dict.fromkeys((tuple(program.results), everything)):
+            compared, fault = _compare(subject, program, fetches)
+            n_changed += compared is not None
+            yield program, compared, fault
+        if n_changed >= _CHANGED:
+            return
+
+
+def _draw(subject: PassSubject, context: CheckContext) -> Iterator[DrawnProgram]:
+    last, others = find_operators(subject.entry, subject.context)
+    dtypes = [d for op_type in last or others for d in context.operator_dtypes(op_type)]
+    rng = np.random.default_rng(context.seed)
+    drawers = [
+        ProgramDrawer(last, others, dtype, context)
+        for dtype in floats_first(list(dict.fromkeys(dtypes)))[:2]
+    ]
+    for number in range(_PROGRAMS if drawers else 0):
+        try:
+            program = drawers[number % len(drawers)].draw(rng)
+        except OpwrightError:
+            continue  # the operators that were drawn do not go together
+        if program is not None:
+            yield program
+
+
+def _compare(
+    subject: PassSubject, program: DrawnProgram, fetches: Sequence[str]
+) -> tuple[Compared | None, str | None]:
+    """Return both forms of a program that the pass changes, or what is wrong with its results."""
+    try:
+        plain = _Form(subject, program, fetches, with_pass=False)
+        expected = plain.run()
+    except OpwrightError:
+        return None, None  # a program that does not run has no results
+    try:
+        form = _Form(subject, program, fetches, with_pass=True)
+        got = form.run()
+    except OpwrightError as error:
+        return None, f"a program must run with it as without it, got {error}"
+    for name, array, reference in zip(fetches, got, expected, strict=True):
+        if not _agree(array, reference):
+            return None, (
+                f"it must change no result, got another {name} than without it, of a fetch of "
+                f"{', '.join(fetches)}; compare slots, order and readers of what is replaced"
+            )
+    if form.operators == plain.operators:
+        return None, None
+    return Compared(program, (form.call, plain.call)), None
+
+
+class _Form:
+    """A program compiled with a pass among all others, or without it."""
+
+    def __init__(
+        self, subject: PassSubject, program: DrawnProgram, fetches: Sequence[str], with_pass: bool
+    ) -> None:
+        device = subject.entry.registration.device
+        scope = Scope()
+        for name, array in program.persistables.items():
+            scope.var(name).set(array)
+        self._feeds = program.feeds
+        self._network = Network(program.block)
+        self.call = self._network.compile(
+            [*program.feeds],
+            [*fetches],
+            scope=scope,
+            device=HOST_DEVICE if device == ANY else device,
+            passes=None if with_pass else [f"-{subject.entry.name}"],
+        )
+
+    def run(self) -> list[Array]:
+        """Return what it fetches."""
+        with np.errstate(all="ignore"):
+            return [np.asarray(array) for array in self.call(**self._feeds)]
+
+    @property
+    def operators(self) -> object:
+        """What tells the operators of one plan from those of another."""
+        placement = self._network.placement()
+        return placement.types, placement.copies
+
+
+def _agree(array: Array, reference: Array) -> bool:
+    if array.shape != reference.shape or array.dtype != reference.dtype:
+        return False
+    dtype = meta_of(array).dtype
+    if not is_float(dtype):
+        return bool(np.array_equal(array, reference))
+    numbers = widen(reference)
+    finite = numbers[np.isfinite(numbers)]
+    largest = max(1.0, float(np.max(np.abs(finite), initial=0.0)))
+    bound = _ULPS * EPSILON[dtype]
+    return bool(
+        np.allclose(widen(array), numbers, rtol=bound, atol=bound * largest, equal_nan=True)
+    )

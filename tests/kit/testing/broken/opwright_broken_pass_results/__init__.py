@@ -1,0 +1,26 @@
+"""A plugin whose passes change results, fire never, or make programs slow."""
+
+import opwright.plugin as plugin
+
+
+@plugin.hookimpl
+def opwright_ops(registry):
+    registry.add("broken_pass_results.slow_relu", "opwright_broken_pass_results.passes:SLOW_RELU")
+
+
+@plugin.hookimpl
+def opwright_kernels(registry):
+    registry.add(
+        "broken_pass_results.slow_relu",
+        device="cpu",
+        dtypes=["float32", "float64"],
+        kernel="opwright_broken_pass_results.passes:slow_relu",
+    )
+
+
+@plugin.hookimpl
+def opwright_passes(registry):
+    for name in ("swapped", "unobserved", "never", "slow"):
+        registry.add(
+            f"broken_{name}", phase="fuse", function=f"opwright_broken_pass_results.passes:{name}"
+        )
