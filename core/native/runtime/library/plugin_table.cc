@@ -88,8 +88,17 @@ void CheckArray(const char* what, const Struct* array, uint64_t count, uint64_t 
   }
 }
 
+// Texts for errors are made for each entry: by a stream they took most of the time of a load.
+std::string EntryText(const char* table, uint64_t index) {
+  return table + ("[" + std::to_string(index) + "]");
+}
+
+std::string KernelText(const ow_kernel& kernel) {
+  return kernel.op_type + ("[" + std::string(kernel.device));
+}
+
 void CheckOp(const ow_op& op, uint64_t index) {
-  CheckName(Concat("ops[", index, "]"), "type", op.type);
+  CheckName(EntryText("ops", index), "type", op.type);
   const std::string who = op.type;
   if (op.proto == nullptr || op.proto_bytes == 0 || op.proto_bytes > kMaxProtoBytes) {
     Fail(who, ": an operator needs an OpProto of 1 to ", kMaxProtoBytes, " bytes, got ",
@@ -137,9 +146,10 @@ void CheckLists(const ow_kernel& kernel, const std::string& who) {
 }
 
 void CheckKernel(const ow_kernel& kernel, uint64_t index) {
-  CheckName(Concat("kernels[", index, "]"), "op_type", kernel.op_type);
-  CheckName(Concat(kernel.op_type, ": kernels[", index, "]"), "device", kernel.device);
-  const std::string who = Concat(kernel.op_type, "[", kernel.device, "]");
+  const std::string entry = EntryText("kernels", index);
+  CheckName(entry, "op_type", kernel.op_type);
+  CheckName(kernel.op_type + (": " + entry), "device", kernel.device);
+  const std::string who = KernelText(kernel) + "]";
   if (kernel.library != nullptr) CheckName(who, "library", kernel.library);
   if (kernel.priority < 0 || kernel.priority > 99) {
     Fail(who, ": priority must be in 0 to 99, got ", kernel.priority, "; 50 is usual");
@@ -170,10 +180,10 @@ void CheckKernels(const ow_plugin& plugin) {
     const ow_kernel& kernel = KernelAt(plugin, i);
     CheckKernel(kernel, i);
     const char* library = kernel.library == nullptr ? plugin.name : kernel.library;
+    const std::string key = KernelText(kernel) + ", " + library + "]";
     for (uint64_t d = 0; d < kernel.n_dtypes || (d == 0 && kernel.n_dtypes == 0); ++d) {
       const uint32_t code = kernel.n_dtypes == 0 ? 0 : DtypeToCode(kernel.dtypes[d]);
-      const std::string key = Concat(kernel.op_type, "[", kernel.device, ", ", library, "]");
-      if (!keys.insert(Concat(key, code)).second) {
+      if (!keys.insert(key + std::to_string(code)).second) {
         Fail(key, ": a kernel must be in the table once for a dtype, got it twice for ",
              code == 0 ? "every dtype" : DtypeName(kernel.dtypes[d]), "; remove one");
       }
@@ -190,7 +200,7 @@ void CheckTogether(const std::string& who, const char* names, std::initializer_l
 }
 
 void CheckDevice(const ow_device& device, uint64_t index) {
-  CheckName(Concat("devices[", index, "]"), "name", device.name);
+  CheckName(EntryText("devices", index), "name", device.name);
   const std::string who = device.name;
   if ((device.flags & OW_DEVICE_NEEDS_GIL) != 0) {
     Fail(who, ": OW_DEVICE_NEEDS_GIL is the runtime's own flag, got it from a library; clear it");
