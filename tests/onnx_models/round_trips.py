@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 from node_cases import _normalize_tensor
 from onnx import ModelProto, TensorProto, helper
 
@@ -15,6 +16,7 @@ import opwright_onnx
 from opwright_onnx.backend import Prepared, as_bytes
 from opwright_onnx.dtypes import array_dtype, dtype_name, element_type, numpy_dtype
 from opwright_onnx.saving import USUAL_OPSET, make_tensor, write_model
+from opwright_onnx.specializing import specialize
 
 UNCARRIED: Final = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4")
 """Dtypes of which the Python interface of ONNX Runtime takes and returns no arrays."""
@@ -43,7 +45,9 @@ def load_case(case: Any) -> tuple[ow.LoadedProgram, dict[str, Any], list[Any]]:
     values = dict(zip([entry.name for entry in prepared._inputs], given))
     program = prepared._program
     if program is None or any(value is None for value in values.values()):
-        program, values = prepared._specialize(values)
+        program, values, _ = specialize(case.model, values, "cpu")
+    if program is None:
+        pytest.skip("its results are strings, which are known when it is loaded")
     fed = {spec.name: np.asarray(as_bytes(values[spec.name])) for spec in program.feeds}
     return program, fed, [np.asarray(result) for result in program(fed)]
 
