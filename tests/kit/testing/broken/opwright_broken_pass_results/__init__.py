@@ -5,7 +5,8 @@ import opwright.plugin as plugin
 
 @plugin.hookimpl
 def opwright_ops(registry):
-    registry.add("broken_pass_results.slow_relu", "opwright_broken_pass_results.passes:SLOW_RELU")
+    slow_relu = "opwright_broken_pass_results.passes:SLOW_RELU"
+    registry.add("broken_pass_results.slow_relu", slow_relu, hidden=True)
 
 
 @plugin.hookimpl

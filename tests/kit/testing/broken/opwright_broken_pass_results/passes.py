@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from opwright.op import OpMaker, no_gradient, same_shape_as
+from opwright.op import OpMaker, same_shape_as
 
 SLOW_RELU = (
     OpMaker("broken_pass_results.slow_relu")
@@ -10,14 +10,13 @@ SLOW_RELU = (
     .add_input("x", "any shape, float")
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")
-    .build(same_shape_as("x"), no_gradient("passes put it in where gradients are formed"))
+    .build(same_shape_as("x"), plan_only=True)
 )
 
 
 def slow_relu(x, out):
-    for _ in range(20):
-        for place in np.ndindex(x.shape):
-            out[place] = x[place] if x[place] > 0 or np.isnan(x[place]) else 0
+    for place in np.ndindex(x.shape):
+        out[place] = x[place] if x[place] > 0 or np.isnan(x[place]) else 0
 
 
 def swapped(graph):
