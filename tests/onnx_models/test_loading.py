@@ -373,3 +373,17 @@ def test_a_constant_of_an_open_shape_is_of_booleans() -> None:
     outputs = [tensor("y", None, TensorProto.BOOL)]
     loaded = opwright_onnx.load(make_model(nodes, [tensor("x", ["n"])], outputs))
     np.testing.assert_array_equal(loaded(np.zeros(3, np.float32))[0], [True] * 3)
+
+
+def test_a_clip_at_0_and_6_joins_the_layer_before_it() -> None:
+    nodes = [
+        node("MatMul", ["x", "w"], ["product"]),
+        node("Clip", ["product", "low", "high"], ["y"]),
+    ]
+    limits = {"low": np.array(0, np.float32), "high": np.array(6, np.float32)}
+    weights = {"w": np.full((4, 3), 2, np.float32), **limits}
+    loaded = opwright_onnx.load(
+        make_model(nodes, [tensor("x", ["n", 4])], [tensor("y", None)], weights)
+    )
+    assert [op.type for op in loaded.program.global_block().ops][-1] == "relu6"
+    np.testing.assert_array_equal(loaded(FEW)[0], np.clip(FEW @ weights["w"], 0, 6))

@@ -145,6 +145,8 @@ def clip(t: Translator, n: Node, x: Value, low: Value = None, high: Value = None
         named: dict[str, Any] = {
             k: float(b) for k, b in zip(("min", "max"), bounds) if b is not None
         }
+        if named == {"min": 0.0, "max": 6.0}:
+            return t.op("relu6", x)  # which layers compute with their own results
         if named.get("min", -np.inf) <= named.get("max", np.inf):
             return t.op("clip", x, **named)
     x = x if low is None else t.op("maximum", x, t.cast(low, t.dtype(x)))
