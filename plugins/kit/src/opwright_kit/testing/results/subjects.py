@@ -11,7 +11,6 @@ from opwright.errors import CommandError
 from opwright.kernel import KernelEntry
 from opwright.op import OpDefinition
 from opwright.plugin import PluginFailure, PluginRecord, hint
-from opwright.registry import PassEntry
 
 
 @dataclass(frozen=True)
@@ -91,18 +90,20 @@ class PassSubject:
 
     Attributes
     ----------
-    entry : PassEntry
+    pass_name, device : str
+        The device is the one for which it runs.
     context : Context
         Where it is registered.
     """
 
-    entry: PassEntry
+    pass_name: str
+    device: str
     context: Context
 
     @property
     def name(self) -> str:
         """What messages call it: ``pass fuse_add_relu``."""
-        return f"pass {self.entry.name}"
+        return f"pass {self.pass_name}"
 
 
 Subject: TypeAlias = PackageSubject | OperatorSubject | KernelSubject | PassSubject
@@ -135,7 +136,11 @@ def find_subjects(distribution: str, context: Context) -> tuple[PackageSubject, 
         package,
         *(OperatorSubject(op_type, context) for op_type in operators),
         *_find_kernels(records, context),
-        *(PassSubject(e, context) for e in context.passes.entries() if e.package in packages),
+        *(
+            PassSubject(entry.name, entry.registration.device, context)
+            for entry in context.passes.entries()
+            if entry.package in packages
+        ),
     ]
 
 

@@ -18,15 +18,15 @@ from opwright.kernel import ANY
 from opwright.op import is_float
 from opwright.runtime import CompiledNetwork
 from opwright_kit.testing.observation.context import CheckContext
-from opwright_kit.testing.results.scorecard import Finding, Skipped
-from opwright_kit.testing.results.subjects import PassSubject
-from opwright_kit.testing.rules.reference import EPSILON
-from opwright_kit.testing.samples.programs import (
+from opwright_kit.testing.observation.programs import (
     DrawnProgram,
     ProgramDrawer,
     find_operators,
     floats_first,
 )
+from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.subjects import PassSubject
+from opwright_kit.testing.rules.reference import EPSILON
 from opwright_kit.testing.samples.sample import Array, meta_of, widen
 from opwright_kit.testing.samples.samplers import GROUP
 
@@ -66,7 +66,7 @@ def check(subject: PassSubject, context: CheckContext) -> Iterator[Finding]:
         if fault is not None:
             yield Finding(RULE, subject.name, f"{subject.name}: {fault}", program.text)
     if not n_changed:
-        first, others = find_operators(subject.entry, subject.context)
+        first, others = find_operators(subject.pass_name, subject.context)
         names = ", ".join(dict.fromkeys([*first, *others])) or "no operators"
         text = (
             f"{subject.name}: a pass must change some program, got none of {n_drawn} of {names} "
@@ -86,7 +86,7 @@ def compare_programs(
     Skipped
         If the package gives a reason why nothing that can be drawn is changed.
     """
-    context.need_device(subject.entry.registration.device)
+    context.need_device(subject.device)
     reason = context.reasons.get(subject.name)
     if reason is not None:
         raise Skipped(f"no drawn program is changed: {reason}")
@@ -102,7 +102,7 @@ def compare_programs(
 
 
 def _draw(subject: PassSubject, context: CheckContext) -> Iterator[DrawnProgram]:
-    last, others = find_operators(subject.entry, subject.context)
+    last, others = find_operators(subject.pass_name, subject.context)
     dtypes = [d for op_type in last or others for d in context.operator_dtypes(op_type)]
     rng = np.random.default_rng(context.seed)
     drawers = [
@@ -149,7 +149,7 @@ class _Form:
     def __init__(
         self, subject: PassSubject, program: DrawnProgram, fetches: Sequence[str], with_pass: bool
     ) -> None:
-        device = subject.entry.registration.device
+        device = subject.device
         scope = Scope()
         for name, array in program.persistables.items():
             scope.var(name).set(array)
@@ -160,7 +160,7 @@ class _Form:
             [*fetches],
             scope=scope,
             device=HOST_DEVICE if device == ANY else device,
-            passes=None if with_pass else [f"-{subject.entry.name}"],
+            passes=None if with_pass else [f"-{subject.pass_name}"],
         )
 
     def run(self) -> list[Array]:

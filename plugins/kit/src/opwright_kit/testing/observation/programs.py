@@ -17,7 +17,6 @@ import numpy as np
 from opwright import Block, Context, Program, append_backward
 from opwright.errors import OpwrightError, ShapeError
 from opwright.op import Meta, OpDefinition, is_float, numel
-from opwright.registry import PassEntry
 from opwright_kit.testing.observation.context import CheckContext
 from opwright_kit.testing.results.scorecard import Skipped
 from opwright_kit.testing.samples.gradient_samples import find_forward
@@ -61,11 +60,12 @@ class DrawnProgram(NamedTuple):
     text: str
 
 
-def find_operators(entry: PassEntry, context: Context) -> tuple[list[str], list[str]]:
+def find_operators(pass_name: str, context: Context) -> tuple[list[str], list[str]]:
     """Return the operators that a pass names: those of its registration, and of its code.
 
     In the place of a gradient operator stands the operator that has that gradient.
     """
+    entry = context.passes.get(pass_name)
     named = {text for text in _strings_of(entry.load()) if text in context.ops}
     chosen = entry.operators & set(context.ops.types(all=True))
     return _forward_types(chosen, context), _forward_types(named, context)
