@@ -8,20 +8,18 @@ from typing import Any
 
 _RUN = ctypes.CFUNCTYPE(
     ctypes.c_int32,
-    *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
+    *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
     *(ctypes.c_char_p, ctypes.c_uint64),
 )
 
 
-def run_directly(
-    plan: Any, feeds: Sequence[int], results: Sequence[int], stream: int | None = None
-) -> str:
+def run_directly(plan: Any, feeds: Sequence[int], results: Sequence[int]) -> str:
     """Run a plan on arrays at some addresses, without the GIL; return its message."""
     function, address = plan.direct_entry()
     message = ctypes.create_string_buffer(512)
     status = _RUN(function)(
         address, (ctypes.c_void_p * len(feeds))(*feeds), (ctypes.c_void_p * len(results))(*results),
-        stream, message, len(message),
+        message, len(message),
     )  # fmt: skip
     assert (status == 0) == (message.value == b"")
     return message.value.decode()

@@ -13,7 +13,7 @@ import test_watching as watching
 import test_while_loop as whiles
 
 import opwright as ow
-from opwright.errors import KernelError
+from opwright.errors import KernelError, ProgramError
 
 pytestmark = pytest.mark.cuda_kernels
 
@@ -65,3 +65,14 @@ def test_the_host_prints_and_asserts_for_the_gpu_where_it_may(capfd: Any) -> Non
     assert "sum float64[1] [3.5]" in capfd.readouterr().out
     with pytest.raises(KernelError, match="x must be > 0"):
         watching.run(program, ["last"], [1.0, -2.0], **options)
+
+
+def test_native_code_does_not_run_plans_whose_work_follows_a_stream() -> None:
+    program = ow.Program()
+    with ow.program_guard(program):
+        x = program.global_block().create_var("x", [2], is_data=True)
+        out = ow.ops.relu(x)
+    call = ow.Network(program.global_block()).compile(["x"], [out], device="cuda")
+    plan = call.plan_for({"x": np.ones(2, np.float32)}).lowered.plan
+    with pytest.raises(ProgramError, match="got one with work in the order of a stream"):
+        plan.direct_entry()

@@ -182,11 +182,11 @@ class Plan:
     def direct_entry(self) -> tuple[int, int]:
         """Return two addresses for native code of another framework: a function, and this plan.
 
-        ``int32_t run(const void* plan, void* const* feeds, void* const* results, void* stream,
-        char* message, uint64_t message_bytes)`` runs it, from any thread and without the GIL: feeds
+        ``int32_t run(const void* plan, void* const* feeds, void* const* results, char* message,
+        uint64_t message_bytes)`` runs it, from any thread and without the GIL: feeds
         and results are the memory of arrays as the plan was made for, in the order of `feed_names`
-        and of the fetches; `stream` is the caller's on a device with streams. 0: done. The caller
-        keeps the plan. ProgramError for a plan with variables, written feeds or unknown shapes.
+        and of the fetches. 0: done. The caller keeps the plan. ProgramError for a plan with
+        variables, written feeds or unknown shapes, or on a device with streams, such as CUDA.
         """
     def time_steps(
         self,

@@ -130,7 +130,7 @@ static ffi_error* run_slot(const ffi_frame* frame, const plan_slot* slot) {
     for (uint32_t i = 0; i < slot->n_feeds; ++i) feeds[i] = data[slot->order[i]];
     char message[kMessageBytes];
     message[0] = '\0';
-    const int32_t status = slot->run(slot->plan, feeds, results, NULL, message, sizeof(message));
+    const int32_t status = slot->run(slot->plan, feeds, results, message, sizeof(message));
     message[kMessageBytes - 1] = '\0';
     if (status != 0) {
       error = fail(frame, status == kOutOfMemory ? FFI_OUT_OF_MEMORY : FFI_INTERNAL, message);

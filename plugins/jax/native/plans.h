@@ -9,7 +9,7 @@
 
 /* The function of opwright's `Plan.direct_entry`. */
 typedef int32_t (*plan_run)(const void* plan, void* const* feeds, void* const* results,
-                            void* stream, char* message, uint64_t message_bytes);
+                            char* message, uint64_t message_bytes);
 
 /* The digest of a call's text; never {0, 0}. */
 typedef struct plan_key {

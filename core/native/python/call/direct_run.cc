@@ -105,7 +105,11 @@ void CheckDirect(const Plan& plan) {
   const bool is_dynamic = plan.has_continuation ||
                           std::any_of(plan.fetches.begin(), plan.fetches.end(),
                                       [&plan](uint32_t value) { return plan.IsDynamic(value); });
-  const char* has = plan.needs_scope              ? "variables of a scope"
+  const bool has_stream =
+      std::any_of(plan.devices.begin(), plan.devices.end(),
+                  [](const DeviceMemory& memory) { return memory.device->stream() != nullptr; });
+  const char* has = has_stream                    ? "work in the order of a stream"
+                    : plan.needs_scope            ? "variables of a scope"
                     : !plan.written_feeds.empty() ? "feeds that it writes"
                     : is_dynamic                  ? "shapes that depend on values"
                                                   : nullptr;
@@ -114,8 +118,8 @@ void CheckDirect(const Plan& plan) {
         "': a plan for native code must work on feeds of fixed shapes, got one with ", has);
 }
 
-int32_t RunDirect(const void* plan_pointer, void* const* feeds, void* const* results, void* stream,
-                  char* message, uint64_t message_bytes) noexcept {
+int32_t RunDirect(const void* plan_pointer, void* const* feeds, void* const* results, char* message,
+                  uint64_t message_bytes) noexcept {
   const Plan& plan = *static_cast<const Plan*>(plan_pointer);
   const bool has_gil = NeedsGil(plan);
   try {
@@ -124,17 +128,8 @@ int32_t RunDirect(const void* plan_pointer, void* const* feeds, void* const* res
       held.emplace();
       FreeRetired();
     }
-    const std::shared_ptr<Device>& device = plan.devices[0].device;
-    std::optional<Event> event;
-    if (__builtin_expect(!device->is_host() && device->stream() != nullptr, 0)) {
-      event.emplace(device);
-      event->OrderBehind(stream);
-    }
     const Lease lease(plan, nullptr);
-    const int32_t status =
-        RunDirectOn(lease.get(), feeds, results, has_gil, message, message_bytes);
-    if (event) event->OrderAhead(stream);
-    return status;
+    return RunDirectOn(lease.get(), feeds, results, has_gil, message, message_bytes);
   } catch (const BindError& error) {
     WriteFailure(message, message_bytes, [&error] { RaiseBindFailure(error); });
     return OW_ERROR;

@@ -12,11 +12,10 @@ namespace opwright {
 void CheckDirect(const Plan& plan);
 
 // Runs the `Plan` that `plan` points to. Each feed and each result is the address of an array as
-// the plan was made for, on its device; where that has streams, the work is ordered behind what is
-// on `stream`, and before what comes there later. Takes the GIL only for plans with steps in Python
-// and to describe a failure. Any number of threads may call it.
-int32_t RunDirect(const void* plan, void* const* feeds, void* const* results, void* stream,
-                  char* message, uint64_t message_bytes) noexcept;
+// the plan was made for, on its device. Takes the GIL only for plans with steps in Python and to
+// describe a failure. Any number of threads may call it.
+int32_t RunDirect(const void* plan, void* const* feeds, void* const* results, char* message,
+                  uint64_t message_bytes) noexcept;
 
 }  // namespace opwright
 
