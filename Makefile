@@ -317,6 +317,7 @@ CARRIED := examples/plugins/opwright-cosine/native/opwright-abi-1.1
 headers:  ## copy the core's headers into the example that carries them
 	@rm -rf $(CARRIED)/include $(CARRIED)/cmake
 	@cp -r core/include core/cmake $(CARRIED)/
+	@rm $(CARRIED)/include/opwright/run.h
 
 wheels: $(STAMPS)/builders $(STAMPS)/tools  ## build wheels that a registry takes into dist/
 	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR) $(DIST) $(NCCL) $(RAY) $(TORCH) $(JAX) $(LIBRARY)

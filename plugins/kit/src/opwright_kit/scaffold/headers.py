@@ -11,6 +11,9 @@ from opwright import get_include
 from opwright_kit.scaffold.errors import ScaffoldError
 
 _CMAKE_FILE: Final = "opwrightConfig.cmake"
+_CALLERS_HEADER: Final = "run.h"
+"""Of programs that run bundles, which no plugin is."""
+
 _VERSION: Final = re.compile(r"^#define OW_ABI_(MAJOR|MINOR) (\d+)$", re.MULTILINE)
 
 
@@ -40,6 +43,8 @@ def list_headers() -> Iterator[tuple[str, str]]:
     include = Path(get_include())
     for folder in ("dlpack", "opwright"):
         for path in sorted((include / folder).rglob("*.h*")):
+            if path.name == _CALLERS_HEADER:
+                continue
             text = path.read_text(encoding="utf-8")
             yield f"include/{path.relative_to(include).as_posix()}", text
     # Beside the package's headers, or in the sources of the core.
