@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from every_case import EVERY, is_one_in
+from suites_apart import keep_one_in, make_absent
 
 HAS_JAX = importlib.util.find_spec("jax") is not None
 sys.path[:0] = [str(Path(__file__).parents[1] / "operators"), str(Path(__file__).parent)]
@@ -33,30 +33,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out all but a few of the cases that each operator has, unless every one is wanted."""
-    left_out = [
-        item
-        for item in items
-        if item.path.name in ONE_FOR_EACH_OPERATOR
-        and hasattr(item, "callspec")
-        and not (EVERY or is_one_in(24, item.name))
-    ]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
-
-
-class Absent(pytest.Module):
-    """A file of tests that needs JAX."""
-
-    def collect(self) -> Any:
-        """Skip the file."""
-        pytest.skip("JAX is not installed; make test-jax installs it", allow_module_level=True)
+    """Leave out most of the cases that each operator has, unless every one is wanted."""
+    keep_one_in(24, ONE_FOR_EACH_OPERATOR, config, items)
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> pytest.Module | None:
     """Return what skips a file where JAX is not installed."""
-    return None if HAS_JAX else Absent.from_parent(parent, path=module_path)
+    return None if HAS_JAX else make_absent(parent, module_path, "JAX", "test-jax")
 
 
 @pytest.fixture

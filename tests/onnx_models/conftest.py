@@ -9,19 +9,13 @@ from typing import Any
 
 import pytest
 
+from suites_apart import make_absent
+
 HAS_ONNX = importlib.util.find_spec("onnx") is not None
 if HAS_ONNX:
     sys.path.insert(0, str(Path(__file__).parent))
 
 
-class Absent(pytest.Module):
-    """A file of tests that needs onnx."""
-
-    def collect(self) -> Any:
-        """Skip the file."""
-        pytest.skip("onnx is not installed; make test-onnx installs it", allow_module_level=True)
-
-
 def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> pytest.Module | None:
     """Return what skips a file where onnx is not installed."""
-    return None if HAS_ONNX else Absent.from_parent(parent, path=module_path)
+    return None if HAS_ONNX else make_absent(parent, module_path, "onnx", "test-onnx")

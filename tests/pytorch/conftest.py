@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from every_case import EVERY, is_one_in
+from suites_apart import keep_one_in, make_absent
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 if HAS_TORCH:
@@ -42,32 +42,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out all but a sixth of the cases that each operator has, unless every one is wanted."""
-    left_out = [
-        item
-        for item in items
-        if item.path.name in ONE_FOR_EACH_OPERATOR
-        and hasattr(item, "callspec")
-        and not (EVERY or is_one_in(6, item.name))
-    ]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
-
-
-class Absent(pytest.Module):
-    """A file of tests that needs PyTorch."""
-
-    def collect(self) -> Any:
-        """Skip the file."""
-        pytest.skip(
-            "PyTorch is not installed; make test-torch installs it", allow_module_level=True
-        )
+    """Leave out most of the cases that each operator has, unless every one is wanted."""
+    keep_one_in(6, ONE_FOR_EACH_OPERATOR, config, items)
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> pytest.Module | None:
     """Return what skips a file where PyTorch is not installed."""
-    return None if HAS_TORCH else Absent.from_parent(parent, path=module_path)
+    return None if HAS_TORCH else make_absent(parent, module_path, "PyTorch", "test-torch")
 
 
 @pytest.fixture(autouse=True)
