@@ -106,6 +106,22 @@ def test_a_wanted_variable_must_lead_to_the_target(block):
         append_backward(block.var("h"), parameters=["ww"])
 
 
+def test_unused_variables_are_left_out_where_that_is_allowed(block):
+    block.create_parameter("v", [4, 4])
+    append(block, "cast", "h", "i", dtype="int32")
+    loss = append(block, "cast", "i", "y", dtype="float32")
+    assert append_backward(loss, ["w", "v"], allow_unused=True) == []
+    wanted = [block.var("w"), block.var("v")]
+    pairs = append_backward([loss, block.var("h")], wanted, allow_unused=True)
+    assert [(variable.name, gradient.name) for variable, gradient in pairs] == [("w", "w_grad")]
+
+
+def test_what_an_operator_without_a_gradient_reads_is_used(block):
+    loss = append(block, "floor", "h", "y")
+    with pytest.raises(GradientError, match="since floor .* it has no gradient"):
+        append_backward(loss, ["w"], allow_unused=True)
+
+
 def test_a_value_that_its_gradient_reads_must_not_be_overwritten(block):
     append(block, "square", "h", "y")
     append(block, "relu", "x", "h")

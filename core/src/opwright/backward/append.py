@@ -8,6 +8,7 @@ from opwright.backward.emitting import append_zeros
 from opwright.backward.routing import Key, Route, find_route
 from opwright.backward.walking import Walk
 from opwright.describe.arguments import suggest_arguments
+from opwright.describe.definition import NoGradient
 from opwright.describe.dtypes import is_float
 from opwright.describe.journal import transaction
 from opwright.describe.meta import shapes_match
@@ -26,6 +27,7 @@ def append_backward(
     no_grad: Iterable[VariableOrName] | None = None,
     *,
     grads: Mapping[VariableOrName, VariableOrName] | None = None,
+    allow_unused: bool = False,
 ) -> list[tuple[Variable, Variable]]:
     """Append operators that compute gradients of the sum of all targets.
 
@@ -49,6 +51,9 @@ def append_backward(
     grads : mapping of Variable or str to Variable or str, optional
         The gradients of targets, of their dtypes and shapes: variables of the block, such as fed
         ones. The gradient of a target that is not in the mapping is ones.
+    allow_unused : bool
+        Leave out wanted variables that no target depends on, or only through integers or
+        ``stop_gradient``: their gradients are zero. By default they are an error.
 
     Returns
     -------
@@ -79,8 +84,9 @@ def append_backward(
     with transaction():
         route = find_route(block, names, wanted, stopped)
         _check_wanted(route)
-        _check_dependence(route, names)
-        return _append(route, names, wanted is None, seeds)
+        if not allow_unused:
+            _check_dependence(route, names)
+        return _append(route, names, wanted is None, seeds, allow_unused)
 
 
 def append_gradients(target: Variable, by: Iterable[Variable]) -> dict[str, Variable]:
@@ -94,11 +100,15 @@ def append_gradients(target: Variable, by: Iterable[Variable]) -> dict[str, Vari
     with transaction():
         route = find_route(block, names, list(dict.fromkeys(v.name for v in by)), frozenset())
         _check_wanted(route)
-        return {variable.name: grad for variable, grad in _append(route, names, False, {})}
+        return {variable.name: grad for variable, grad in _append(route, names, False, {}, False)}
 
 
 def _append(
-    route: Route, targets: list[str], is_default: bool, seeds: Mapping[str, str]
+    route: Route,
+    targets: list[str],
+    is_default: bool,
+    seeds: Mapping[str, str],
+    allow_unused: bool,
 ) -> list[tuple[Variable, Variable]]:
     """Append the operators of a route; return the wanted variables with their gradients."""
     block, walk = route.block, Walk(route)
@@ -107,7 +117,9 @@ def _append(
             walk.seed(key, seeds.get(name))
     walk.run()
     for name, key in list(route.wanted.items()):
-        if key not in walk.grads and not _may_be_left_out(walk, key, is_default, targets):
+        if key in walk.grads or (allow_unused and _is_unused(walk, key)):
+            continue
+        if not _may_be_left_out(walk, key, is_default, targets):
             walk.grads[key] = append_zeros(block, name, name + GRAD_SUFFIX)
     return [
         (block.var(name), block.var(walk.grads[key]))
@@ -189,6 +201,16 @@ def _check_dependence(route: Route, targets: list[str]) -> None:
                 f"append_backward: {_quoted(targets)} must depend on {name!r}, got no operator "
                 "that leads from it there; leave it out of parameters"
             )
+
+
+def _is_unused(walk: Walk, key: Key) -> bool:
+    """Whether targets depend on a value that got no gradient through nothing that needs one."""
+    paths = walk.route.paths
+    return not walk.reasons and not any(
+        isinstance(forward.op.definition.gradient, NoGradient)
+        and any(k in paths.influence and paths.find_stop(k) is None for k in forward.written())
+        for forward, _ in paths.find_blocks(key)
+    )
 
 
 def _may_be_left_out(walk: Walk, key: Key, is_default: bool, targets: list[str]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import opwright as ow
 from opwright.errors import GradientError, ShapeError
-from opwright.op import Meta, format_shape, is_float
+from opwright.op import Meta, format_shape
 from opwright_jax.calls import Call, Forward, Vjp, What, Whole, label, read_attrs
 from opwright_jax.dtypes import NARROW
 
@@ -232,53 +231,16 @@ def _append(
     for result, seed in zip(results, seeds, strict=True):
         known = pairs.get(result)  # the same variable may be two results
         pairs[result] = seed if known is None else _append_sum(block, known, seed)
-    reached = reach_back(block, [result.name for result in pairs])
-    by = [variable for variable in wanted if variable.name in reached]
-    if not by:
-        return {}
+    targets = list(pairs)
     try:
-        appended = ow.append_backward(list(pairs), parameters=by, grads=pairs)
+        appended = ow.append_backward(targets, wanted, grads=pairs, allow_unused=True)
     except GradientError as error:
-        appended = _append_one_by_one(block, pairs, by)
-        if not appended:
-            raise GradientError(f"{label(of)}: {error}") from None
+        raise GradientError(f"{label(of)}: {error}") from None
     return {variable.name: gradient.name for variable, gradient in appended}
 
 
 def _append_sum(block: ow.Block, x: ow.Variable, y: ow.Variable) -> ow.Variable:
     return block.var(block.append_op("add", {"x": x, "y": y}).output("out")[0])
-
-
-def _append_one_by_one(
-    block: ow.Block, pairs: dict[Any, Any], by: Sequence[ow.Variable]
-) -> list[tuple[ow.Variable, ow.Variable]]:
-    """Append the gradients that there are; return none of them if a wanted one is missing.
-
-    A variable that reaches the results through integers alone has no gradient, and gets zeros. That
-    shows where a composition stands in the place of an operator, as after the first success.
-    """
-    found = {}
-    for variable in by:
-        if variable.name in reach_back(block, [result.name for result in pairs]):
-            with contextlib.suppress(GradientError):
-                appended = ow.append_backward(list(pairs), parameters=[variable], grads=pairs)
-                found[variable.name] = appended[0]
-    reached = reach_back(block, [result.name for result in pairs])
-    is_missing = any(v.name in reached and v.name not in found for v in by)
-    return [] if is_missing else list(found.values())
-
-
-def reach_back(block: ow.Block, names: Sequence[str]) -> set[str]:
-    """Return the float variables whose elements some others depend on, through float ones."""
-    reached = set(names)
-    for op in reversed(block.ops):
-        outputs = reached.intersection(op.output_names())
-        if all(block.var(name).stop_gradient for name in outputs):
-            continue
-        for slot, listed in op.inputs.items():
-            if not op.definition.proto.read_slots[slot].shape_only:
-                reached.update(name for name in listed if is_float(block.var(name).dtype))
-    return reached
 
 
 def slice_ops(

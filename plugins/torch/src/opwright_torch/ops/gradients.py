@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -12,7 +11,7 @@ import torch
 
 import opwright as ow
 from opwright.errors import GradientError
-from opwright.op import Meta, is_float
+from opwright.op import Meta
 from opwright_torch.dtypes import dtype_name
 from opwright_torch.ops.calls import Call, Vjp, What, Whole, unflatten
 
@@ -204,59 +203,21 @@ def _append_gradients(
     """Append the gradients; return their names, None for what no result depends on."""
     pairs_of = zip([results[i] for i in what.given], grads, strict=True)
     seeds: dict[Any, Any] = {target: grad for target, grad in pairs_of if target is not None}
-    targets = list(seeds)
-    reached = _reach_back(block, [target.name for target in targets])
-    wanted = [arguments[i] for i in what.wanted if arguments[i].name in reached]
-    if not wanted:
+    if not seeds:
         return [None] * len(what.wanted)
+    wanted = [arguments[i] for i in what.wanted]
     try:
-        pairs = ow.append_backward(targets, parameters=wanted, grads=seeds)
+        pairs = ow.append_backward(list(seeds), wanted, grads=seeds, allow_unused=True)
     except GradientError as error:
-        pairs = _append_one_by_one(block, seeds, wanted, arguments)
-        if not pairs:
-            raise GradientError(f"{_type_of(what)}: {error}") from None
+        raise GradientError(f"{_type_of(what)}: {error}") from None
     found = {variable.name: gradient.name for variable, gradient in pairs}
     return [found.get(arguments[i].name) for i in what.wanted]
-
-
-def _append_one_by_one(
-    block: ow.Block,
-    seeds: dict[Any, Any],
-    wanted: Sequence[ow.Variable],
-    arguments: Sequence[ow.Variable],
-) -> list[tuple[ow.Variable, ow.Variable]]:
-    """Append the gradients that there are; return none of them if a wanted one is missing.
-
-    A variable that reaches the targets through integers alone has no gradient, and gets zeros. That
-    shows where a composition stands in the place of an operator, as after the first success.
-    """
-    targets, found = list(seeds), {}
-    for variable in arguments:
-        if variable.name in _reach_back(block, [target.name for target in targets]):
-            with contextlib.suppress(GradientError):
-                pairs = ow.append_backward(targets, parameters=[variable], grads=seeds)
-                found[variable.name] = pairs[0]
-    reached = _reach_back(block, [target.name for target in targets])
-    is_missing = any(v.name in reached and v.name not in found for v in wanted)
-    return [] if is_missing else list(found.values())
 
 
 def _type_of(what: What) -> str:
     if isinstance(what, Vjp):
         return f"gradient of {_type_of(what.of)}"
     return what.type if isinstance(what, Call) else "a program"
-
-
-def _reach_back(block: ow.Block, names: Sequence[str]) -> set[str]:
-    """Return the float variables whose elements some others depend on, through float ones."""
-    reached = set(names)
-    for op in reversed(block.ops):
-        if reached.isdisjoint(op.output_names()):
-            continue
-        for slot, listed in op.inputs.items():
-            if not op.definition.proto.read_slots[slot].shape_only:
-                reached.update(name for name in listed if is_float(block.var(name).dtype))
-    return reached
 
 
 def _slice(
