@@ -190,6 +190,11 @@ def _losses() -> list[Case]:
             lambda x, y: fn.kl_div(x, y, reduction="sum", log_target=True),
             [SCORES, SCORES.detach() - 1],
         ),
+    ]
+
+
+def _margins() -> list[Case]:
+    return [
         Case("soft_margin_loss", fn.soft_margin_loss, [A, B.detach().sign()]),
         Case("multi_margin_loss", lambda x: fn.multi_margin_loss(x, torch.tensor([0, 3, 1])), [A]),
         Case(
@@ -308,6 +313,7 @@ NETWORK_CASES: Final = [
     *_norms(),
     *_recurrent(),
     *_losses(),
+    *_margins(),
     *_pooling(),
     *_resizing(),
 ]

@@ -15,8 +15,7 @@ import numpy as np
 
 from opwright import Context, current_context, runtime
 from opwright.device import HOST_DEVICE, get_device
-from opwright.kernel import ANY, KernelEntry, Refuse, prepare_one
-from opwright_kit.testing.launch.guard_pages import GuardPages
+from opwright.kernel import ANY, KernelEntry, PreparedKernel, Refuse, prepare_one
 from opwright_kit.testing.launch.kernel_run import POISON, KernelRun
 from opwright_kit.testing.launch.layout import Arrays, Layout
 from opwright_kit.testing.launch.memory import Memory, Side
@@ -141,18 +140,8 @@ class Launch:
         self._definition = self.context.ops.get(sample.op_type)
         self._metas = (sample.input_metas(self._definition), sample.infer(self._definition))
         proto, inputs = self._definition.proto, self._metas[0]
-        kernel = prepare_one(
-            entry,
-            self._metas,
-            sample.attrs,
-            context=self.context,
-            device=self._kind,
-            n_threads=n_threads,
-            packable=find_packable(proto, inputs, dict(reuse)) if packed else (),
-        )
+        kernel = self._prepare(n_threads, dict(reuse), packed)
         prepared = kernel.prepared
-        if packed and not prepared.packs:
-            raise Refuse("it packs none of these inputs")
         self._parameters = Parameters(proto, inputs, prepared.packs, self._device)
         self.packed = tuple(self._parameters.names.values())
         self._layout = Layout(
@@ -165,7 +154,6 @@ class Launch:
             n_outputs=repeat if apart else 1,
             apart=prepared.packs,
         )
-        self._guard = GuardPages(self._layout.memory.guards) if pages else None
         self._plan = OneStepPlan(
             self._device,
             self._kind,
@@ -174,9 +162,24 @@ class Launch:
             self._layout,
             self._parameters.names,
             repeat,
-            self._guard,
         )
         self._kept = threading.local()
+
+    def _prepare(self, n_threads: int, reuse: dict[str, str], packed: bool) -> PreparedKernel:
+        """Return the kernel made ready; Refuse where it packs nothing although it should."""
+        proto, inputs = self._definition.proto, self._metas[0]
+        kernel = prepare_one(
+            self.entry,
+            self._metas,
+            self.sample.attrs,
+            context=self.context,
+            device=self._kind,
+            n_threads=n_threads,
+            packable=find_packable(proto, inputs, reuse) if packed else (),
+        )
+        if packed and not kernel.prepared.packs:
+            raise Refuse("it packs none of these inputs")
+        return kernel
 
     def run(
         self, poison: int = POISON, *, beside: int | None = None, inputs: Arrays | None = None
@@ -239,8 +242,7 @@ class Launch:
             with np.errstate(all="ignore"):  # samples lie at the edges of what can be computed
                 fetched = run_input.call(**named_images)
         finally:
-            if self._guard is not None:
-                self._guard.open()
+            self._plan.open_pages()
         if self._layout.workspace is not None:
             self._layout.workspace.fill(fetched, 0)
         return fetched

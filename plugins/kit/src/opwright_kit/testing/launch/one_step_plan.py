@@ -34,8 +34,6 @@ class OneStepPlan:
         Flat inputs that are read from the scope, and their names there.
     repeat : int
         How often the kernel runs.
-    guard : GuardPages, optional
-        Closes pages of the memory while the kernel runs.
 
     Attributes
     ----------
@@ -53,7 +51,6 @@ class OneStepPlan:
         layout: Layout,
         parameters: Mapping[int, str],
         repeat: int,
-        guard: GuardPages | None = None,
     ) -> None:
         self._device = device
         self._kind = kind
@@ -61,9 +58,15 @@ class OneStepPlan:
         self._layout = layout
         self._parameters = parameters
         self._metas = [*metas[0], *metas[1]]
-        self._guard = guard
+        guards = layout.memory.guards
+        self._guard = GuardPages(guards) if guards else None
         self.feeds = [f"image_{i}" for i in range(len(layout.memory.sizes))]
         self.plan = self._build(kernel.prepared, repeat)
+
+    def open_pages(self) -> None:
+        """Open the pages that a failed run of this thread has left closed."""
+        if self._guard is not None:
+            self._guard.open()
 
     def _build(self, prepared: runtime.Prepared, repeat: int) -> runtime.Plan:
         builder = self._new_builder()
