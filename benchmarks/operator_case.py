@@ -51,7 +51,7 @@ class Case:
     size : int
         About how many elements it reads or writes.
     layout : str
-        Empty, or what is special: ``broadcast``, ``rows``, ``columns``.
+        Empty, or one word: ``broadcast``, ``rows``, ``columns``.
     inputs : mapping
     attrs : mapping
     graded : tuple of str

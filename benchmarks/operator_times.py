@@ -211,7 +211,7 @@ def read_measured(output: Path, about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def choose(args: argparse.Namespace, operators: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Return numbers of cases by operator: of what is named, also in a run that goes on."""
+    """Return numbers of cases by operator: of the named ones, also in a resumed run."""
     types = set(ow.current_context().ops.types())
     measured = {(op, row["size"]) for op in operators for row in operators[op]["times"]}
     numbers: dict[str, list[int]] = {}

@@ -125,7 +125,7 @@ def needs(page: Path, package: str) -> bool:
 
 
 def check_python(page: Path, folder: Path, before: str = "", **variables: str) -> None:
-    """Execute the blocks of a page in order, behind other code, and compare what they print."""
+    """Execute the blocks of a page in order, behind other code, and compare their output."""
     blocks = select_python(page)
     for block, printed in zip(blocks, run_blocks(blocks, folder, before, **variables), strict=True):
         if block.printed is not None:

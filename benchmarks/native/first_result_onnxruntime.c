@@ -73,5 +73,5 @@ int main(int argc, char** argv) {
   check(((Status (*)(void*, void**))api[kGetTensorTypeAndShape])(output, &info));
   check(((Status (*)(void*, size_t*))api[kGetTensorShapeElementCount])(info, &items));
   fwrite(results, sizeof(float), items, stdout);
-  return 0; /* the process ends, and with it what it holds */
+  return 0; /* the process ends, and its memory with it */
 }

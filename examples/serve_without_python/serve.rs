@@ -1,5 +1,5 @@
 //! Classifies rows of numbers by a bundle, as serve.c does: `serve MODEL.owb N < rows.txt`.
-//! What it calls of opwright/run.h is declared here: no crate is needed.
+//! It declares the functions of opwright/run.h that it calls: no crate is needed.
 
 use std::ffi::{CStr, CString};
 use std::io::Read;

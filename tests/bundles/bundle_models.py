@@ -115,4 +115,4 @@ _MODELS: dict[str, Callable[[], Any]] = {
 """By name: shapes, fetches. All fetches depend on the feeds."""
 
 NAMES = ("mlp", "convnet", "lstm", "scan", "while", "cond", "state")
-"""Those that a bundle can have."""
+"""Models that can be bundled."""

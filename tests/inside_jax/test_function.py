@@ -137,7 +137,7 @@ def test_wrong_arguments_are_named(loaded: Any) -> None:
         forward(parameters, X.astype(np.int32))
     with pytest.raises(FeedError, match="parameters must have .* got no 'fc_0"):
         forward({k: v for k, v in parameters.items() if k != name}, X)
-    with pytest.raises(FeedError, match="parameters must be those of the program, got 'other'"):
+    with pytest.raises(FeedError, match="parameters must belong to the program, got 'other'"):
         forward({**parameters, "other": X}, X)
     with pytest.raises(FeedError, match=r"inputs are 'x', got 2 of them"):
         forward(parameters, X, X)

@@ -1,4 +1,4 @@
-"""The pages about JAX print what they say they print."""
+"""The blocks of pages about JAX print the output shown there."""
 
 from __future__ import annotations
 

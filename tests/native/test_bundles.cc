@@ -1,4 +1,4 @@
-// Bundles without Python: what they compute, and that no bytes harm whoever opens them.
+// Bundles without Python: their results, and that no bytes harm the process that opens them.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

@@ -84,7 +84,7 @@ static ffi_error* add_plan(const ffi_frame* frame, const call_attrs* call) {
 }
 
 static const char* const kForeign =
-    "opwright: the attributes of the custom call are not those of this version of opwright-jax";
+    "opwright: the custom call must have the attributes of this version of opwright-jax";
 
 EXPORTED ffi_error* opwright_jax_instantiate(ffi_frame* frame) {
   if (answer_metadata(frame)) return NULL;
@@ -102,7 +102,7 @@ static uint64_t item_bytes(int32_t dtype) {
   return dtype >= 0 && dtype < (int32_t)sizeof(bytes) ? bytes[dtype] : 0;
 }
 
-/* The address of each buffer. 0 where their sizes are not those of the plan: the text of an
+/* The address of each buffer. 0 where the plan has other sizes: the text of an
    exported program is not trusted. */
 static int read_buffers(const ffi_buffers* buffers, uint32_t n, const uint64_t* bytes,
                         void** data) {

@@ -41,7 +41,7 @@ static void set_key(plan_slot* slot, plan_key key) {
   atomic_store(&slot->low, key.low);
 }
 
-/* Whether a slot could be taken from its key: nobody is in it, and nobody enters from now on. */
+/* Whether a slot could be taken from its key: no thread is in it, and none enters any more. */
 static int take(plan_slot* slot) {
   const plan_key key = {atomic_load(&slot->high), atomic_load(&slot->low)};
   set_key(slot, (plan_key){0, 0});

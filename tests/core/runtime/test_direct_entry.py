@@ -16,7 +16,7 @@ X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 
 
 def plan_of(build: Any, x: np.ndarray[Any, Any] = X, **options: Any) -> Any:
-    """Return the plan of what is appended to a program that is fed x."""
+    """Return the plan of operators appended to a program with the feed x."""
     program = ow.Program()
     with ow.program_guard(program):
         block = program.global_block()

@@ -192,7 +192,7 @@ def _change_list(rng: random.Random, items: Any, field: Any, messages: list[Any]
 
 
 def _draw(rng: random.Random, field: Any, messages: list[Any]) -> Any:
-    """Return a value for a field: of those that the model has elsewhere, or one that is rare."""
+    """Return a value for a field: one that the model has elsewhere, or a rare one."""
     kind = field.cpp_type
     if field.enum_type is not None:
         return rng.choice(field.enum_type.values).number
@@ -214,7 +214,7 @@ def _draw(rng: random.Random, field: Any, messages: list[Any]) -> Any:
 
 
 def run(case: dict[str, Any]) -> None:
-    """Load a file, and write what was loaded."""
+    """Load a file, and write the program again."""
     folder = _folder() / "case"
     if not folder.is_dir():
         folder.mkdir(parents=True)

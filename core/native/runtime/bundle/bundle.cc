@@ -102,7 +102,7 @@ void Bundle::Read(const uint8_t* data, uint64_t bytes, const std::shared_ptr<voi
     Fail("must have ", header.file_bytes, " bytes, as it says itself, got ", bytes,
          "; it is cut off or damaged: copy it again");
   }
-  // A copy: what was checked must not change with the file.
+  // A copy: checked bytes must not change with the file.
   descriptor_.assign(data + sizeof(header), data + sizeof(header) + header.descriptor_bytes);
   if (Sha256(descriptor_.data(), descriptor_.size()) != header.digest) {
     Fail(

@@ -44,7 +44,7 @@ struct BundleOptions {
 // Adds the folders of a list with ":" between them; NULL is an empty one.
 void AddFolders(const char* list, std::vector<std::string>* folders);
 
-// Immutable but for what it keeps; shared by threads.
+// Immutable but for its caches; shared by threads.
 class Bundle : public std::enable_shared_from_this<Bundle> {
  public:
   static constexpr int64_t kMostBatch = int64_t{1} << 40;

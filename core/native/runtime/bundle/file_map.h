@@ -9,7 +9,7 @@ namespace opwright {
 
 class FileMap {
  public:
-  // Throws kFormat for what is no regular file that can be read.
+  // Throws kFormat unless it is a regular, readable file.
   explicit FileMap(const std::string& path);
   ~FileMap();
   FileMap(const FileMap&) = delete;

@@ -37,7 +37,7 @@ void AddFolders(const char* list, std::vector<std::string>* folders) {
   }
 }
 
-// In order: the caller's, those of the environment, that of the bundle, that of this library.
+// In order: of the caller, the environment, the bundle, and this library.
 std::vector<std::string> Bundle::ListFolders() const {
   std::vector<std::string> folders = options_.folders;
   AddFolders(std::getenv(kVariable), &folders);

@@ -57,8 +57,8 @@ class Session {
 // "matmul: operator 3 failed, got ...", of a run without another object to describe it.
 std::string DescribeFailure(const RunState& state);
 
-// How many threads kernels may use: what was chosen, else OPWRIGHT_NUM_THREADS, else the processors
-// of the process; one in a process that a fork made. Throws kProgram for a bad variable.
+// How many threads kernels may use: the chosen number, else OPWRIGHT_NUM_THREADS, else the
+// processors of the process; one in a process that a fork made. Throws kProgram for a bad variable.
 int32_t ThreadsOfProcess();
 
 }  // namespace opwright

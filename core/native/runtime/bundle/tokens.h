@@ -1,5 +1,5 @@
 // Reads the tokens of a bundle: numbers that may depend on the batch, and texts. The bytes may be
-// anything; each count is checked against what is left before anything is made for it.
+// anything; each count is checked against the remaining bytes before anything is made for it.
 #ifndef OPWRIGHT_RUNTIME_TOKENS_H_
 #define OPWRIGHT_RUNTIME_TOKENS_H_
 

@@ -36,7 +36,7 @@ PackStore& PackStore::Get() {
   return store;
 }
 
-// Of variables that are gone nobody asks again.
+// Variables that are gone are never looked up again.
 void PackStore::ForgetFreed() {
   for (auto place = known_.begin(); place != known_.end();) {
     place = place->second.block.expired() ? known_.erase(place) : std::next(place);

@@ -53,7 +53,7 @@ def make_feeds(
     feed_texts : sequence of str
         Shapes as ``NAME=SHAPE``; those of variables without unknown dimensions may be left out.
     given : mapping of str to array
-        What is fed instead.
+        The arrays to feed instead.
 
     Raises
     ------

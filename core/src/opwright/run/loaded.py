@@ -182,8 +182,8 @@ class LoadedProgram:
         path : str or PathLike
             The file, as ``model.owb``; one that exists is replaced.
         feeds : mapping of str to sequence of int or None, optional
-            Shapes of feeds, None for the batch: ``{"x": [None, 3, 224, 224]}``. Default: those of
-            the variables, whose first dimension is the batch where it is unknown.
+            Shapes of feeds, None for the batch: ``{"x": [None, 3, 224, 224]}``. By default those
+            of the variables, whose first dimension is the batch where it is unknown.
         batch : (int, int), optional
             The least and the largest batch; needed where a shape has one. For a large network some
             batches are tried: between them Python could choose other kernels.

@@ -277,7 +277,7 @@ class Network:
         feeds: Mapping[str, Sequence[int | None]] | None = None,
         batch: tuple[int, int] | None = None,
     ) -> None:
-        """Write what was compiled last to a file that runs without Python: `LoadedProgram.bundle`.
+        """Write the network compiled last to a file that runs without Python.
 
         Parameters
         ----------

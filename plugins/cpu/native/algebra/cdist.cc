@@ -18,7 +18,7 @@ constexpr int64_t kRows = 4;  // of x in a tile
 template <typename T>
 constexpr int64_t kColumns = static_cast<int64_t>(2 * 64 / sizeof(T));  // of y in a panel
 
-// Numbers of kColumns vectors y of k numbers side by side; those that are lacking are 0.
+// Numbers of kColumns vectors y of k numbers side by side; missing ones are 0.
 template <typename T>
 OPWRIGHT_CPU_CLONES void FillPanel(const T* y, int64_t count, int64_t k, T* panel) {
   for (int64_t j = 0; j < kColumns<T>; ++j) {
@@ -60,7 +60,7 @@ OPWRIGHT_CPU_INLINE void FinishSquares(const T* x, const T* panel, int64_t k, T*
   for (int64_t j = 0; is_ordinary && j < kColumns<T>; ++j) sums[j] = std::sqrt(sums[j]);
 }
 
-// Distances of kRows vectors, of which the last may be one and the same, to those of a panel.
+// Distances of kRows vectors, of which the last may be repeated, to the vectors of a panel.
 template <typename T, bool kSquares>
 OPWRIGHT_CPU_CLONES void FillTile(const T* const (&x)[kRows], const T* panel, int64_t k,
                                   T (&tile)[kRows][kColumns<T>]) {

@@ -1,4 +1,4 @@
-// nms: goes through the boxes by falling score; batched_nms goes so through those of each class.
+// nms: goes through the boxes by falling score; batched_nms does so for each class.
 #include <algorithm>
 #include <limits>
 

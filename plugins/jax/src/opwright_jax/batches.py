@@ -133,7 +133,7 @@ def _check(
     align: Callable[[Sequence[Any]], list[Any]],
     n: int,
 ) -> Batched | None:
-    """Return the computation of the batch if its results are those of each example."""
+    """Return the computation of the batch if it computes each example alone."""
     one = compile_piece(what, tuple(_meta(v, s) for v, s in zip(values, shapes, strict=True)))
     aligned = jax.eval_shape(lambda *v: align(v), *values)
     try:

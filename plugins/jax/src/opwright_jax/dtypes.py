@@ -1,4 +1,4 @@
-"""Dtypes and shapes of JAX as those of opwright."""
+"""Converts dtypes and shapes of JAX to opwright's."""
 
 from __future__ import annotations
 

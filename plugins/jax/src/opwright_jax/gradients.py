@@ -93,7 +93,7 @@ def _run_forward(what: What, *primals: Any) -> tuple[list[Any], Residual]:
 def _run_again(
     vjp: Vjp, primals: Sequence[Any], values: tuple[Any, ...]
 ) -> tuple[list[Any], Residual]:
-    """As `_run_forward`, of gradients that compute again what was saved for them.
+    """As `_run_forward`, of gradients that compute their saved values again.
 
     Not every output that a gradient reads has a gradient itself: that of the arguments has all.
     """

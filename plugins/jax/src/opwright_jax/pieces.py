@@ -179,7 +179,7 @@ class Gradients(NamedTuple):
     base: Piece
     seeds: tuple[str, ...]  # the gradients of the results that are given
     found: tuple[str | None, ...]  # the gradients that are wanted
-    saved: tuple[str, ...]  # what they read besides arguments and seeds
+    saved: tuple[str, ...]  # values read besides arguments and seeds
 
 
 def differentiate(of: What, metas: Metas, given: Sequence[int], wanted: Sequence[int]) -> Gradients:
@@ -202,7 +202,7 @@ def differentiate(of: What, metas: Metas, given: Sequence[int], wanted: Sequence
     is_wide = _is_wide(of)
     dtypes = {block.var(name).dtype for name in saved}
     if any(n > 1 for n in written.values()) or not (is_wide or dtypes.isdisjoint(NARROW)):
-        saved = []  # what they hold is computed again
+        saved = []  # computed again
     return Gradients(base, tuple(v.name for v in seeds), found, tuple(saved))
 
 

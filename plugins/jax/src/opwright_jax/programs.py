@@ -131,7 +131,7 @@ class _Function:
         unknown = [name for name in named if name not in self._parameters]
         if unknown:
             raise FeedError(
-                f"function: parameters must be those of the program, got {unknown[0]!r}; they are "
+                f"function: parameters must belong to the program, got {unknown[0]!r}; they are "
                 f"{', '.join(map(repr, self._parameters)) or 'none'}"
             )
         return named

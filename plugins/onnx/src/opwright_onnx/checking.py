@@ -31,14 +31,14 @@ Draw = Callable[[str], Iterable[Any]]
 
 
 def check_rows(rows: Mapping[str, Any], draw: Draw) -> Iterator[str]:
-    """Yield what is wrong with rows that are data: by the OpProto, the schema, and by samples."""
+    """Yield faults of data rows: by the OpProto, the schema, and by samples."""
     for key, row in rows.items():
         if not callable(row):
             yield from _check_data(key, row, draw)
 
 
 def check_writers(rows: Mapping[str, Any], draw: Draw) -> Iterator[str]:
-    """Yield what is wrong with functions that write operators of ours."""
+    """Yield faults of functions that write operators of ours."""
     for op_type in rows:
         yield from _try(op_type, None, draw)
 
@@ -65,7 +65,7 @@ def _check_data(key: str, row: Any, draw: Draw) -> Iterator[str]:
 
 
 def _try(op_type: str, key: str | None, draw: Draw) -> Iterator[str]:
-    """Write samples, load them again, and have ONNX compute what was written."""
+    """Write samples, load them again, and compute the models by ONNX, too."""
     for sample in islice(draw(op_type), MAX_SAMPLES):
         made = _make(sample)
         if made is None:
@@ -88,7 +88,7 @@ def _try(op_type: str, key: str | None, draw: Draw) -> Iterator[str]:
 
 
 def _make(sample: Any) -> tuple[ow.LoadedProgram, dict[str, Any]] | None:
-    """Return a program of one operator, and what it is fed; None without results."""
+    """Return a program of one operator, and its feeds; None without results."""
     program, fed, named = ow.Program(), {}, {}
     block = program.global_block()
     for slot, arrays in sample.inputs.items():
@@ -105,7 +105,7 @@ def _make(sample: Any) -> tuple[ow.LoadedProgram, dict[str, Any]] | None:
 
 
 def _find_fault(model: Any, fed: Mapping[str, Any], ours: list[Any]) -> str | None:
-    """Return how what is loaded again, or what ONNX computes, differs."""
+    """Return how the results of the loaded model, or of ONNX, differ."""
     try:
         program = load(model)
         again = program({spec.name: fed[spec.name] for spec in program.feeds})

@@ -1,4 +1,4 @@
-"""A model whose inputs are given: those that must be known when it is loaded are no feeds."""
+"""A model whose inputs are given: the ones that must be known when it is loaded are no feeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRIES: Final = 16
 
 
 def is_tensor(kind: TypeProto) -> bool:
-    """Return whether a type is that of a tensor, and not of a sequence or optional."""
+    """Return whether a type is a tensor's, and not a sequence's or optional's."""
     return bool(kind.WhichOneof("value") == "tensor_type")
 
 
@@ -29,7 +29,7 @@ def specialize(
     folder: str | None = None,
     weights: Mapping[int, memoryview] = MappingProxyType({}),
 ) -> tuple[ow.LoadedProgram | None, dict[str, Any], dict[str, Any]]:
-    """Return a program for the values of some inputs, what it is still fed, and known strings.
+    """Return a program for the values of some inputs, its feeds, and known strings.
 
     The program is None where there are no results but strings.
     """

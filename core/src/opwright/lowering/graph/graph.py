@@ -118,7 +118,7 @@ class Graph:
         self.forget_uses()
 
     def replace_ops(self, ops: list[LoweredOp], removed: Iterable[LoweredOp] = ()) -> None:
-        """Take other operators: `uses` has all that is new by now, and still what is removed."""
+        """Take other operators; `uses` has the new ones already, and still the removed ones."""
         uses = self._uses
         self.ops = ops
         if uses is not None:

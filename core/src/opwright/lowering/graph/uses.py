@@ -77,7 +77,7 @@ class Uses:
     def arrange(self, ops: Iterable[LoweredOp]) -> None:
         """Set the places of all operators."""
         self.position = dict(zip(ops, count()))
-        self._reads: dict[Buffer, list[int]] = {}  # those that were asked for
+        self._reads: dict[Buffer, list[int]] = {}  # filled on request
         self._writes: dict[Buffer, list[int]] = {}
 
     def written_at(self, value: Value, default: int = OUTSIDE) -> int:

@@ -1,6 +1,6 @@
 """Notes what the plan builder of the runtime is given, for a bundle that has it built again.
 
-Numbers of a plan are tokens: those that may depend on the batch are a `Size`, estimates an `About`,
+Numbers of a plan are tokens: one that may depend on the batch is a `Size`, estimates an `About`,
 and every other one is the same for all batches of a range.
 """
 
@@ -48,11 +48,11 @@ class Recorder:
         Numbers of kernels, over all lowerings: path of the library, operator type, name of the
         library in keys, dtype code; with the object that was loaded.
     needed : set of int
-        Numbers of those that are tried first.
+        Numbers of the alternatives that are tried first.
     written : dict of str to None
         Persistable variables that plans write.
     persistables : dict of str to None
-        Those that they read or write.
+        The values that they read or write.
     """
 
     def __init__(self, target: Target) -> None:

@@ -1,1 +1,1 @@
-"""Bundles: what was lowered, with its weights, in one file that runs without Python."""
+"""Bundles: lowered plans with their weights, in one file that runs without Python."""

@@ -49,7 +49,7 @@ class BundleSource:
         return _runtime.CompiledNetwork(scope, names, self, self._device, epoch, label)
 
     def refuse_names(self, n_positional: int, names: tuple[str, ...]) -> None:
-        """Raise FeedError for the names of a call that are not those of the feeds."""
+        """Raise FeedError for names of a call that are no feeds."""
         check_feed_names(names, [spec.name for spec in self.feeds], n_positional)
 
     def read_feed(self, i: int, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Writes bundles: lowers a network for batches of a range, and joins what is lowered alike."""
+"""Writes bundles: lowers a network for batches of a range, and joins equal plans."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ALIGNMENT: Final = 64
 _MOST_THREADS: Final = 1024
 _MOST_BATCH: Final = 1 << 40
 _MOST_TOKENS: Final = 300_000
-"""What is lowered at most where every batch of a range is tried."""
+"""The most plans that are lowered where every batch of a range is tried."""
 
 Shape = Sequence[int | None]
 
@@ -191,7 +191,7 @@ class _Lowering:
         for n, found in self._outputs.items():
             if not matches(outputs, n, found):
                 raise ProgramError(
-                    "bundle: dims of what is fetched must be a * n + b for a batch of n, got "
+                    "bundle: dims of results must be a * n + b for a batch of n, got "
                     f"others for n={n}; write a bundle for a smaller range of batches"
                 )
         return [*tokens, len(self._source.template.fetches.names), *outputs]

@@ -36,7 +36,7 @@ def open_model(
         Begins the errors.
     path : Path
     given : mapping of str to array
-        What is fed, of which some may decide what a file computes.
+        The feeds, some of which may decide the program of a file.
     is_run : bool
         False returns a saved program without its parameters.
 

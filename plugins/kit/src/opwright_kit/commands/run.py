@@ -33,7 +33,7 @@ Arrays = Mapping[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the program, what it is fed, and where the results go."""
+    """Add the arguments: the program, its feeds, and the file of results."""
     parser.epilog = "Feeds without a file are random numbers, the same in each run."
     parser.add_argument("model", help="folder of a saved program, or a file such as model.onnx")
     parser.add_argument(
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compute the results and print what they are."""
+    """Compute the results and describe them."""
     with resolving():
         name = DeviceName.parse(args.device)
         if not name.is_host:

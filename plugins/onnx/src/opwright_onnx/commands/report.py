@@ -23,7 +23,7 @@ Plain = dict[str, Any]
 
 
 def make_report(path: Path, feeds: Shapes) -> Plain:
-    """Return what is known of a model as plain data.
+    """Describe a model as plain data.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def _walk(graph: GraphProto | Any) -> Iterator[NodeProto]:
 def _describe(
     proto: ModelProto, opsets: Mapping[str, int], key: tuple[str, str, str], count: int
 ) -> Plain:
-    """Return who writes an operator with ours, or why nobody does."""
+    """Return the package that writes an operator with ours, or why none does."""
     domain, op_type, overload = key
     name = f"{domain}::{op_type}" if domain else op_type
     row: Plain = {"operator": name, "nodes": count, "by": "", "missing": ""}

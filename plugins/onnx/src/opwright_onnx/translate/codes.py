@@ -27,7 +27,7 @@ KINDS: Final = {
         if hasattr(TensorProto, element)
     },
 }
-"""The carried dtypes by ONNX's number; those that the installed onnx has."""
+"""The carried dtypes by ONNX's number, as far as the installed onnx has them."""
 
 
 class Codes:

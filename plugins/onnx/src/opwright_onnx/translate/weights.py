@@ -28,7 +28,7 @@ class _Field(NamedTuple):
     number: int
     wire_type: int
     start: int  # of the field
-    content: int  # of what is in it
+    content: int  # of its content
     end: int
 
 

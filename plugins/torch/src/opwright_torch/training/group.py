@@ -92,7 +92,7 @@ class Group:
         return self._casts[key]
 
     def gradient(self, item: Item, decays: bool = True) -> ow.Variable:
-        """Return the gradient to minimize by, with that of the weight decay."""
+        """Return the gradient to minimize by, weight decay included."""
         grad = -item.grad if self.flags["maximize"] else item.grad
         if decays and self.has("weight_decay"):
             grad = grad + item.param * self.cast(self.number("weight_decay"), item)

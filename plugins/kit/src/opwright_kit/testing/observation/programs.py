@@ -1,4 +1,4 @@
-"""Draws programs in which a pass may find what it looks for.
+"""Draws programs in which a pass may find its pattern.
 
 A pass says little about its pattern, but it names the operators of it: in its registration, and as
 strings in its code. Programs are drawn of these operators, one reading what another wrote; half of
@@ -36,20 +36,20 @@ _MOST_FUNCTIONS: Final = 200
 
 
 class DrawnProgram(NamedTuple):
-    """A program with what it is fed and what it is asked for.
+    """A program with its feeds and fetches.
 
     Attributes
     ----------
     block : Block
     feeds : dict of str to ndarray
     persistables : dict of str to ndarray
-        What is in the scope before it runs: inputs that operators write in place.
+        Initial values of the scope: inputs that operators write in place.
     results : list of str
-        What the last operators wrote.
+        Variables that no operator reads.
     between : list of str
-        What operators wrote for others.
+        Variables that later operators read.
     text : str
-        What it computes, in one line.
+        Its operators, in one line.
     """
 
     block: Block
@@ -61,7 +61,7 @@ class DrawnProgram(NamedTuple):
 
 
 def find_operators(pass_name: str, context: Context) -> tuple[list[str], list[str]]:
-    """Return the operators that a pass names: those of its registration, and of its code.
+    """Return the operators that a pass names: in its registration, and in its code.
 
     In the place of a gradient operator stands the operator that has that gradient.
     """
@@ -135,7 +135,7 @@ class ProgramDrawer:
         self._others.sort()
         self._updates = [t for t in self._others if _is_update(self._check.context.ops.get(t))]
         self._others = [t for t in self._others if t not in self._updates]
-        if not self._others:  # what is updated must have a gradient
+        if not self._others:  # an updated parameter must have a gradient
             self._samples.update({t: self._draw(t) for t in _PLAIN if t in check.context.ops})
             self._others = [t for t in _PLAIN if self._samples.get(t)]
 
@@ -170,7 +170,7 @@ class ProgramDrawer:
 
 
 class _Writer:
-    """Appends operators to a block; each reads what was written before where it can."""
+    """Appends operators to a block; each reads earlier results where it can."""
 
     def __init__(
         self, block: Block, context: Context, rng: np.random.Generator, is_training: bool
@@ -312,7 +312,7 @@ class _Writer:
 
     @property
     def _results(self) -> list[str]:
-        """What nothing reads, but for values that only a gradient needs: of these nobody asks."""
+        """Variables that no operator reads, without the intermediate ones of gradients."""
         return [name for name in self._written if name not in self._read | self._inner]
 
     def finish(self) -> DrawnProgram:

@@ -36,7 +36,7 @@ def concerns(subject: KernelSubject) -> bool:
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield the first sample on which the kernel left its arrays, and those that came out wrong."""
+    """Yield the first sample on which the kernel left its arrays, and wrong results."""
     if not guard_pages.AVAILABLE:
         raise Skipped("only Linux lets pages be closed")
     runs = [(*run, side) for run in context.launches(subject.entries) for side in ("end", "begin")]

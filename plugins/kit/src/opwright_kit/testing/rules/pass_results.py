@@ -44,7 +44,7 @@ _ULPS: Final = 2**12
 
 
 class Compared(NamedTuple):
-    """A program in both forms, and what they computed.
+    """A program that a pass changes, compiled in both forms.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ def check(subject: PassSubject, context: CheckContext) -> Iterator[Finding]:
 def compare_programs(
     subject: PassSubject, context: CheckContext
 ) -> Iterator[tuple[DrawnProgram, Compared | None, str | None]]:
-    """Yield drawn programs, until enough were changed: with both forms, or what is wrong.
+    """Yield drawn programs, until enough were changed: with both forms, or a fault.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def _draw(subject: PassSubject, context: CheckContext) -> Iterator[DrawnProgram]
 def _compare(
     subject: PassSubject, program: DrawnProgram, fetches: Sequence[str]
 ) -> tuple[Compared | None, str | None]:
-    """Return both forms of a program that the pass changes, or what is wrong with its results."""
+    """Return both forms of a program that the pass changes, or a fault of its results."""
     try:
         plain = _Form(subject, program, fetches, with_pass=False)
         expected = plain.run()
@@ -136,7 +136,7 @@ def _compare(
         if not _agree(array, reference):
             return None, (
                 f"it must change no result, got another {name} than without it, of a fetch of "
-                f"{', '.join(fetches)}; compare slots, order and readers of what is replaced"
+                f"{', '.join(fetches)}; compare slots, order and readers of replaced operators"
             )
     if form.operators == plain.operators:
         return None, None
@@ -164,13 +164,13 @@ class _Form:
         )
 
     def run(self) -> list[Array]:
-        """Return what it fetches."""
+        """Return the fetched arrays."""
         with np.errstate(all="ignore"):
             return [np.asarray(array) for array in self.call(**self._feeds)]
 
     @property
     def operators(self) -> object:
-        """What tells the operators of one plan from those of another."""
+        """The number of operators of each type, and of copies."""
         placement = self._network.placement()
         return placement.types, placement.copies
 
