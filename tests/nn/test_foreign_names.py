@@ -134,8 +134,23 @@ def test_two_arrays_in_a_row_are_answered_with_a_tuple():
 
 
 def test_data_of_another_dtype_is_answered_with_a_conversion():
-    with pytest.raises(FeedError, match=r"^train: 'x': .* got float64; pass x.astype\('float32'"):
+    with pytest.raises(FeedError, match=r"^train: 'x': .*float64; pass np.asarray\(x, 'float32'"):
         nn.train(regression()[0], (X.astype(np.float64), X[:, :1]), 1)
+
+
+def test_images_with_channels_last_are_answered_with_a_data_format():
+    model = nn.Model()
+    scores = model.conv2d("img", filters=2, kernel=3)
+    with pytest.raises(ShapeError, match=r"padded width, .*, or say data_format='NHWC' if the ch"):
+        model.initialize_parameters(img=np.zeros((2, 8, 8, 1), np.float32))
+    model.initialize_parameters(img=np.zeros((2, 1, 9, 8), np.float32))
+    with pytest.raises(FeedError, match=r"pass img.transpose\(0, 3, 1, 2\), .*data_format='NHWC'"):
+        model.predict(scores, img=np.zeros((2, 9, 8, 1), np.float32))
+
+
+def test_a_list_of_other_numbers_is_answered_with_what_works_for_lists():
+    with pytest.raises(FeedError, match=r"pass np.asarray\(x, 'float32'\)$"):
+        nn.train(regression()[0], ([[1.0, 2.0]], [[1.0]]), 1)
 
 
 def test_a_prediction_of_an_array_is_answered_with_the_names_of_inputs():
@@ -164,6 +179,8 @@ def test_one_hot_labels_are_answered_with_classes_or_shares():
     one_hot = np.eye(3, dtype=np.int64)[[0, 1, 2, 0, 1, 2]]
     with pytest.raises(ShapeError, match=r"pass classes, label.argmax\(.*soft_label=True"):
         nn.train(model, (X, one_hot), 1)
+    with pytest.raises(FeedError, match=r"must be int64, got float32; .* rows y.argmax\(-1\)$"):
+        nn.train(model, (X, one_hot.astype(np.float32)), 1)
 
 
 def test_what_is_printed_first_tells_what_it_is():
@@ -195,6 +212,11 @@ def test_the_learning_rate_can_be_assigned():
             "clip must be a GradientClip or None, .*; create one of ClipByGlobalNorm, ClipByNorm,",
         ),
         (lambda: nn.optimizer.Adam(regularizer=0.1), "create one of .*L2"),
+        (
+            lambda: nn.optimizer.Adam(weight_decay=0.1),
+            r"Adam: .*'weight_decay'; write nn.optimizer.AdamW\(.*, or regularizer=nn.reg",
+        ),
+        (lambda: nn.optimizer.SGD(0.1, weight_decay=0.1), "SGD: .*, or regularizer=nn.reg"),
         (lambda: nn.ParamAttr(initializer="xavier"), "create one of Constant, .*Xavier"),
         (
             lambda: regression()[0].optimize(nn.optimizer.SGD),

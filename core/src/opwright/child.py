@@ -257,8 +257,9 @@ def main(file: int, parent: int) -> None:
     except (EOFError, SystemExit):  # the parent has closed its end, or the function has ended
         raise
     except BaseException as error:  # noqa: BLE001 - sent to the parent
-        traceback.print_exc()
         is_ours = type(error).__module__ == errors.__name__
+        if not is_ours:  # the parent prints ours, which name what is wrong
+            traceback.print_exc()
         answer = type(error)(str(error)) if is_ours else ChildRaised(describe_error(error))
     channel.send(answer)
     sys.stdout.flush()

@@ -31,7 +31,7 @@ from opwright.child import (
 )
 from opwright.cli.command import GROUP, Command, print_json, resolving
 from opwright.cli.examine import DOCTOR_TOPIC, Examination
-from opwright.cli.feeds import add_feed_argument, make_feeds, results_of
+from opwright.cli.feeds import add_feed_argument, make_feeds, read_feed, results_of
 from opwright.plugins.tables import align, format_seconds
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "format_seconds",
     "make_feeds",
     "print_json",
+    "read_feed",
     "resolving",
     "results_of",
 ]

@@ -177,6 +177,11 @@ def test_every_given_input_must_have_the_shape_that_is_required():
         ((-1, 7, 1), (6, 7), "pass y.reshape(-1, 7, 1)"),
         ((-1,), (6, 1), "pass y[..., 0]"),
         ((-1, 3, 8, 8), (3, 8, 8), "pass y[None], a batch of one"),
+        (
+            (-1, 3, 9, 8),
+            (6, 9, 8, 3),
+            "pass y.transpose(0, 3, 1, 2), or say data_format='NHWC' to layers of images",
+        ),
         ((4, 3), (3,), "pass arrays of the declared shape, or declare another"),
         ((-1, 3), (6, 4), "pass arrays of the declared shape, or declare another"),
     ],
@@ -184,5 +189,5 @@ def test_every_given_input_must_have_the_shape_that_is_required():
 def test_an_array_of_another_shape_is_answered_with_what_makes_it_fit(wanted, got, advice):
     assert advise_shape("y", wanted, got) == advice
     if advice[5] == "y":
-        code = advice.removeprefix("pass ").partition(", a ")[0]
+        code = re.split(", (?:a|or) ", advice.removeprefix("pass "))[0]
         assert shapes_match(eval(code, {"y": np.zeros(got)}).shape, wanted)

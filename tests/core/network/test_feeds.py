@@ -47,7 +47,8 @@ def test_an_array_of_another_library_is_left_to_the_call(x):
 @pytest.mark.parametrize(
     ("value", "rule"),
     [
-        (np.zeros((1, 3)), r"dtype must be float32, got float64; pass x.astype\('float32'\)"),
+        (np.zeros((1, 3)), r"dtype must be float32, got float64; pass np.asarray\(x, 'float32'\)"),
+        (np.zeros((1, 3), "f8"), r"np.asarray\(x, 'float32'\)$"),
         (np.float64(1), "dtype must be float32, got float64"),
         (np.ma.masked_array([1.0], dtype=np.float32), "all count, got a masked array"),
         (np.array(["cat"]), "must be an array of numbers, got array.*; cast it"),

@@ -6,6 +6,8 @@ the manifest of a generation adds.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -65,8 +67,15 @@ def test_a_folder_that_is_not_there_is_named_with_what_should_be_in_it(folder, m
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda p, s: save(p, "folder", s), r"save: path must be a str or a path, got Program\("),
+        (
+            lambda p, s: save(p, "folder", s),
+            r"save: path .* Program\(.*the folder comes first: save\(folder, ",
+        ),
         (lambda p, s: save("folder", s, p), "save: program must be a Program, got <.*; write save"),
+        (
+            lambda p, s: save("folder", SimpleNamespace(program=p, scope=s)),
+            r"save: program .*; of a model: save\(folder, model.program, model.scope\) or model.sa",
+        ),
         (
             lambda p, s: save("folder", p, "out"),
             "save: scope must be a Scope, got 'out'; write",

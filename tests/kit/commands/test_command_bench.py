@@ -57,7 +57,7 @@ def rivals(*names):
 def bench(site):
     """Return a function that runs the command beside further kernels for acme.swish."""
 
-    def run(*names, words=("--shape", "20x30")):
+    def run(*names, words=("--feed", "20x30")):
         site.add("acme")
         if names:
             site.add("rival", rivals(*names), modules={"kernels": RIVALS})
@@ -82,7 +82,7 @@ def test_every_kernel_is_timed_and_compared_with_the_plainest(bench):
 
 
 def test_the_fastest_comes_first_and_the_others_have_their_share(bench):
-    done = bench("exact", words=("--shape", "x=20x30", "--json"))
+    done = bench("exact", words=("--feed", "x=20x30", "--json"))
     data = json.loads(done.stdout)
     assert (data["op_type"], data["dtype"], data["rounds"]) == ("acme.swish", "float32", 3)
     first, second = data["kernels"]
@@ -121,7 +121,7 @@ def test_a_kernel_that_fails_is_named_and_the_others_are_timed(bench):
 
 def test_a_gradient_operator_is_timed_too(site):
     site.add("acme")
-    shapes = ("--shape", "x=4x5", "--shape", "out_grad=4x5")
+    shapes = ("--feed", "x=4x5", "--feed", "out_grad=4x5")
     done = site.command("bench", "acme.swish_grad", *shapes, "--rounds", "1", "--dtype", "float64")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(
@@ -132,24 +132,25 @@ def test_a_gradient_operator_is_timed_too(site):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "acme.swish: required inputs need a shape, got none for 'x'; give --shape x=64x10\n"),
+        ((), "acme.swish: required inputs need a shape, got none for 'x'; give --feed x=64x10\n"),
         ((), "\n  x: any shape, float\n"),
-        (("--shape", "2y3"), "a shape must be lengths with x between them, got '2y3'; write"),
-        (("--shape", "x=2x3:flot32"), "unknown dtype, got 'flot32'; did you mean 'float32'?"),
-        (("--shape", "z=2"), "acme.swish: unknown input, got 'z'; inputs are 'x'"),
-        (("--shape", "2", "--shape", "x=3"), "input 'x' takes one array, got 'x=3' as well"),
-        (("--shape", "99999x99999"), "an input must be smaller than 1 GiB, got '99999x99999'"),
-        (("--shape", "2", "--attr", "bta=1"), "unknown attribute, got 'bta'; did you mean 'beta'"),
-        (("--shape", "2", "--attr", "beta"), "must be given as NAME=VALUE, got 'beta'"),
-        (("--shape", "2", "--attr", "beta=two"), "acme.swish: beta must be a float, got 'two'"),
-        (("--shape", "2", "--attr", "beta=-1"), "beta must be in (0, inf), got beta=-1.0"),
-        (("--shape", "2", "--dtype", "flot32"), "unknown dtype, got 'flot32'; did you mean"),
-        (("--shape", "2", "--dtype", "int8"), "acme.swish[cpu, int8]: no kernel registered"),
-        (("--shape", "2", "--device", "cuda"), 'to get it: pip install "opwright[cuda]"'),
-        (("--shape", "2", "--device", "cpu:1"), "cpu:1: there is one host, got number 1"),
-        (("--shape", "2", "--rounds", "0"), "bench: --rounds must be in [1, 1000], got 0"),
-        (("--shape", "2", "--threads", "0"), "bench: --threads must be in [1, 1024], got 0"),
-        (("--shpe", "2"), "bench: unknown argument, got '--shpe'; did you mean '--shape'?"),
+        (("--feed", "2y3"), "--feed must be NAME=SHAPE, got '2y3'; write x=32x784, 'x=()'"),
+        (("--feed", "x=2x3:flot32"), "unknown dtype, got 'flot32'; did you mean 'float32'?"),
+        (("--feed", "nx3"), "a shape must be of lengths, got 'nx3'; write 64x10"),
+        (("--feed", "z=2"), "acme.swish: unknown input, got 'z'; inputs are 'x'"),
+        (("--feed", "2", "--feed", "x=3"), "input 'x' takes one array, got 'x=3' as well"),
+        (("--feed", "99999x99999"), "an input must be smaller than 1 GiB, got '99999x99999'"),
+        (("--feed", "2", "--attr", "bta=1"), "unknown attribute, got 'bta'; did you mean 'beta'"),
+        (("--feed", "2", "--attr", "beta"), "must be given as NAME=VALUE, got 'beta'"),
+        (("--feed", "2", "--attr", "beta=two"), "acme.swish: beta must be a float, got 'two'"),
+        (("--feed", "2", "--attr", "beta=-1"), "beta must be in (0, inf), got beta=-1.0"),
+        (("--feed", "2", "--dtype", "flot32"), "unknown dtype, got 'flot32'; did you mean"),
+        (("--feed", "2", "--dtype", "int8"), "acme.swish[cpu, int8]: no kernel registered"),
+        (("--feed", "2", "--device", "cuda"), 'to get it: pip install "opwright[cuda]"'),
+        (("--feed", "2", "--device", "cpu:1"), "cpu:1: there is one host, got number 1"),
+        (("--feed", "2", "--rounds", "0"), "bench: --rounds must be in [1, 1000], got 0"),
+        (("--feed", "2", "--threads", "0"), "bench: --threads must be in [1, 1024], got 0"),
+        (("--fed", "2"), "bench: unknown argument, got '--fed'; did you mean '--feed'?"),
     ],
 )
 def test_what_is_wrong_is_told_with_the_way_out(acme, capsys, words, message):
@@ -279,7 +280,5 @@ def test_a_value_of_another_type_is_refused(word, message):
 
 
 def test_a_shape_without_a_name_is_refused_where_several_inputs_want_one():
-    with pytest.raises(
-        OpwrightError, match="must say of which input it is, got '3'; write --shape"
-    ):
+    with pytest.raises(OpwrightError, match="must say of which input it is, got '3'; write --feed"):
         read_shapes(["3"], blend().proto)

@@ -53,6 +53,9 @@ def test_an_unknown_distribution_names_the_installed_ones(control_site: Path) ->
     assert done.returncode == 2
     assert "no installed distribution of this name provides a plugin" in done.stderr
     assert "got 'opwright-god'; did you mean 'opwright-good'?" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = run(control_site, "opwright", "check", "Good")
+    assert "got 'Good'; did you mean 'opwright-good'?" in done.stderr
 
 
 @pytest.mark.parametrize(

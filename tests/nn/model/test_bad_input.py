@@ -44,7 +44,7 @@ LABELS = np.ones((6, 1), np.int64)
         (
             lambda m: m.fill("img", IMAGES.astype("f8")),
             FeedError,
-            r"float64; pass img\.astype\('f",
+            r"float64; pass np.asarray\(img, 'f",
         ),
         (lambda m: m.fill("label", LABELS * 1.0), FeedError, "'label': dtype must be int64"),
         (

@@ -281,7 +281,11 @@ def test_the_learning_rate_before_minimize_is_refused():
         (lambda: optimizer.AdamW(weight_decay=-1), AttributeValueError, "AdamW: weight_decay must"),
         (lambda: nn.clip.ClipByNorm(0), AttributeValueError, r"ClipByNorm: max_norm .* \(0, inf\)"),
         (lambda: nn.clip.ClipByGlobalNorm("1"), AttributeTypeError, "ClipByGlobalNorm: max_norm"),
-        (lambda: nn.clip.ClipByValue(1, 2), AttributeValueError, r"ClipByValue: min .* 1\]"),
+        (
+            lambda: nn.clip.ClipByValue(-0.01, 0.01),
+            AttributeValueError,
+            r"got max=-0.01, min=0.01; max comes first: ClipByValue\(0.01, min=-0.01\)",
+        ),
         (lambda: nn.regularizer.L1(-1), AttributeValueError, "L1: coefficient must be"),
         (lambda: nn.regularizer.L2(None), AttributeTypeError, "L2: coefficient must be"),
         (lambda: optimizer.SGD().minimize("loss"), AttributeTypeError, "SGD: loss must be a var"),

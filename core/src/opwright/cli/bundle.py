@@ -6,6 +6,7 @@ import argparse
 import re
 
 from opwright.cli.command import print_report, resolving
+from opwright.cli.feeds import read_feed
 from opwright.errors import CommandError
 from opwright.run.loading import load
 
@@ -27,8 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the file."""
     output = args.output or f"{args.folder.rstrip('/')}.owb"
-    feeds = dict(_parse_feed(text) for text in args.feed)
     with resolving():
+        feeds = {
+            name or "": [None if dim < 0 else dim for dim in shape]
+            for name, shape, _ in (read_feed("bundle", text) for text in args.feed)
+        }
         try:
             load(args.folder).bundle(output, feeds, _parse_batch(args.batch))
         except OSError as error:
@@ -37,13 +41,6 @@ def run(args: argparse.Namespace) -> int:
             ) from error
     print_report(args, {"file": output}, [f"wrote {output}"])
     return 0
-
-
-def _parse_feed(text: str) -> tuple[str, list[int | None]]:
-    name, _, dims = text.rpartition("=")
-    if not name or not re.fullmatch(r"((\d+|n)([x,](\d+|n))*)?", dims):
-        raise CommandError(f"bundle: --feed must be NAME=SHAPE, got {text!r}; write x=nx784")
-    return name, [None if dim == "n" else int(dim) for dim in re.findall(r"\d+|n", dims)]
 
 
 def _parse_batch(text: str | None) -> tuple[int, int] | None:

@@ -6,11 +6,11 @@ import argparse
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from opwright.describe.dtypes import Array, dtype_to_numpy
+from opwright.describe.dtypes import Array, canonical_dtype, dtype_to_numpy
 from opwright.describe.meta import shapes_match
 from opwright.describe.names import hint
 from opwright.errors import CommandError
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Arrays = dict[str, Array]
 Shape = tuple[int, ...]
 
+_FEED: Final = re.compile(r"(?:(.+)=)?(\(\)|(?:\d+|n)(?:[x,](?:\d+|n))*)(?::(\w+))?")
+
 
 def add_feed_argument(parser: argparse.ArgumentParser, purpose: str = "") -> None:
     """Add ``--feed``, which `make_feeds` reads; `purpose` ends its help."""
@@ -30,8 +32,29 @@ def add_feed_argument(parser: argparse.ArgumentParser, purpose: str = "") -> Non
         metavar="NAME=SHAPE",
         action="append",
         default=[],
-        help=f"feed random numbers of this shape, as in x=32x784{purpose}",
+        help=f"feed random numbers of this shape, as in x=32x784{purpose}; repeatable",
     )
+
+
+def read_feed(who: str, text: str) -> tuple[str | None, Shape, str | None]:
+    """Return name, shape and dtype of ``x=32x784``, ``x=()``, ``label=32x1:int64`` or ``32x784``.
+
+    ``n``, the batch of a bundle, is -1; a name or dtype that is left out is None.
+
+    Raises
+    ------
+    CommandError, DtypeError
+        For other text, and for an unknown dtype.
+    """
+    match = _FEED.fullmatch(text)
+    if match is None:
+        raise CommandError(
+            f"{who}: --feed must be NAME=SHAPE, got {text!r}; write x=32x784, 'x=()' for a "
+            "scalar, label=32x1:int64 for another dtype"
+        )
+    name, dims, dtype = match.groups()
+    shape = tuple(-1 if dim == "n" else int(dim) for dim in re.findall(r"\d+|n", dims))
+    return name, shape, dtype and canonical_dtype(dtype)
 
 
 def make_feeds(
@@ -51,7 +74,8 @@ def make_feeds(
     loaded : LoadedProgram
         The program that is fed.
     feed_texts : sequence of str
-        Shapes as ``NAME=SHAPE``; those of variables without unknown dimensions may be left out.
+        Shapes as `read_feed` takes them; those of variables without unknown dimensions may be
+        left out, and the name where there is one feed.
     given : mapping of str to array
         The arrays to feed instead.
 
@@ -62,11 +86,20 @@ def make_feeds(
     """
     names = [name for name in loaded.program_feeds if name not in given]
     variables = [loaded.program.global_block().vars[name] for name in names]
-    shapes = dict(_parse_feed(command, text) for text in feed_texts)
-    for name in shapes:
+    shapes = {}
+    for text in feed_texts:
+        name, shape, dtype = read_feed(command, text)
+        name = names[0] if name is None and len(names) == 1 else name
         if name not in names:
-            near = hint(name, names, "feeds")
-            raise CommandError(f"{command}: --feed names no feed, got {name!r}{near}")
+            near = hint(name or "", names, "feeds")
+            raise CommandError(f"{command}: --feed names no feed, got {name or text!r}{near}")
+        variable = variables[names.index(name)]
+        if dtype not in (None, variable.dtype):
+            raise CommandError(
+                f"{command}: the feed {name!r} is {variable.type_text}, got {text!r}; leave out "
+                "the dtype"
+            )
+        shapes[name] = shape
     random = np.random.default_rng(0)
     drawn = {v.name: _draw_numbers(v, _shape_of(command, v, shapes), random) for v in variables}
     return {**drawn, **given}
@@ -79,13 +112,6 @@ def results_of(loaded: LoadedProgram) -> list[str]:
     written = dict.fromkeys(name for op in ops for name in op.output_names())
     fetched = [fetch.name for fetch in loaded.fetches]
     return fetched or [name for name in written if name not in read]
-
-
-def _parse_feed(command: str, text: str) -> tuple[str, Shape]:
-    name, equals, dims = text.rpartition("=")
-    if not equals or not name or not re.fullmatch(r"(\d+([x,]\d+)*)?", dims):
-        raise CommandError(f"{command}: --feed must be NAME=SHAPE, got {text!r}; write x=32x784")
-    return name, tuple(int(dim) for dim in re.findall(r"\d+", dims))
 
 
 def _shape_of(command: str, variable: Variable, shapes: dict[str, Shape]) -> Shape:

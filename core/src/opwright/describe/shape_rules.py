@@ -66,4 +66,8 @@ def advise_shape(name: str, wanted: Sequence[int], got: Sequence[int]) -> str:
         return f"pass {name}[..., 0]"
     if len(got) + 1 == len(wanted) and wanted[0] < 0 and shapes_match(got, wanted[1:]):
         return f"pass {name}[None], a batch of one"
+    if len(got) == len(wanted) > 2 and shapes_match((got[0], got[-1], *got[1:-1]), wanted):
+        order = {3: "NLC", 4: "NHWC"}.get(len(got), "NDHWC")
+        axes = (0, len(got) - 1, *range(1, len(got) - 1))
+        return f"pass {name}.transpose{axes}, or say data_format={order!r} to layers of images"
     return "pass arrays of the declared shape, or declare another"

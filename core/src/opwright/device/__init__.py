@@ -32,3 +32,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # Protocols take long to define, and few programs name them.
     return getattr(import_module("opwright.device.contract"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

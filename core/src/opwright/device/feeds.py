@@ -117,13 +117,19 @@ def check_meta(meta: Meta, spec: FeedSpec) -> None:
     if spec.dtype is not None and meta.dtype != spec.dtype:
         raise FeedError(
             f"{spec.label}: dtype must be {spec.dtype}, got {meta.dtype}; "
-            f"pass {spec.name}.astype({spec.dtype!r})"
+            f"pass np.asarray({spec.name}, {spec.dtype!r}){_advise_classes(spec, meta)}"
         )
     if spec.shape is not None and not shapes_match(meta.shape, spec.shape):
         raise FeedError(
             f"{spec.label}: shape must be {shown_shape(spec.shape)}, got "
             f"{shown_shape(meta.shape)}; {advise_shape(spec.name, spec.shape, meta.shape)}"
         )
+
+
+def _advise_classes(spec: FeedSpec, meta: Meta) -> str:
+    wants_classes = str(spec.dtype).startswith("int") and meta.dtype.startswith("float")
+    is_wide = len(meta.shape) > 1 and meta.shape[-1] > 1
+    return f", or of one-hot rows {spec.name}.argmax(-1)" if wants_classes and is_wide else ""
 
 
 def shown_shape(shape: Sequence[int]) -> str:

@@ -156,7 +156,8 @@ class DeviceRegistry(NamedRegistry[DeviceEntry]):
 
         It lists the devices, plugins that failed to load, and what to install.
         """
-        known = hint(name, self.names(), "devices")
+        is_gpu = name.lower() in {"gpu", "nvidia"}
+        known = "; GPUs are 'cuda'" if is_gpu else hint(name, self.names(), "devices")
         title = f"{name}: no device of this name is registered{known}"
-        advice = advise_plugin(name, self._report)
+        advice = advise_plugin("cuda" if is_gpu else name, self._report)
         return DeviceNotFoundError(self._report.explain(title, advice))

@@ -28,3 +28,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(launch, name)
     raise AttributeError(f"module 'opwright_cuda' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -14,3 +14,7 @@ from opwright_cuda_emulator.driver import EmulatedDriver, start
 from opwright_cuda_emulator.host_compiler import HostCompiler
 
 __all__ = ["EmulatedDriver", "HostCompiler", "start", "__version__"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from opwright.errors import AttributeTypeError
 from opwright.plugin import check_arguments
 from opwright.plugin import suggest_arguments as suggest
 
-__all__ = ["check_arguments", "suggest"]
+__all__ = ["answer", "check_arguments", "suggest"]
+
+
+def answer(owner: Any, answers: Mapping[str, str]) -> None:
+    """Have the constructor of a class name what to write for arguments that only others have."""
+    constructor = suggest(owner.__init__)
+    known = inspect.signature(constructor).parameters
+
+    @functools.wraps(constructor)
+    def checked(self: object, *args: Any, **options: Any) -> None:
+        for name in answers.keys() & options.keys() - known.keys():
+            raise AttributeTypeError(
+                f"{type(self).__name__}: arguments must be those that it has, got {name!r}; "
+                f"{answers[name]}"
+            )
+        constructor(self, *args, **options)
+
+    owner.__init__ = checked

@@ -10,4 +10,4 @@ from opwright_nn.optimizer.clip import ClipByGlobalNorm, ClipByNorm, ClipByValue
 __all__ = ["ClipByGlobalNorm", "ClipByNorm", "ClipByValue", "GradientClip"]
 
 if not TYPE_CHECKING:  # type checkers shall report an unknown name
-    __getattr__ = answering(__name__, __all__, CLIPS)
+    __getattr__, __dir__ = answering(__name__, __all__, CLIPS)

@@ -148,6 +148,14 @@ METRICS: Final[Mapping[str, str]] = {
 }
 """Name in `opwright_nn.metrics`, in lower case, to what to write."""
 
+OPTIMIZER_ARGUMENTS: Final[Mapping[str, str]] = {
+    "weight_decay": (
+        "write nn.optimizer.AdamW(weight_decay=0.01), or regularizer=nn.regularizer.L2(0.01), "
+        "which adds it to the gradient"
+    ),
+}
+"""Argument of an optimizer to what to write, for those that lack it."""
+
 SCHEDULES: Final[Mapping[str, str]] = {
     "cosineannealinglr": "nn.schedule.cosine(1e-3, steps=1000)",
     "cosinedecay": "nn.schedule.cosine(1e-3, steps=1000)",
@@ -169,8 +177,8 @@ def answering(
     foreign: Mapping[str, str] | None = None,
     *,
     has_operators: bool = False,
-) -> Callable[[str], NoReturn]:
-    """Return the ``__getattr__`` of a module, which names what is meant.
+) -> tuple[Callable[[str], NoReturn], Callable[[], list[str]]]:
+    """Return the ``__getattr__`` of a module, which names what is meant, and its ``__dir__``.
 
     Parameters
     ----------
@@ -190,7 +198,7 @@ def answering(
             answer = find_operator(name)
         raise AttributeError(describe_missing(module, name, answer, known))
 
-    return find
+    return find, lambda: sorted(known)
 
 
 def find_operator(name: str) -> str | None:

@@ -17,4 +17,4 @@ from opwright_nn.parameters.initializer import (
 __all__ = ["Constant", "Initializer", "Kaiming", "Normal", "Uniform", "Xavier"]
 
 if not TYPE_CHECKING:  # type checkers shall report an unknown name
-    __getattr__ = answering(__name__, __all__, INITIALIZERS)
+    __getattr__, __dir__ = answering(__name__, __all__, INITIALIZERS)

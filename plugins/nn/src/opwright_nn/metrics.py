@@ -18,7 +18,7 @@ from opwright_nn.scores import check_batch, check_labels, find_right, refuse_nan
 __all__ = ["AUC", "Accuracy", "Mean", "Metric", "Precision", "R2", "Recall", "accuracy"]
 
 if not TYPE_CHECKING:  # type checkers shall report an unknown name
-    __getattr__ = answering(__name__, __all__, METRICS)
+    __getattr__, __dir__ = answering(__name__, __all__, METRICS)
 
 
 @arguments.suggest

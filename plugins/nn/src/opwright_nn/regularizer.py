@@ -10,4 +10,4 @@ from opwright_nn.parameters.regularizer import L1, L2, Regularizer
 __all__ = ["L1", "L2", "Regularizer"]
 
 if not TYPE_CHECKING:  # type checkers shall report an unknown name
-    __getattr__ = answering(__name__, __all__)
+    __getattr__, __dir__ = answering(__name__, __all__)

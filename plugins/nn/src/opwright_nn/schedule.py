@@ -21,7 +21,7 @@ from opwright_nn.foreign_names import SCHEDULES, answering
 __all__ = ["Rate", "Schedule", "cosine", "one_cycle", "step", "warmup"]
 
 if not TYPE_CHECKING:  # type checkers shall report an unknown name
-    __getattr__ = answering(__name__, __all__, SCHEDULES)
+    __getattr__, __dir__ = answering(__name__, __all__, SCHEDULES)
 
 Curve = Callable[[Any], Any]
 """From the number of steps done before, float32 [1], to the learning rate, float32 [1]."""

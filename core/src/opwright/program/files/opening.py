@@ -73,7 +73,8 @@ def folder_of(who: str, path: object) -> str:
     """Return the argument `path` of the function `who`; AttributeTypeError if it is no path."""
     if not isinstance(path, str | os.PathLike):
         raise AttributeTypeError(
-            f"{who}: path must be a str or a path, got {path!r}; the folder comes first"
+            f"{who}: path must be a str or a path, got {path!r}; the folder comes first: "
+            f"{who}(folder, ...)"
         )
     return os.fspath(path)
 

@@ -116,8 +116,12 @@ def save(
 
 def _check_types(program: object, scope: object) -> None:
     if not isinstance(program, Program):
+        of_model = ""
+        if isinstance(getattr(program, "program", None), Program):
+            of_model = "; of a model: save(folder, model.program, model.scope) or model.save()"
         raise AttributeTypeError(
-            f"save: program must be a Program, got {program!r}; write save(folder, program, scope)"
+            f"save: program must be a Program, got {program!r}"
+            f"{of_model or '; write save(folder, program, scope)'}"
         )
     if scope is not None and not hasattr(scope, "find_var"):
         raise AttributeTypeError(

@@ -20,3 +20,7 @@ from opwright_dist.layers.embedding import embedding
 from opwright_dist.layers.fc import fc
 
 __all__ = ["embedding", "fc"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

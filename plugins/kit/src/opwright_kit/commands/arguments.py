@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from opwright.commands import read_feed
 from opwright.errors import CommandError
 from opwright.op import (
     AttrProto,
@@ -34,8 +34,6 @@ class ArrayWish(NamedTuple):
     dtype: str | None = None
 
 
-_SHAPE: Final = re.compile(r"\d+([x,]\d+)*")
-_SCALAR: Final = "()"
 _MOST_BYTES: Final = 2**30
 _SEED: Final = 1
 
@@ -60,13 +58,10 @@ def read_shapes(words: Iterable[str], proto: OpProto) -> dict[str, list[ArrayWis
     """
     shapes: dict[str, list[ArrayWish]] = {}
     for word in words:
-        name, equals, text = word.rpartition("=")
-        slot = proto.input(name) if equals else _only_input(proto, word)
-        lengths, colon, dtype = text.partition(":")
-        wish = ArrayWish(
-            _read_shape(lengths, proto, slot), canonical_dtype(dtype) if colon else None
-        )
-        shapes.setdefault(slot.name, []).append(wish)
+        name, shape, dtype = read_feed(proto.type, word)
+        slot = _only_input(proto, word) if name is None else proto.input(name)
+        _check_size(proto, shape, word)
+        shapes.setdefault(slot.name, []).append(ArrayWish(shape, dtype))
         if len(shapes[slot.name]) > 1 and not slot.duplicable:
             raise CommandError(
                 f"{proto.type}: input {slot.name!r} takes one array, got {word!r} as well; give "
@@ -84,30 +79,23 @@ def _only_input(proto: OpProto, word: str) -> VarProto:
         names = hint("", [slot.name for slot in proto.inputs], "inputs")
         raise CommandError(
             f"{proto.type}: a shape must say of which input it is, got {word!r}; write "
-            f"--shape NAME={word}{names}"
+            f"--feed NAME={word}{names}"
         )
     return required[0]
 
 
-def _read_shape(text: str, proto: OpProto, slot: VarProto) -> Shape:
-    if text == _SCALAR:
-        return ()
-    if not _SHAPE.fullmatch(text):
-        raise CommandError(
-            f"{proto.type}: a shape must be lengths with x between them, got {text!r}; write "
-            f"--shape {slot.name}=64x10, or {slot.name}={_SCALAR} for a scalar"
-        )
-    shape = tuple(int(part) for part in re.split("[x,]", text))
+def _check_size(proto: OpProto, shape: Shape, text: str) -> None:
+    if -1 in shape:
+        raise CommandError(f"{proto.type}: a shape must be of lengths, got {text!r}; write 64x10")
     if np.prod(shape, dtype=float) * 8 > _MOST_BYTES:
         raise CommandError(
             f"{proto.type}: an input must be smaller than {_MOST_BYTES >> 30} GiB, got {text!r}"
         )
-    return shape
 
 
 def _fail_missing(proto: OpProto, missing: Sequence[VarProto]) -> None:
     names = ", ".join(repr(slot.name) for slot in missing)
-    options = " ".join(f"--shape {slot.name}=64x10" for slot in missing)
+    options = " ".join(f"--feed {slot.name}=64x10" for slot in missing)
     lines = [f"{proto.type}: required inputs need a shape, got none for {names}; give {options}"]
     for slot in proto.inputs:
         traits = [", optional"] if slot.optional else []

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("type", help="operator type")
     several: list[tuple[str, str, str]] = [
-        ("--shape", "NAME=64x10", "shape of an input, with :DTYPE where needed; repeatable"),
+        ("--feed", "NAME=64x10", "shape of an input, with :DTYPE where needed; repeatable"),
         ("--attr", "NAME=VALUE", "an attribute, lists as 1,2; repeatable"),
         ("--device", "DEVICE", "device; repeatable (default: cpu)"),
     ]
@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
         report = _measure(sample, args, context)
     except MemoryError as error:
         raise CommandError(
-            f"bench: inputs must fit into memory several times, got {args.shape}; give shorter ones"
+            f"bench: inputs must fit into memory several times, got {args.feed}; give shorter ones"
         ) from error
     if args.json:
         print_json(report.to_json())
@@ -152,7 +152,7 @@ def _read_sample(args: argparse.Namespace, context: Context) -> Sample:
     if proto.dispatch_slot in proto.attr_protos:
         words.append(f"{proto.dispatch_slot}={dtype}")
     attrs = read_attributes(words, proto)
-    return make_sample(definition, read_shapes(args.shape, proto), attrs, dtype)
+    return make_sample(definition, read_shapes(args.feed, proto), attrs, dtype)
 
 
 def _measure(sample: Sample, args: argparse.Namespace, context: Context) -> _Report:

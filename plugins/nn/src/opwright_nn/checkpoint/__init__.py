@@ -6,3 +6,7 @@ from opwright_nn.checkpoint.saving import resume, save
 from opwright_nn.checkpoint.weights import load_weights, transposed
 
 __all__ = ["load_weights", "resume", "save", "transposed"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -52,4 +52,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # type checkers shall report an unknown name
-    __getattr__ = answering(__name__, __all__, DATASETS)
+    __getattr__, __dir__ = answering(__name__, __all__, DATASETS)

@@ -177,4 +177,4 @@ for _name in __all__:
     globals()[_name] = suggest(globals()[_name])
 
 if not TYPE_CHECKING:  # type checkers shall report an unknown name
-    __getattr__ = answering(__name__, __all__, LAYERS, has_operators=True)
+    __getattr__, __dir__ = answering(__name__, __all__, LAYERS, has_operators=True)

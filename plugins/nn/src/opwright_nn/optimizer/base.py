@@ -17,6 +17,7 @@ from opwright.errors import (
 )
 from opwright.plugin import record_undo
 from opwright_nn import arguments, checks, operators
+from opwright_nn.foreign_names import OPTIMIZER_ARGUMENTS
 from opwright_nn.optimizer.clip import GradientClip
 from opwright_nn.optimizer.divided import check_divided
 from opwright_nn.optimizer.loss_scaling import Updates, append_gradients
@@ -89,7 +90,7 @@ class Optimizer:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.__init__ = arguments.suggest(cls.__init__)  # type: ignore[method-assign]
+        arguments.answer(cls, OPTIMIZER_ARGUMENTS)
         if "op_type" in cls.__dict__:
             cls.sparse_op_type = cls.__dict__.get("sparse_op_type")
             cls.elementwise = cls.__dict__.get("elementwise", False)

@@ -6,7 +6,7 @@ import abc
 from collections.abc import Mapping, Sequence
 
 import opwright as ow
-from opwright.errors import ProgramError
+from opwright.errors import AttributeValueError, ProgramError
 from opwright_nn import arguments, checks, operators
 
 Pair = tuple[ow.Variable, ow.Variable]
@@ -49,8 +49,13 @@ class ClipByValue(GradientClip):
     @arguments.suggest
     def __init__(self, max: float, min: float | None = None) -> None:
         self.max = checks.check_float("ClipByValue", "max", max)
-        low = -self.max if min is None else min
-        self.min = checks.check_float("ClipByValue", "min", low, at_most=self.max)
+        self.min = -self.max if min is None else checks.check_float("ClipByValue", "min", min)
+        if self.min > self.max:
+            low, high = sorted((self.min, self.max))
+            raise AttributeValueError(
+                f"ClipByValue: max must be at least min, got max={self.max:g}, min={self.min:g}; "
+                f"max comes first: ClipByValue({high:g}, min={low:g})"
+            )
 
     def append(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Append one ``clip`` for each gradient."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import re
 from pathlib import Path
 from typing import Any
 
 import opwright as ow
 import opwright_onnx
-from opwright.commands import print_json
+from opwright.commands import print_json, read_feed
 from opwright.errors import CommandError
 
 
@@ -59,19 +58,13 @@ def _report(args: argparse.Namespace) -> int:
             raise CommandError(f"onnx: report takes no {option}, got {value!r}")
     if not Path(args.model).is_file():
         raise CommandError(f"onnx: report needs the file of a model, got {args.model!r}")
-    report = make_report(Path(args.model), dict(map(_read_shape, args.feed)))
+    shapes = {name or "": shape for name, shape, _ in (read_feed("onnx", x) for x in args.feed)}
+    report = make_report(Path(args.model), shapes)
     if args.json:
         print_json(report)
     else:
         print(*format_report(report), sep="\n")
     return 1 if report["error"] or any(row["missing"] for row in report["operators"]) else 0
-
-
-def _read_shape(word: str) -> tuple[str, tuple[int, ...]]:
-    name, equals, dims = word.rpartition("=")
-    if not equals or not name or not re.fullmatch(r"(\d+([x,]\d+)*)?", dims):
-        raise CommandError(f"onnx: --feed must be NAME=SHAPE, got {word!r}; write x=32x784")
-    return name, tuple(int(dim) for dim in re.findall(r"\d+", dims))
 
 
 def _convert(args: argparse.Namespace, source: Path, target: Path) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,9 @@ Ints = tuple[int, ...]
 Taps = list[tuple[slice, slice]]
 
 _MAX_PADDED = 2**31 - 1
+
+_MOST_CHANNELS: Final = 4
+"""Of images as files hold them: grey, colours and alpha."""
 
 FORMATS = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 """Number of spatial axes to the orders of axes: channels first, channels last."""
@@ -200,6 +203,7 @@ def infer_windows(
             ctx.fail(
                 f"the kernel must fit into the padded {name}, got a kernel that covers {reach} of "
                 f"{before} + {size} + {after}; take a smaller kernel or more padding"
+                f"{_advise_order(ctx, size) if i == len(sizes) - 1 else ''}"
             )
         count = room // strides[i] + 1
         # The window that ceil_mode adds must begin in the input or in the padding before it.
@@ -207,6 +211,14 @@ def infer_windows(
             count += 1
         counts.append(count)
     return tuple(counts)
+
+
+def _advise_order(ctx: InferContext, last: int) -> str:
+    """Return what to do where the last axis is so short that it seems to be the channels."""
+    first, other = FORMATS[spatial_rank(ctx.attr("data_format"))]
+    if ctx.attr("data_format") != first or last > _MOST_CHANNELS:
+        return ""
+    return f", or say data_format={other!r} if the channels of x are its last axis"
 
 
 def infer_pooled(ctx: InferContext) -> tuple[int, int, Ints]:

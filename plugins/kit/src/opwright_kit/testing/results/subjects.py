@@ -191,7 +191,10 @@ def _fail_unknown(distribution: str, context: Context) -> NoReturn:
             f"check: OPWRIGHT_PLUGINS excludes this distribution, got {distribution!r}; "
             "name its plugin there, or unset it"
         )
+    prefixed = f"opwright-{_normal(distribution)}"
+    near = [name for name in sorted(installed) if _normal(name) == prefixed]
+    known = hint(near[0] if near else distribution, sorted(installed), "distributions")
     raise CommandError(
         f"check: no installed distribution of this name provides a plugin, got {distribution!r}"
-        f"{hint(distribution, sorted(installed), 'distributions')}; see: opwright plugins"
+        f"{known}; see: opwright plugins"
     )
