@@ -129,6 +129,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
         """Return the whole batches of one epoch, whatever part of them this process gets."""
         twin = self.repeat(1)
         twin._share = WHOLE
+        twin._begin(0)
         return twin
 
     @property
@@ -360,10 +361,9 @@ def make_order(seed: int | None, epoch: int, rows: int) -> npt.NDArray[np.int64]
 
 
 def _show_progress(iterator: Iterator[Batch], first: int, total: int) -> Iterator[Batch]:
-    # 30 ms to import, and needed only for a progress bar.
-    from tqdm import tqdm  # type: ignore[import-untyped]
+    from tqdm import tqdm  # type: ignore[import-untyped]  # 30 ms to import
 
-    # disable=None: no bar if standard error is no terminal, such as a log file.
+    # disable=None: no bar without a terminal.
     yield from tqdm(iterator, initial=first, total=total, unit=" batches", disable=None)
 
 

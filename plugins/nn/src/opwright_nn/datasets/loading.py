@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright.plugin import describe_error
 from opwright_nn import arguments, checks
 from opwright_nn.datasets.batches import (
-    WHOLE,
     Batches,
     Share,
     batches,
@@ -23,7 +23,7 @@ from opwright_nn.datasets.batches import (
     make_order,
 )
 from opwright_nn.datasets.samples import SHOWN, collate
-from opwright_nn.datasets.workers import Limit, LoadError, iterate_ahead
+from opwright_nn.datasets.workers import LoadError, Team
 
 _WHO: Final = "load_batches"
 _BUFFER: Final = 1024
@@ -32,42 +32,65 @@ _MAX_TIMEOUT_S: Final = 2_000_000.0
 """What the system can wait for: 2^31 milliseconds."""
 
 
+class Map(NamedTuple):
+    """What makes a sample of an item.
+
+    Attributes
+    ----------
+    function : callable
+        As users pass it.
+    seed : int or None
+        Of the streams that it takes as ``rng``; None where it takes none.
+    """
+
+    function: Callable[..., Any]
+    seed: int | None
+
+    def __call__(self, item: Any, epoch: int, number: int) -> Any:
+        """Return the sample; its stream depends on seed, epoch and number alone."""
+        if self.seed is None:
+            return self.function(item)
+        # By spawn_key, for (seed, epoch, 0) has the stream of (seed, epoch), which shuffles.
+        sequence = np.random.SeedSequence((self.seed, epoch), spawn_key=(number,))
+        return self.function(item, rng=np.random.Generator(np.random.PCG64(sequence)))
+
+
 @dataclasses.dataclass
 class Decoder:
     """Makes batch number k of items, counted over all epochs; workers have a copy."""
 
     items: Sequence[Any]
-    function: Callable[[Any], Any]
+    function: Map
     size: int
     per_epoch: int
     seed: int | None
-    share: Share = WHOLE
     order: tuple[int, Any] | None = None
 
-    def __call__(self, number: int) -> Any:
-        """Return the batch."""
-        picked = self._pick(number)
-        return collate([self._decode(row) for row in picked], picked)
+    def __call__(self, number: int, share: Share) -> Any:
+        """Return the part of the batch."""
+        epoch = number // self.per_epoch
+        picked = self._pick(number, share)
+        return collate([self._decode(epoch, row) for row in picked], picked)
 
-    def describe(self, number: int) -> str:
+    def describe(self, number: int, share: Share) -> str:
         """Return which items a batch is made of, for messages."""
-        picked = self._pick(number)
+        picked = self._pick(number, share)
         shown = ", ".join(map(str, picked[:_SHOWN])) + (", ..." if len(picked) > _SHOWN else "")
         return f"items {shown}, the first of them {repr(self.items[picked[0]])[:SHOWN]}"
 
-    def _pick(self, number: int) -> Sequence[int]:
+    def _pick(self, number: int, share: Share) -> Sequence[int]:
         epoch, batch = divmod(number, self.per_epoch)
         if self.order is None or self.order[0] != epoch:
             self.order = epoch, make_order(self.seed, epoch, len(self.items))
         start = batch * self.size
-        part = self.share.of(start, min(start + self.size, len(self.items)))
+        part = share.of(start, min(start + self.size, len(self.items)))
         order = self.order[1]
         return range(part.start, part.stop) if order is None else order[part].tolist()
 
-    def _decode(self, row: int) -> Any:
+    def _decode(self, epoch: int, row: int) -> Any:
         item = self.items[row]
         try:
-            return self.function(item)
+            return self.function(item, epoch, row)
         except Exception as error:
             raise LoadError(
                 f"{_WHO}: map must return a sample for each item, got {describe_error(error)} for "
@@ -76,7 +99,17 @@ class Decoder:
 
 
 class _Repeating(Batches[Any]):
-    """Batches that fail again, rather than end, where a batch could not be made."""
+    """Batches of what `map` makes, that fail again, rather than end, where it fails."""
+
+    def __init__(self, function: Map | None, *arguments: Any, **options: Any) -> None:
+        self._map = function
+        super().__init__(*arguments, **options)
+
+    def _describe(self, epoch: int) -> dict[str, Any]:
+        described = super()._describe(epoch)
+        if self._map is not None and self._map.seed is not None:
+            described["seed"] = self._map.seed
+        return described
 
     def __next__(self) -> Any:
         try:
@@ -89,18 +122,14 @@ class _Repeating(Batches[Any]):
 
 
 class Loader(_Repeating):
-    """What `load_batches` returns for items; a loop that is left ends its workers."""
+    """What `load_batches` returns for items; its workers live as long as it does."""
 
-    def __init__(
-        self, decoder: Decoder, workers: int, ahead: int, timeout: float | None, **options: Any
-    ) -> None:
+    def __init__(self, decoder: Decoder, team: Team | None, **options: Any) -> None:
         self._decoder = decoder
-        self._workers = workers
-        self._ahead = ahead
-        self._timeout = timeout
+        self._team = team
         rows = np.arange(len(decoder.items))
-        share = decoder.share
-        super().__init__((rows,), None, decoder.size, seed=decoder.seed, share=share, **options)
+        sizes = {"size": decoder.size, "seed": decoder.seed}
+        super().__init__(decoder.function, (rows,), None, **sizes, **options)
 
     def _describe_array(self, index: int) -> str:
         items = self._decoder.items
@@ -110,45 +139,23 @@ class Loader(_Repeating):
 
     def _iterate(self, first: int) -> Iterator[Any]:
         end = self._end_epoch * len(self._starts)
-        if self._workers and end > first:
-            limit = Limit(self._timeout, self._decoder.describe)
-            yield from iterate_ahead(self._decoder, first, end, self._workers, self._ahead, limit)
-        else:
-            yield from map(self._decoder, range(first, end))
-
-    def __iter__(self) -> Iterator[Any]:
-        super().__iter__()
-        return self._loop()
-
-    def _loop(self) -> Iterator[Any]:
-        try:
-            while True:
-                try:
-                    batch = next(self)
-                except StopIteration:
-                    return
-                yield batch
-        finally:
-            self.close()
+        if self._team is None or end <= first:
+            return (self._decoder(number, self._share) for number in range(first, end))
+        return self._team.iterate(first, end, self._share)
 
     def close(self) -> None:
         """End the workers; the position stays, and the next batch starts them again."""
         ended = self._ended
         self._begin(self._next)
         self._ended = ended
+        if self._team is not None:
+            self._team.close()
 
     def repeat(self, epochs: int) -> Loader:
-        """Return the same batches from epoch 0, for so many epochs, without a progress bar."""
+        """Return the same batches from epoch 0, by the same workers, without a progress bar."""
         epochs = checks.check_int("Loader.repeat", "epochs", epochs, at_least=0)
-        options = {"first_epoch": 0, "epochs": epochs, "progress": False}
-        options["drop_last"] = self._drop_last
-        return Loader(self._decoder, self._workers, self._ahead, self._timeout, **options)
-
-    def whole(self) -> Loader:
-        """Return the whole batches of one epoch, whatever part of them this process gets."""
-        decoder = dataclasses.replace(self._decoder, share=WHOLE, order=None)
-        options = {"first_epoch": 0, "epochs": 1, "progress": False, "drop_last": self._drop_last}
-        return Loader(decoder, self._workers, self._ahead, self._timeout, **options)
+        options = {"first_epoch": 0, "epochs": epochs, "progress": False, "share": self._share}
+        return Loader(self._decoder, self._team, drop_last=self._drop_last, **options)
 
 
 class Stream(_Repeating):
@@ -157,13 +164,12 @@ class Stream(_Repeating):
     def __init__(
         self,
         function: Callable[[], Iterable[Any]],
-        transform: Callable[[Any], Any] | None,
+        transform: Map | None,
         samples: int,
         **options: Any,
     ) -> None:
         self._function = function
-        self._transform = transform
-        super().__init__((np.arange(samples),), None, **options)
+        super().__init__(transform, (np.arange(samples),), None, **options)
 
     def _order(self, epoch: int) -> None:
         return None
@@ -181,7 +187,7 @@ class Stream(_Repeating):
                 if number >= skipped:
                     start = number * size
                     part = part[self._share.of(0, len(part))]
-                    decoded = [self._transform(x) if self._transform else x for _, x in part]
+                    decoded = [self._map(x, epoch, i) if self._map else x for i, x in part]
                     yield collate(decoded, [i for i, _ in part] or [start])
             skipped = 0
             for _ in samples:  # those of drop_last, so that their number is checked
@@ -232,7 +238,7 @@ class Stream(_Repeating):
         epochs = checks.check_int("Stream.repeat", "epochs", epochs, at_least=0)
         options |= {"size": self._starts.step, "epochs": epochs, "progress": False}
         options["drop_last"] = self._drop_last
-        return Stream(self._function, self._transform, len(self._arrays[0]), **options)
+        return Stream(self._function, self._map, len(self._arrays[0]), **options)
 
 
 @arguments.suggest
@@ -264,14 +270,17 @@ def load_batches(
     size : int, at least 1
         Samples in a batch.
     map : callable, optional
-        Makes a sample of an item: an array, or a tuple or dict of arrays. With workers a module
-        must define it, and it must not draw from a random stream of its process.
+        Makes a sample of an item: an array, or a tuple or dict of arrays. One that takes ``rng``,
+        ``map(item, rng)``, gets a `numpy.random.Generator` that depends on `seed`, the epoch and
+        the number of the item alone: samples are the same with any number of workers, and after a
+        resume. With workers a module must define it.
     samples : int, at least 0, optional
         How many samples a function as `data` gives in an epoch; required for it.
     workers : int, at least 0
         Processes that decode items, which keep the order: batches do not depend on their number. 0
-        decodes in this process. A script that uses workers calls this function under
-        ``if __name__ == "__main__":``, for they import it.
+        decodes in this process. They start at the first batch and live as long as what is returned
+        and its copies by ``repeat``, or until its ``close``. A script that uses workers calls this
+        function under ``if __name__ == "__main__":``, for they import it.
     ahead : int, at least 1
         Batches that each worker decodes ahead.
     timeout : float in (0, 2000000], optional
@@ -284,8 +293,8 @@ def load_batches(
     Returns
     -------
     Batches
-        An iterator with a position, as that of `batches`; `train` takes it. Its workers end with a
-        loop over it, also one that is left by ``break`` or an exception, and by its ``close``.
+        An iterator with a position, as that of `batches`; `train` takes it. Workers that ended
+        between two loops, by a signal for example, start again.
 
     Raises
     ------
@@ -305,20 +314,37 @@ def load_batches(
     size = checks.check_int(_WHO, "size", size, at_least=1)
     seed = checks.check_int(_WHO, "seed", seed, at_least=0)
     order_seed = seed if checks.check_bool(_WHO, "shuffle", shuffle) else None
-    if map is not None:
-        checks.check_callable(_WHO, "map", map)
+    function = None if map is None else _check_map(map, seed)
     _check_source(data, map, samples, workers)
     if callable(data):
         count = checks.check_int(_WHO, "samples", samples, at_least=0)
         share = find_share(_WHO, shard, size, count, options["drop_last"])
-        return Stream(data, map, count, size=size, seed=order_seed, share=share, **options)
-    if map is None:
+        return Stream(data, function, count, size=size, seed=order_seed, share=share, **options)
+    if function is None:
         return batches(data, size, seed=seed, shuffle=shuffle, shard=shard, **options)
     stop = len(data) - size + 1 if drop_last else len(data)
     per_epoch = len(range(0, max(stop, 0), size))
     share = find_share(_WHO, shard, size, len(data), drop_last)
-    decoder = Decoder(data, map, size, per_epoch, order_seed, share)
-    return Loader(decoder, workers, ahead, timeout, **options)
+    decoder = Decoder(data, function, size, per_epoch, order_seed)
+    team = Team(decoder, workers, ahead, timeout, decoder.describe) if workers else None
+    return Loader(decoder, team, share=share, **options)
+
+
+def _check_map(map: Any, seed: int) -> Map:
+    """Return the function, with the seed of its random streams where it takes one."""
+    checks.check_callable(_WHO, "map", map)
+    try:
+        parameters = inspect.signature(map).parameters.values()
+    except (TypeError, ValueError):  # of a function of C, which takes the item alone
+        return Map(map, None)
+    required = [item.name for item in parameters if item.default is item.empty and item.kind < 2]
+    if len(required) > 1 and required[1:] != ["rng"]:
+        raise AttributeTypeError(
+            f"{_WHO}: map must be a function of an item, or of an item and rng, a random stream, "
+            f"got the arguments {', '.join(required)}; name the second one rng"
+        )
+    draws = any(item.name == "rng" for item in parameters)
+    return Map(map, seed if draws else None)
 
 
 def _check_ahead(workers: Any, ahead: Any, timeout: Any) -> tuple[int, int, float | None]:

@@ -1,4 +1,4 @@
-"""Worker processes that make batches ahead, in order.
+"""Worker processes that make batches ahead, in order, and live as long as the loader.
 
 Each worker has a connection of its own, and gets the number of a batch at a time: there is no
 queue and no lock that a killed worker could leave taken. Its end of the connection closes with it.
@@ -7,14 +7,21 @@ queue and no lock that a killed worker could leave taken. Its end of the connect
 from __future__ import annotations
 
 import contextlib
+import itertools
 import multiprocessing
+import os
 import pickle
+import queue
 import signal
+import threading
 import traceback
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from typing import Any, Final, NamedTuple, NoReturn
+
+import numpy as np
 
 from opwright.errors import AttributeTypeError, OpwrightError
 
@@ -26,58 +33,193 @@ class LoadError(OpwrightError, RuntimeError):
     """An item of a data set could not be loaded, or a worker process ended."""
 
 
-class Limit(NamedTuple):
-    """How long a batch may keep the iterating process waiting.
+class Request(NamedTuple):
+    """A batch that a worker shall make, and its number among all requests to the team."""
 
-    Attributes
-    ----------
-    seconds : float or None
-        None for any time.
-    describe : callable
-        Returns what a batch is made of, for the message.
-    """
-
-    seconds: float | None
-    describe: Callable[[int], str]
+    ticket: int
+    arguments: tuple[Any, ...]
 
 
-def iterate_ahead(
-    make: Callable[[int], Any], first: int, end: int, workers: int, ahead: int, limit: Limit
-) -> Iterator[Any]:
-    """Yield ``make(first)`` to ``make(end - 1)``, computed in processes that start now.
+class Team:
+    """Processes that make batches, which start at first use and end with this object.
 
-    Closing the iterator ends them; so does its deletion, and an exception.
+    Several iterators may share them: each takes its own batches.
 
     Parameters
     ----------
     make : callable
-        Makes the batch of a number; it is pickled.
-    first, end : int
-        The numbers.
-    workers, ahead : int
-        The number of processes, and of batches that each makes ahead.
-    limit : Limit
-        How long to wait for a batch.
+        Makes a batch of arguments; it is pickled.
+    size, ahead : int
+        The number of processes, and of batches that each makes ahead for an iterator.
+    timeout : float or None
+        The seconds that a batch may keep the iterating process waiting; None for any time.
+    describe : callable
+        Returns what a batch is made of, for messages.
     """
-    payload = _pickle(make)
-    team: list[tuple[BaseProcess, Connection]] = []
-    try:
-        for _ in range(min(workers, end - first)):
-            team.append(_start(payload))
-        asked = first
-        for number in range(first, end):
-            while asked < min(number + len(team) * ahead, end):
-                _ask(*team[(asked - first) % len(team)], asked)
-                asked += 1
-            process, connection = team[(number - first) % len(team)]
-            if not _answers(connection, limit.seconds):
-                _raise_stuck(process, limit, number)
-            yield _receive(process, connection)
-    finally:
-        _end(team)
+
+    def __init__(
+        self,
+        make: Callable[..., Any],
+        size: int,
+        ahead: int,
+        timeout: float | None,
+        describe: Callable[..., str],
+    ) -> None:
+        self._make = make
+        self._size = size
+        self._ahead = ahead
+        self._timeout = timeout
+        self._describe = describe
+        self._tickets = itertools.count()
+        self._workers: list[_Worker] = []
+        weakref.finalize(self, _end, self._workers, os.getpid())
+
+    def close(self) -> None:
+        """End the processes; the next batch starts them again."""
+        _end(self._workers, os.getpid())
+
+    def iterate(self, first: int, end: int, *more: Any) -> Iterator[Any]:
+        """Yield ``make(first, *more)`` to ``make(end - 1, *more)``.
+
+        An iterator that is closed leaves the processes to others.
+        """
+        workers = self._find_workers(end - first)
+        pending: deque[tuple[_Worker, Request]] = deque()
+        numbers = iter(range(first, end))
+        try:
+            while True:
+                for number in itertools.islice(numbers, len(workers) * self._ahead - len(pending)):
+                    worker = workers[(number - first) % len(workers)]
+                    request = Request(next(self._tickets), (number, *more))
+                    pending.append((worker, request))
+                    worker.ask(request)
+                if not pending:
+                    return
+                yield self._take(*pending.popleft())
+        finally:
+            for worker, request in pending:
+                worker.forget(request)
+
+    def _find_workers(self, n_batches: int) -> list[_Worker]:
+        """Return as many processes as have something to do; those that ended start again."""
+        for worker in [worker for worker in self._workers if not worker.is_alive]:
+            self._discard(worker)
+        missing = min(self._size, n_batches) - len(self._workers)
+        payload = _pickle(self._make) if missing > 0 else b""
+        for _ in range(missing):
+            self._workers.append(_Worker(payload))
+        return self._workers[:n_batches]
+
+    def _take(self, worker: _Worker, request: Request) -> Any:
+        try:
+            batch, failure = worker.take(request, self._timeout)
+        except TimeoutError:
+            self._discard(worker)
+            raise LoadError(
+                f"{_WHO}: a worker must return a batch within timeout={self._timeout:g} seconds, "
+                f"got nothing from process {worker.pid} for {self._describe(*request.arguments)}; "
+                "see what map does with these items, or pass a larger timeout"
+            ) from None
+        except LoadError:
+            self._discard(worker)
+            raise
+        if failure is not None:
+            text, trace = failure
+            error = LoadError(text)
+            error.add_note(f"In the worker process:\n{trace}")
+            raise error
+        return batch
+
+    def _discard(self, worker: _Worker) -> None:
+        if worker in self._workers:  # another iterator may have done it
+            self._workers.remove(worker)
+        _end([worker], os.getpid())
 
 
-def _pickle(make: Callable[[int], Any]) -> bytes:
+class _Worker:
+    """A process, and the connection to it; replies come in the order of requests."""
+
+    def __init__(self, payload: bytes) -> None:
+        # Not by fork: a lock that another thread holds at that moment would stay locked there.
+        methods = multiprocessing.get_all_start_methods()
+        context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+        self.connection, other = context.Pipe()
+        process = context.Process(target=_work, args=(payload, other), daemon=True)  # type: ignore[attr-defined]
+        try:
+            process.start()
+        except BaseException:
+            self.connection.close()
+            raise
+        finally:
+            other.close()  # so that the end of the worker is the end of the connection
+        self.process = process
+        self.pid = process.pid
+        self.exitcode: int | None = None
+        self._replies: dict[int, tuple[Any, Any]] = {}
+        self._forgotten: set[int] = set()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be asked."""
+        return not self.connection.closed and self.process.is_alive()
+
+    def ask(self, request: Request) -> None:
+        """Send a request."""
+        with contextlib.suppress(OSError):  # it has ended, which `take` reports
+            self.connection.send(request)
+
+    def forget(self, request: Request) -> None:
+        """Drop the reply to a request, which has come or will come."""
+        if self._replies.pop(request.ticket, None) is None:
+            self._forgotten.add(request.ticket)
+
+    def take(self, request: Request, timeout: float | None) -> tuple[Any, Any]:
+        """Return the batch of a request, or why there is none; TimeoutError, LoadError."""
+        while request.ticket not in self._replies:
+            try:
+                if timeout is not None and not self.connection.poll(timeout):
+                    raise TimeoutError
+                ticket, reply = _receive(self.connection)
+            except TimeoutError:
+                raise
+            except (EOFError, OSError):  # it has ended, or another iterator has ended it
+                self._raise_ended()
+            if ticket in self._forgotten:
+                self._forgotten.remove(ticket)
+            else:
+                self._replies[ticket] = reply
+        return self._replies.pop(request.ticket)
+
+    def _raise_ended(self) -> NoReturn:
+        if not self.connection.closed:
+            self.process.join(_END_S)
+            self.exitcode = self.process.exitcode
+        raise LoadError(
+            f"{_WHO}: worker processes must stay alive, got process {self.pid} ended with exit "
+            f"code {self.exitcode} (a negative one is a signal); see whether memory ran out, and "
+            "call load_batches under if __name__ == '__main__' in a script"
+        ) from None
+
+
+def _end(workers: list[_Worker], owner: int) -> None:
+    """End processes, unless this is a forked copy of the one that started them."""
+    if os.getpid() != owner:
+        return
+    ending = [worker for worker in workers if not worker.connection.closed]
+    workers.clear()
+    for worker in ending:
+        worker.connection.close()
+        worker.process.terminate()
+    for worker in ending:
+        worker.process.join(_END_S)
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join()
+        worker.exitcode = worker.process.exitcode
+        worker.process.close()
+
+
+def _pickle(make: Callable[..., Any]) -> bytes:
     try:
         return pickle.dumps(make)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -87,36 +229,23 @@ def _pickle(make: Callable[[int], Any]) -> bytes:
         ) from error
 
 
-def _start(payload: bytes) -> tuple[BaseProcess, Connection]:
-    # Not by fork: a lock that another thread holds at that moment would stay locked in the child.
-    methods = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    own, other = context.Pipe()
-    process = context.Process(target=_work, args=(payload, other), daemon=True)  # type: ignore[attr-defined]
-    try:
-        process.start()
-    except BaseException:
-        own.close()
-        raise
-    finally:
-        other.close()  # so that the end of the worker is the end of the connection
-    return process, own
-
-
 def _work(payload: bytes, connection: Connection) -> None:
-    """Answer each number with its batch, until the other end closes."""
+    """Answer each request, until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that iterates
-    make: Callable[[int], Any] | None = None
+    # A batch is sent while the next one is made: a connection holds less than a batch.
+    replies: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+    threading.Thread(target=_send, args=(connection, replies), daemon=True).start()
+    make: Callable[..., Any] | None = None
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
-            number = connection.recv()
+            ticket, arguments = connection.recv()
             try:
                 make = make or pickle.loads(payload)
-                reply = pickle.dumps((make(number), None), protocol=5)
+                reply = _pack((make(*arguments), None))
             except Exception as error:  # noqa: BLE001 - raised again where the batch is taken
                 text = str(error) if isinstance(error, LoadError) else _describe(error)
-                reply = pickle.dumps((None, (text, traceback.format_exc())))
-            connection.send_bytes(reply)
+                reply = _pack((None, (text, traceback.format_exc())))
+            replies.put((ticket, reply))
 
 
 def _describe(error: Exception) -> str:
@@ -126,58 +255,36 @@ def _describe(error: Exception) -> str:
     )
 
 
-def _ask(process: BaseProcess, connection: Connection, number: int) -> None:
-    try:
-        connection.send(number)
-    except ConnectionError:
-        _raise_ended(process)
+def _pack(reply: Any) -> tuple[bytes, list[memoryview]]:
+    """Return a pickle, and the memory of its arrays, which is sent without a copy."""
+    buffers: list[pickle.PickleBuffer] = []
+    packed = pickle.dumps(reply, protocol=5, buffer_callback=buffers.append)
+    return packed, [buffer.raw() for buffer in buffers]
 
 
-def _answers(connection: Connection, seconds: float | None) -> bool:
-    """Return whether something arrives in time; the end of a worker does, too."""
-    try:
-        return connection.poll(seconds)
-    except ConnectionError:
-        return True
+def _send(connection: Connection, replies: queue.SimpleQueue[tuple[int, Any]]) -> None:
+    """Send replies in their order."""
+    with contextlib.suppress(OSError):  # the other end is closed
+        while True:
+            ticket, (packed, views) = replies.get()
+            connection.send((ticket, packed, [view.nbytes for view in views]))
+            for view in views:
+                sent = 0
+                while sent < view.nbytes:
+                    sent += os.write(connection.fileno(), view[sent:])
 
 
-def _raise_stuck(process: BaseProcess, limit: Limit, number: int) -> NoReturn:
-    raise LoadError(
-        f"{_WHO}: a worker must return a batch within timeout={limit.seconds:g} seconds, got "
-        f"nothing from process {process.pid} for {limit.describe(number)}; see what map does with "
-        "these items, or pass a larger timeout"
-    )
-
-
-def _receive(process: BaseProcess, connection: Connection) -> Any:
-    try:
-        batch, failure = pickle.loads(connection.recv_bytes())
-    except (EOFError, ConnectionError):
-        _raise_ended(process)
-    if failure is not None:
-        text, trace = failure
-        error = LoadError(text)
-        error.add_note(f"In the worker process:\n{trace}")
-        raise error
-    return batch
-
-
-def _raise_ended(process: BaseProcess) -> NoReturn:
-    process.join(_END_S)
-    raise LoadError(
-        f"{_WHO}: worker processes must stay alive, got process {process.pid} ended with exit code "
-        f"{process.exitcode} (a negative one is a signal); see whether memory ran out, and call "
-        "load_batches under if __name__ == '__main__' in a script"
-    ) from None
-
-
-def _end(team: list[tuple[BaseProcess, Connection]]) -> None:
-    for process, connection in team:
-        connection.close()
-        process.terminate()
-    for process, _ in team:
-        process.join(_END_S)
-        if process.is_alive():
-            process.kill()
-            process.join()
-        process.close()
+def _receive(connection: Connection) -> tuple[int, Any]:
+    """Return a ticket and the reply to it, with arrays over memory that was read into."""
+    ticket, packed, sizes = connection.recv()
+    buffers = []
+    for size in sizes:
+        # Not a bytearray of that size, which would be filled with zeros first.
+        view = np.empty(size, np.uint8).data
+        buffers.append(view)
+        while view:
+            count = os.readv(connection.fileno(), [view])
+            if not count:
+                raise EOFError
+            view = view[count:]
+    return ticket, pickle.loads(packed, buffers=buffers)

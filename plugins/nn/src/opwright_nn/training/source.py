@@ -12,7 +12,6 @@ from opwright.errors import AttributeTypeError, AttributeValueError, FeedError
 from opwright.plugin import hint
 from opwright_nn import checks
 from opwright_nn.datasets.batches import Batches, batches
-from opwright_nn.datasets.loading import Loader
 
 DEFAULT_BATCH_SIZE = 32
 
@@ -88,15 +87,10 @@ class Source:
     def epoch(self, done: int) -> Iterator[Feeds]:
         """Return the batches of the current epoch, of which `done` have been taken."""
         if isinstance(self._data, Batches):
-            # By __next__: a loop over a Loader would end its workers with the epoch.
+            # By __next__: a loop would begin the next epochs where these have ended.
             left = self._data.per_epoch - done
             return map(self._name, islice(iter(self._data.__next__, None), left))
         return map(self._name, islice(self._iterate(), done, None))
-
-    def close(self) -> None:
-        """End worker processes, where there are any."""
-        if isinstance(self._data, Loader):
-            self._data.close()
 
     def count_rows(self, feeds: Feeds) -> int:
         """Return the size of a batch: the length of its first array that has one."""

@@ -153,12 +153,9 @@ def train(
         team,
     )
     check_shared(setup.source, team)
-    try:
-        if isinstance(model, Model):
-            return prepare_model(model, setup).run()
-        return prepare_step(model, setup).run()
-    finally:
-        setup.source.close()
+    if isinstance(model, Model):
+        return prepare_model(model, setup).run()
+    return prepare_step(model, setup).run()
 
 
 def _as_model(
