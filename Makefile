@@ -48,7 +48,7 @@ NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/nativ
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv pins demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers wheels tarball clean
+.PHONY: help venv pins demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers release tarball clean
 .PHONY: test-ray test-torch test-torch-small test-onnx test-onnx-small fuzz-onnx test-jax test-jax-small test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
 
 help:  ## list the targets
@@ -108,6 +108,7 @@ pins: | $(BIN)/python  ## move pins to the newest releases: ARGS='--upgrade-pack
 	@$(BIN)/python .ci/move_pins.py pins/packages.txt requirements-build.txt $(PACKAGES) $(WITH_TOOLS)
 	@$(BIN)/python .ci/move_pins.py pins/dist.txt $(DIST) $(WITH_TOOLS)
 	@$(BIN)/python .ci/move_pins.py pins/models.txt scikit-learn $(WITH_TOOLS)
+	@$(BIN)/python .ci/move_pins.py pins/release.txt "build>=1.3" "twine>=6.2" $(WITH_TOOLS)
 	@$(BIN)/python .ci/move_pins.py pins/nvrtc.txt "nvidia-cuda-nvrtc==13.0.*" -- $(ARGS)
 	@$(BIN)/python .ci/move_pins.py pins/protoc.txt "grpcio-tools==1.71.0" -- $(ARGS)
 
@@ -319,8 +320,16 @@ headers:  ## copy the core's headers into the example that carries them
 	@cp -r core/include core/cmake $(CARRIED)/
 	@rm $(CARRIED)/include/opwright/run.h
 
-wheels: $(STAMPS)/builders $(STAMPS)/tools  ## build wheels that a registry takes into dist/
-	@$(BIN)/python .ci/make_wheels.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR) $(DIST) $(NCCL) $(RAY) $(TORCH) $(JAX) $(LIBRARY)
+# What checks a release asks for twenty packages that nothing else needs.
+$(STAMPS)/release: pins/release.txt $(STAMPS)/builders $(STAMPS)/tools
+	@$(INSTALL) pins $<
+	@touch $@
+
+VERSIONS ?= 3.11 3.12 3.13
+PYTHONS ?=
+release: $(STAMPS)/release  ## build dist/: distributions that a registry takes, tried with three Pythons
+	@$(BIN)/python .ci/make_release.py dist $(PACKAGES) $(CUDA) $(CUDA_EMULATOR) $(DIST) $(NCCL) $(RAY) $(TORCH) \
+		$(ONNX) $(JAX) $(LIBRARY) --versions $(VERSIONS) --pythons $(PYTHONS)
 
 tarball: $(STAMPS)/packages  ## pack what runs bundles without Python into dist/
 	@$(BIN)/python .ci/make_tarball.py dist $(LIBRARY) plugins/cpu

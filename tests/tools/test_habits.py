@@ -72,15 +72,24 @@ def test_hosted_ci_runs_what_any_machine_runs_on_every_python_from_the_oldest_on
     jobs = read_yaml(".github/workflows/tests.yml")["jobs"]
     assert [step["run"] for step in jobs["tests"]["steps"] if ".ci/run" in step.get("run", "")]
     assert "make tidy" in [step.get("run") for step in jobs["tidy"]["steps"]]
-    for job in (jobs["tests"], jobs["wheels"]):
-        pythons = job["strategy"]["matrix"]["python"]
-        minors = [int(python.removeprefix("3.")) for python in pythons]
-        assert minors == list(range(minors[0], minors[-1] + 1))
-        for package in PACKAGES:
-            assert read_project(package)["requires-python"] == f">={pythons[0]}"
+    pythons = jobs["tests"]["strategy"]["matrix"]["python"]
+    minors = [int(python.removeprefix("3.")) for python in pythons]
+    assert minors == list(range(minors[0], minors[-1] + 1))
+    for package in PACKAGES:
+        assert read_project(package)["requires-python"] == f">={pythons[0]}"
     for job in jobs.values():
         for step in job["steps"]:
             assert re.fullmatch(r"actions/[a-z-]+@v\d+", step.get("uses", "actions/any@v1"))
+
+
+def test_a_release_is_tested_and_built_for_every_python_before_it_is_published() -> None:
+    jobs = read_yaml(".github/workflows/release.yml")["jobs"]
+    assert jobs["tests"]["uses"] == "./.github/workflows/tests.yml"
+    assert (jobs["build"]["needs"], jobs["publish"]["needs"]) == ("tests", "build")
+    pythons = read_yaml(".github/workflows/tests.yml")["jobs"]["tests"]["strategy"]["matrix"]
+    [command] = [step["run"] for step in jobs["build"]["steps"] if "run" in step]
+    assert f'VERSIONS="{" ".join(pythons["python"])}" release' in command
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}, "no password is needed"
 
 
 def test_the_hooks_of_git_call_the_tools_of_make_lint_where_it_finds_them() -> None:

@@ -1,0 +1,212 @@
+"""Build, check and try a release: ``make_release.py FOLDER [PACKAGE ...]``, each a folder.
+
+Each package's source distribution is made, and its wheels from that: the core's for every version
+of Python, a plugin's once. Both are checked, and served on this machine as an index. From there
+`opwright` is installed into environments that hold no compiler, and runs the README, a round trip
+through ONNX and a package that `opwright new` writes. FOLDER then holds what is uploaded.
+
+``--versions`` lists those of Python; ``--pythons`` names interpreters that are neither on the path
+nor among pyenv's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from make_wheels import add_tag, run
+
+ROOT = Path(__file__).parents[1]
+SCRIPTS = ROOT / "tests" / "packaging" / "scripts"
+LARGEST = 16 << 20
+"""Bytes of a file. The registry takes six times as much: a file that grows so far is looked at."""
+
+EXTRAS = "opwright[cpu,nn,onnx,dev]"
+
+
+def find_pythons(versions: Sequence[str], named: Sequence[str] = ()) -> dict[str, str]:
+    """Return an interpreter for each version: a named one, of the path, or of pyenv."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+    found = {}
+    for version in versions:
+        candidates = [*named, f"python{version}"]
+        candidates += [str(path) for path in pyenv.glob(f"versions/{version}.*/bin/python")]
+        fitting = [name for name in candidates if version_of(name) == version]
+        if not fitting:
+            raise SystemExit(
+                f"make release: no Python {version} on the path or of pyenv; name one: "
+                f"make release PYTHONS=/path/to/python{version}"
+            )
+        found[version] = fitting[0]
+    return found
+
+
+def version_of(python: str) -> str | None:
+    """Return the version of an interpreter, such as "3.12"; None where none starts by that name."""
+    command = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return None if done.returncode else done.stdout.strip()
+
+
+def make_environment(python: str, folder: Path) -> Path:
+    """Return the interpreter of a new environment."""
+    run(python, "-m", "venv", folder)
+    return folder / "bin" / "python"
+
+
+def build_sources(packages: Sequence[Path], folder: Path) -> list[Path]:
+    """Make the source distributions, with the tools that are installed here."""
+    for package in packages:
+        run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "-o", folder, package)
+    return sorted(folder.glob("*.tar.gz"))
+
+
+def build_wheel(python: Path, source: Path, folder: Path) -> Path:
+    """Build as a user's pip does, with what the source distribution asks for and nothing else."""
+    with tempfile.TemporaryDirectory() as built:
+        pip = [python, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps"]
+        run(*pip, "--wheel-dir", built, source)
+        [wheel] = Path(built).glob("*.whl")
+        add_tag(wheel, folder)
+        return wheel
+
+
+def build_wheels(sources: Sequence[Path], pythons: dict[str, str], folder: Path) -> None:
+    """Build one wheel of each source distribution, or one for each Python where it needs that."""
+    with tempfile.TemporaryDirectory() as made:
+        builders = [make_environment(python, Path(made) / v) for v, python in pythons.items()]
+        for source in sources:
+            print(f"building wheels of {source.name}", flush=True)
+            wheel = build_wheel(builders[0], source, folder)
+            if wheel.stem.split("-")[2].startswith("cp"):
+                for builder in builders[1:]:
+                    build_wheel(builder, source, folder)
+
+
+def list_names(distribution: Path) -> list[str]:
+    """Return the names of the files in a wheel or a source distribution."""
+    if distribution.suffix == ".whl":
+        with zipfile.ZipFile(distribution) as wheel:
+            return wheel.namelist()
+    with tarfile.open(distribution) as source:
+        return source.getnames()
+
+
+def find_faults(distribution: Path) -> Iterator[str]:
+    """Yield what a registry or a user would object to."""
+    size = distribution.stat().st_size
+    if size > LARGEST:
+        yield f"{distribution.name} has {size:,} bytes, at most {LARGEST:,} are expected"
+    inside = ".dist-info/licenses/LICENSE" if distribution.suffix == ".whl" else "/LICENSE"
+    if not any(name.endswith(inside) for name in list_names(distribution)):
+        yield f"{distribution.name} holds no file LICENSE"
+    foreign = [name for name in list_names(distribution) if "libdnnl" in name or "libgomp" in name]
+    if foreign:
+        yield f"{distribution.name} holds a library of another project: {', '.join(foreign)}"
+
+
+def check(folder: Path) -> None:
+    """Leave with an error where a distribution of the folder is not fit to be uploaded."""
+    distributions = sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")])
+    run(sys.executable, "-m", "twine", "check", "--strict", *distributions)
+    faults = [fault for path in distributions for fault in find_faults(path)]
+    if faults:
+        raise SystemExit("\n".join(["make release:", *faults]))
+    for path in distributions:
+        print(f"{path.stat().st_size / 1e6:8.2f} MB  {path.name}")
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[str]:
+    """Serve the distributions as an index, and return its address."""
+    with tempfile.TemporaryDirectory() as made:
+        for path in [*folder.glob("*.whl"), *folder.glob("*.tar.gz")]:
+            project = Path(made) / "simple" / path.name.split("-")[0].replace("_", "-")
+            project.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, project)
+        handler = partial(_Silent, directory=made)
+        with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            yield f"http://127.0.0.1:{server.server_port}/simple/"
+            server.shutdown()
+
+
+class _Silent(SimpleHTTPRequestHandler):
+    """Lists of files are pages of links, which is what an index consists of."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def install(python: Path, index: str, version: str) -> None:
+    """Install what a user would, from wheels alone, and ours from nowhere but the index."""
+    report = python.parents[1] / "installed.json"
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--only-binary", ":all:"]
+    # pip prefers no index to another: the report says where each wheel came from.
+    run(*pip, "--report", report, "--extra-index-url", index, f"{EXTRAS}=={version}")
+    for item in json.loads(report.read_text())["install"]:
+        name, address = item["metadata"]["name"], item["download_info"]["url"]
+        if name.startswith("opwright") and not address.startswith(index):
+            raise SystemExit(f"make release: {name} was taken from {address}, not from {index}")
+
+
+def try_release(python: Path, folder: Path) -> None:
+    """Run what a new user runs, without a compiler on the path."""
+    tools = python.parent
+    variables = {"PATH": str(tools), "HOME": str(folder), "PYTHONWARNINGS": "error"}
+
+    def call(*command: str | Path) -> None:
+        run(*command, cwd=folder, env=variables)
+
+    # In the tools' interpreter, which compares what is printed; the blocks run in the other.
+    run(sys.executable, SCRIPTS / "run_readme.py", python, folder, ROOT / "README.md")
+    call(python, SCRIPTS / "onnx_round_trip.py")
+    call(tools / "opwright", "doctor")
+    call(tools / "opwright", "new", "opwright-acme")
+    call(python, "-m", "pip", "--disable-pip-version-check", "install", "./opwright-acme")
+    call(python, "opwright-acme/example.py")
+    call(tools / "opwright", "check", "opwright-acme")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("packages", type=Path, nargs="+")
+    parser.add_argument("--versions", nargs="+", required=True, help="of Python, such as 3.12")
+    parser.add_argument("--pythons", nargs="*", default=[], help="interpreters elsewhere")
+    words = parser.parse_args()
+    pythons = find_pythons(words.versions, words.pythons)
+    if words.folder.exists() and any(words.folder.iterdir()):
+        raise SystemExit(f"make release: {words.folder} holds files already; empty it: make clean")
+    words.folder.mkdir(parents=True, exist_ok=True)
+    sources = build_sources(words.packages, words.folder)
+    build_wheels(sources, pythons, words.folder)
+    check(words.folder)
+    [version] = {path.name.removesuffix(".tar.gz").split("-")[1] for path in sources}
+    with serve(words.folder) as index, tempfile.TemporaryDirectory() as made:
+        for number, python in pythons.items():
+            folder = Path(made) / number
+            bare = make_environment(python, folder / "env")
+            install(bare, index, version)
+            try_release(bare, folder)
+            print(f"Python {number}: the README, ONNX and a new package work", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""What `make release` refuses, and the index from which it installs."""
+
+from __future__ import annotations
+
+import io
+import stat
+import sys
+import tarfile
+import urllib.request
+import zipfile
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / ".ci"))
+import make_release
+
+LICENSE = "acme-1.0.dist-info/licenses/LICENSE"
+
+
+def write_wheel(folder: Path, *names: str, size: int = 1) -> Path:
+    path = folder / "opwright_acme-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        for name in names:
+            wheel.writestr(name, b"\0" * size)
+    return path
+
+
+def write_source(folder: Path, *names: str) -> Path:
+    path = folder / "opwright_acme-1.0.tar.gz"
+    with tarfile.open(path, "w:gz") as source:
+        for name in names:
+            source.addfile(tarfile.TarInfo(name), io.BytesIO())
+    return path
+
+
+def test_a_distribution_with_its_license_has_no_fault(tmp_path: Path) -> None:
+    assert list(make_release.find_faults(write_wheel(tmp_path, LICENSE))) == []
+    assert list(make_release.find_faults(write_source(tmp_path, "acme-1.0/LICENSE"))) == []
+
+
+def test_a_distribution_without_a_license_is_a_fault(tmp_path: Path) -> None:
+    for path in (write_wheel(tmp_path, "acme.py"), write_source(tmp_path, "acme-1.0/acme.py")):
+        assert list(make_release.find_faults(path)) == [f"{path.name} holds no file LICENSE"]
+
+
+def test_a_distribution_that_has_grown_large_is_a_fault(tmp_path: Path) -> None:
+    path = write_wheel(tmp_path, LICENSE, size=make_release.LARGEST)
+    [fault] = make_release.find_faults(path)
+    assert fault.endswith(" bytes, at most 16,777,216 are expected")
+
+
+def test_another_projects_library_in_a_wheel_is_a_fault(tmp_path: Path) -> None:
+    path = write_wheel(tmp_path, LICENSE, "acme/libgomp.so.1")
+    [fault] = make_release.find_faults(path)
+    assert fault == f"{path.name} holds a library of another project: acme/libgomp.so.1"
+
+
+def test_the_index_has_a_page_of_links_for_each_project(tmp_path: Path) -> None:
+    wheel, source = write_wheel(tmp_path, LICENSE), write_source(tmp_path, "acme-1.0/LICENSE")
+    with make_release.serve(tmp_path) as index:
+        page = urllib.request.urlopen(f"{index}opwright-acme/").read().decode()
+        assert f'href="{wheel.name}"' in page
+        assert f'href="{source.name}"' in page
+        assert urllib.request.urlopen(f"{index}opwright-acme/{wheel.name}").read() == (
+            wheel.read_bytes()
+        )
+
+
+def write_python(folder: Path, version: str, status: int = 0) -> Path:
+    """Write a program that is started as an interpreter and prints a version."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "python"
+    path.write_text(f"#!/bin/sh\necho {version}\nexit {status}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_an_interpreter_is_the_named_one_or_one_of_pyenv(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/bin")
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    kept = write_python(tmp_path / "versions" / "9.1.4" / "bin", "9.1")
+    named = write_python(tmp_path / "named", "9.2")
+    found = make_release.find_pythons(["9.1", "9.2"], [str(named)])
+    assert found == {"9.1": str(kept), "9.2": str(named)}
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_python_that_is_missing_or_does_not_start_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """A shim of pyenv exists for every version, and fails for those that are not chosen."""
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    other = write_python(
+        tmp_path / "versions" / "9.1.4" / "bin", "9.1" if status else "9.3", status
+    )
+    assert other.exists()
+    with pytest.raises(SystemExit, match=r"no Python 9.1 on the path or of pyenv; name one: make"):
+        make_release.find_pythons(["9.1"])
