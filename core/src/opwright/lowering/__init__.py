@@ -53,7 +53,7 @@ def lower(request: LowerRequest) -> LoweredPlan:
 
 
 def lower_halves(request: LowerRequest) -> tuple[list[LoweredPlan], Halves]:
-    """Lower one graph to two plans: the second has what depends on ``request.given.late``."""
+    """Lower one graph to two plans; the second has all that depends on ``request.given.late``."""
 
     def finish(graph: Graph) -> tuple[list[LoweredPlan], Halves]:
         halves = cut_graph(graph, request)
@@ -84,7 +84,7 @@ def _lower(request: LowerRequest, finish: Callable[[Graph], Result]) -> Result:
 
 
 def _check_unread(graph: Graph, names: frozenset[str]) -> None:
-    """FeedError where anything reads elements of feeds that have none."""
+    """Raise FeedError where an operator reads the elements of a feed without elements."""
     if not names:
         return
     kept = (*graph.keeps, *(value for value, _ in graph.sinks))
@@ -109,7 +109,7 @@ def _finish(graph: Graph, request: LowerRequest) -> LoweredPlan:
 
 
 def _forget(built: Iterable[LoweredOp], kept: Iterable[LoweredOp]) -> None:
-    """Remove what nothing needs when a plan is built.
+    """Drop references that are useless once a plan is built.
 
     The references from values to operators are cycles, which would wait for the collector; the
     signatures of the operators that a plan keeps for its errors would be visited by it.

@@ -1,8 +1,8 @@
-"""Cuts a graph into two: the second has what depends on late feeds, as a backward does.
+"""Cuts a graph into two; the second depends on late feeds, as a backward does.
 
-The passes have seen the whole graph, so both halves run the kernels of one plan. The first hands
-over what the second reads, in the fewest bytes: what is quick to compute of values that are there
-anyway is computed again, and nothing is saved of which the second reads the shape alone.
+Passes have seen the whole graph, so both halves run the kernels of one plan. The first passes to
+the second the values that it reads, in the fewest bytes: values that are cheap to recompute are
+recomputed, and a value of which it reads the shape alone is not saved.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from opwright.lowering.kernels.estimate import BYTES_PER_NS
 from opwright.lowering.request import LowerRequest
 
 LEAST_BYTES: Final = 1 << 12
-"""What an operator of the first half writes at least that runs again."""
+"""The least bytes that an operator must write to be worth running again."""
 
 QUICK_NS_PER_BYTE: Final = 4 / BYTES_PER_NS
-"""How long it takes one thread at most: it may read three bytes for each one that it writes."""
+"""The most seconds it may take one thread: it may read three bytes for each written one."""
 
 MOST_AGAIN: Final = 0.04
-"""How much of a plan's time operators of the first half may take that run again."""
+"""The share of a plan's time that recomputed operators may take."""
 
 
 Halves = tuple[list[tuple[Graph, LowerRequest]], dict[str, int | str], dict[str, tuple[int, ...]]]
-"""Two graphs with their requests; by the names of feeds of the second one that are not late, the
-positions of fetches of the first one, or names of its feeds; the shapes of the late ones."""
+"""Two graphs with their requests, and for each feed of the second that is not late the
+position of a fetch of the first, or the name of one of its feeds; then the late feeds' shapes."""
 
 
 def cut_graph(graph: Graph, request: LowerRequest) -> Halves:
@@ -72,7 +72,7 @@ def _reads(op: LoweredOp) -> list[Value]:
 class _First:
     """The half that runs first.
 
-    ``saved`` are the values that it hands over, ``again`` the operators that the second half runs
+    ``saved`` are the values for the second half, ``again`` the operators that the second half runs
     again, and ``sources`` the positions of the saved values among its fetches.
     """
 
@@ -85,7 +85,7 @@ class _First:
         self.results, self.late_results = results[:n_early], results[n_early:]
         self._early = [op for op in graph.ops if op not in self.late_ops]
         self.writer: dict[Value, LoweredOp] = {}
-        self.last: dict[Buffer, Value] = {}  # what this half leaves in each memory that it writes
+        self.last: dict[Buffer, Value] = {}  # the final value of each memory that this half writes
         self._rewritten: set[Buffer] = set()
         for op in self._early:
             for value in op.writes():
@@ -122,7 +122,7 @@ class _First:
         return closed
 
     def _is_repeatable(self, op: LoweredOp) -> bool:
-        """Whether a run in the other half gives the same bits, and does nothing else."""
+        """Whether running it in the other half yields the same bits without side effects."""
         if op.has_effect or op.children or op.is_dynamic or op.definition.alias_slots:
             return False
         if any(not v.buffer.is_owned or v.buffer in self._rewritten for v in op.writes()):
@@ -168,7 +168,7 @@ class _First:
         return again
 
     def _make(self) -> Graph:
-        """Return the graph, whose fetches are followed by the saved values."""
+        """Return the graph, with the saved values appended to its fetches."""
         results = list(self.results)
         positions = {value: position for position, value in enumerate(results)}
         copies: dict[LoweredOp | None, list[LoweredOp]] = {}
@@ -223,7 +223,7 @@ class _Second:
         self.half = _make_half(first, copies + moved, feeds, results)
 
     def _in_order(self, late: list[LoweredOp]) -> list[LoweredOp]:
-        """Return the operators with those that run again, each right before its first reader."""
+        """Return the operators, with each recomputed one right before its first reader."""
         end = len(late)
         first_read = {value.source or value: end for value in self._first.late_results}
         places = {op: place for place, op in enumerate(late)}
@@ -234,7 +234,7 @@ class _Second:
             places[op] = min(first_read.get(value, end) for value in op.writes())
             for value in _reads(op):
                 first_read[value] = min(first_read.get(value, end), places[op])
-        return sorted([*again, *late], key=places.__getitem__)  # stable: readers come behind
+        return sorted([*again, *late], key=places.__getitem__)  # stable sort: readers follow
 
     def _move(self, op: LoweredOp) -> LoweredOp:
         """Return a copy of an operator over the values of this half."""

@@ -1,4 +1,4 @@
-"""The error of a step that failed: names its operator, kernel and values, and what had run."""
+"""The error of a failed step: names its operator, kernel, values, and the updates made so far."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StepErrors:
     ) -> None:
         self.ops = ops  # of the plan; a step's ``op_index`` is a position in it
         self.device = device
-        self.composites = composites  # types by the place in the network
+        self.composites = composites  # types by index in the network
 
     def fail(self, position: int, message: str, cause: BaseException | None) -> BaseException:
         """Return the exception for the step at this position of the plan."""

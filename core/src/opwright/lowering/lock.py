@@ -39,7 +39,7 @@ class Lock(NamedTuple):
 
     @staticmethod
     def of(target: Target) -> Lock:
-        """Return the lock of everything that was chosen for a target."""
+        """Return the lock of all choices made for a target."""
         kernels = dict(target.chosen_kernels)
         ordered = sorted(
             KernelRegistry.sort(kernels), key=lambda entry: (entry.op_type, kernels[entry])
@@ -88,7 +88,7 @@ class Lock(NamedTuple):
         return tuple([by_row[row] for row in self.kernels if row in by_row])
 
     def check(self, context: Context, device: str) -> None:
-        """Raise LockError if what is installed differs, with every difference."""
+        """Raise LockError if installed kernels or passes differ, with every difference."""
         differences = []
         if device != self.device:
             differences.append(f"device: locked {self.device}, found {device}")

@@ -1,4 +1,4 @@
-"""What a lock names: the rows of its file."""
+"""The rows of a lock's file."""
 
 from __future__ import annotations
 

@@ -17,10 +17,10 @@ from opwright.registry import PassEntry
 def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
     """Run the passes of ``phases`` that the target allows, each over the whole graph.
 
-    A pass that names operators runs only where the graph has one of them.
+    A pass that names operators runs only if the graph has one of them.
 
     The graph is verified at the end where edits changed it, after a pass that changed the list of
-    operators by itself, and with OPWRIGHT_STRICT=1 after every pass: a graph that lost a value is
+    operators itself, and with OPWRIGHT_STRICT=1 after every pass: a graph that lost a value is
     an error here, not a wrong number later.
     PluginError if the target names an unknown pass, or a pass fails or leaves such a graph;
     ProgramError if a pass refuses the program.
@@ -50,7 +50,7 @@ def _run_pass(entry: PassEntry, graph: Graph) -> bool:
     try:
         entry.load()(graph)
     except (MemoryError, ProgramError):
-        raise  # no fault of the pass: of the machine, or of the program, which the pass refuses
+        raise  # not the pass's fault: the machine's, or the program's, which the pass refuses
     except Exception as error:
         raise PluginError(
             f"pass {entry.name!r} of {entry.package.label} failed: {describe_error(error)}; "
@@ -65,7 +65,7 @@ def _run_pass(entry: PassEntry, graph: Graph) -> bool:
 
 
 def _verify(entries: Sequence[PassEntry], graph: Graph) -> None:
-    """Raise PluginError where a graph cannot run that these passes have changed."""
+    """Raise PluginError if a graph changed by these passes cannot run."""
     fault = find_violation(graph)
     if fault is None and entries[-1].phase == "memory":
         fault = _find_unserved(graph)
@@ -114,7 +114,7 @@ def remove_dead_ops(graph: Graph) -> None:
     kept: list[LoweredOp] = []
     dead: list[LoweredOp] = []
     for op in reversed(graph.ops):
-        # Nearly always its first output is needed, and that is quick to see.
+        # fast path: nearly always its first output is needed
         if not (op.outputs and not needed.isdisjoint(op.outputs[0])) and not _is_needed(op, needed):
             dead.append(op)
             continue
@@ -127,7 +127,7 @@ def remove_dead_ops(graph: Graph) -> None:
 
 
 def _is_needed(op: LoweredOp, needed: set[Value]) -> bool:
-    """Whether an operator writes what is needed, or does more than write memory of the plan."""
+    """Whether an operator writes needed values, or has effects beyond the plan's memory."""
     for values in op.outputs:
         for value in values:
             if value in needed:

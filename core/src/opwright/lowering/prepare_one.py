@@ -26,7 +26,7 @@ class PreparedKernel(NamedTuple):
     Attributes
     ----------
     prepared : Prepared
-        What a step of a plan runs.
+        The prepared kernel of a plan's step.
     errors : StepErrors
         Makes the error of a step that fails; a plan is built with it.
     """

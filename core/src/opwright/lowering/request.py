@@ -34,7 +34,7 @@ class Target:
     fallback : str or None
         ``"cpu"`` runs operators without a kernel on the host.
     takes_fallback : bool
-        Whether the caller has this argument, for error messages.
+        Whether the caller offers this argument, for error messages.
     passes : tuple of str or None
         Those to run, or with ``"-"`` to exclude; None runs all.
     options : tuple of (str, value)
@@ -48,7 +48,7 @@ class Target:
     lock : Lock or None
         The only kernels that may be chosen; `passes` are then its passes.
     chosen_kernels : dict of KernelEntry to bool
-        Those chosen for all plans of one callable, also for bodies and continuations, and whether
+        The kernels chosen for all plans of one callable, with bodies and continuations, and whether
         a pin prefers another library. A kernel counts even if a pass replaces its operator later:
         whether there is a kernel decides what passes do.
     chosen_passes : dict of PassEntry to None

@@ -52,8 +52,8 @@ class GraphBuilder:
     """Builds one graph.
 
     ``env`` has the current value of each name; ``inner_names`` are those in bodies of composites,
-    which belong to no program and are never kept in the scope; ``lower`` lowers bodies, and what
-    follows a dynamic operator.
+    which belong to no program and are never kept in the scope; ``lower`` lowers bodies, and the
+    operators after a dynamic one.
     """
 
     def __init__(self, request: LowerRequest, lower: Lower) -> None:
@@ -69,7 +69,7 @@ class GraphBuilder:
         self._elsewhere = self._lasting | request.given.written  # not in memory of the plan alone
         self._keep_all = request.persistables.keep_all
         self.persistables: dict[str, Buffer] = {}
-        self.written_feeds: dict[str, Buffer] = {}  # those that are written where they lie
+        self.written_feeds: dict[str, Buffer] = {}  # written in place
         self._has_constants = False  # so far
         self._folding = Folding(request.given.numbers, request.target, lower)
         self.advances_step = request.code.advances_step
@@ -144,25 +144,25 @@ class GraphBuilder:
         return op
 
     def _find_numbers(self, name: str) -> NDArray[Any] | None:
-        """Return the elements of a variable, None where they depend on data of a run."""
+        """Return the elements of a variable, None if they depend on the data of a run."""
         value = self.env.get(name)
         return self.request.given.numbers.get(name) if value is None else self._folding.find(value)
 
     def _unknown_operands(self, op: Operator) -> list[str]:
-        """Return the variables in the places of numbers that only a run knows."""
+        """Return the variables used as numbers whose values only a run knows."""
         slots = [op.inputs.get(name, ()) for name in op.definition.proto.operands]
         names = dict.fromkeys(name for names in slots for name in names)
         return [name for name in names if self._find_numbers(name) is None]
 
     def known_numbers(self, readers: Sequence[Operator], values: Iterable[Value]) -> Numbers:
-        """Return the elements of values that what is lowered later may compute sizes of."""
+        """Return the elements of values from which later lowering may compute sizes."""
         if not reads_operands(readers, self.request.code.program):
             return {}
         found = ((value.name, self._folding.find(value)) for value in values)
         return {name: array for name, array in found if array is not None}
 
     def free_name(self, name: str) -> str:
-        """Return a name like this one for a value of a body, which no other value has."""
+        """Return a unique name, derived from this one, for a value of a body."""
         free = self._unique.make(name, self._is_taken) if self._is_taken(name) else name
         self.inner_names.add(free)
         return free
@@ -221,7 +221,7 @@ class GraphBuilder:
     def _own_inputs(self, op: LoweredOp, slot: int) -> tuple[Value, ...]:
         """Return the values of an input slot that is overwritten; some are copied first.
 
-        Those are given values, and constants: these are not computed again before the next run.
+        Given values are copied, and constants, which are not computed again before the next run.
         """
         overwrites = not op.definition.leaves_inputs(op.attrs)
         for place, value in enumerate(op.inputs[slot]):
@@ -248,7 +248,7 @@ class GraphBuilder:
         self.env[name] = value
 
     def _copy_back(self, index: int) -> None:
-        """Write the last values of written feeds that lie elsewhere to the memory of the caller."""
+        """Copy the final values of written feeds to the caller's memory."""
         for name in sorted(self.request.given.written - self.written_feeds.keys()):
             value = self.env[name]
             fed = self._overwrite(name, value.meta, self.graph.feeds[name].buffer, None)
@@ -257,7 +257,7 @@ class GraphBuilder:
     def _read_persistable(self, name: str, op_type: str, slot: str) -> Value:
         """Return the value in the scope of a name that is neither given nor written."""
         like = self.env.get(self.request.given.late.get(name, ""))
-        if like is not None:  # a late feed, of the shape of a value that is known by now
+        if like is not None:  # a late feed, with the shape of a value that is known by now
             self._give(name, like.meta)
             return self.env[name]
         meta = self.request.persistables.metas.get(name)
@@ -306,7 +306,7 @@ class GraphBuilder:
         program = self.request.code.program
         if attrs.get("seed") or program is None:
             return attrs
-        return {**attrs, "seed": program.seed}  # seed 0 stands for that of the program
+        return {**attrs, "seed": program.seed}  # seed 0 means the program's seed
 
     def _advance_step(self, index: int) -> None:
         """Raise ``@step`` by one, with operators, which every device can run."""

@@ -1,4 +1,4 @@
-"""Ends a graph where values decide shapes; what follows is lowered when a run has found these."""
+"""Ends a graph where values decide shapes; the rest is lowered once a run has computed them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 def cut_before(builder: GraphBuilder, operands: Sequence[str], position: int) -> None:
-    """End the graph before an operator; the rest is lowered when its operands are known."""
+    """End the graph before an operator; the rest is lowered once its operands are known."""
     as_shape = builder.request.target.context.ops.get(vocabulary.AS_SHAPE)
     inputs, outputs = {"x": tuple(operands)}, {"out": (builder.free_name("numbers"),)}
     op = builder.append(as_shape, inputs, outputs, {}, builder.request.code.first_index + position)
-    if op is not None:  # which it always is: it has no body
+    if op is not None:  # always true: it has no body
         cut(builder, op, position, tuple((name, builder.env[name].meta) for name in operands))
 
 
@@ -43,7 +43,7 @@ def cut(
 ) -> None:
     """End the graph after ``dynamic``; the rest is lowered when its shapes are known.
 
-    These shapes are the numbers of ``operands``, where there are any.
+    If there are ``operands``, their values are these shapes.
     """
     request = builder.request
     if request.fetches.role is None:
@@ -84,7 +84,7 @@ def cut(
 def _cross_results(
     builder: GraphBuilder, dynamic: LoweredOp, rest: Sequence[Operator]
 ) -> dict[str, Value]:
-    """Pass on the memory of a branch's results, which belongs to the outer plan."""
+    """Forward the memory of a branch's results, which belongs to the outer plan."""
     from opwright.lowering.building.control import infer_metas
 
     metas = {name: value.meta for name, value in builder.env.items()}
@@ -105,7 +105,7 @@ def _cross_results(
 
 
 def result_name(position: int) -> str:
-    """Return the name of the memory of a result that a body gives to its outer plan."""
+    """Return the memory's name for a result that a body returns to its outer plan."""
     return f"@result {position}"
 
 

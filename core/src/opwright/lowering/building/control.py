@@ -24,10 +24,10 @@ Lower = Callable[[LowerRequest], LoweredPlan]
 
 SlotMetas = tuple[tuple[Meta, ...], ...]
 FindNumbers: TypeAlias = "Callable[[Sequence[Operator]], Mapping[str, NDArray[Any]]]"
-"""From the operators of a block to what is known of the values that it captures."""
+"""Maps the operators of a block to the known elements of the values that it captures."""
 
 LowerBlock: TypeAlias = "Callable[[str, Mapping[str, Meta], Fetches], LoweredPlan]"
-"""`_lower_block` for one operator: from a block attribute, given metas and results."""
+"""`_lower_block` of one operator: takes a block attribute, given metas and results."""
 
 
 def lower_control(
@@ -54,7 +54,7 @@ def lower_control(
 
 
 def _check_counts(op: LoweredOp, control: Loop, counts: Sequence[int]) -> None:
-    """Refuse a loop with different numbers of variables on its way, or with one name twice."""
+    """Refuse a loop whose carried variables differ in number, or share a name."""
     n_outputs = counts[op.definition.output_index[control.outputs]]
     for attr in (control.block_inputs, control.block_outputs):
         _check_count(op, attr, n_outputs, control.outputs)
@@ -149,7 +149,7 @@ def _lower_turn(
     part: Part,
     lower_block: LowerBlock,
 ) -> LoweredPlan:
-    """Return the plan of the body of a loop for the turns of a part."""
+    """Return the plan of a loop's body for the iterations of one part."""
     carried = op.input(control.carried)
     names = op.attrs[control.block_inputs]
     given = {name: value.meta for name, value in zip(names, carried, strict=True)}
@@ -170,7 +170,7 @@ def _lower_turn(
 
 
 def _count_turns(op: LoweredOp, control: Loop, segments: Segments) -> int:
-    """Return how many turns a loop takes at most; -1 for any number."""
+    """Return the largest number of iterations; -1 for no limit."""
     limit = op.attrs.get(control.max_iterations or "")
     pairs = zip(
         names_in(op.attrs, control.block_elements), op.input(control.sequences), strict=True
@@ -203,7 +203,7 @@ def _count_turns(op: LoweredOp, control: Loop, segments: Segments) -> int:
 def _bind_elements(
     op: LoweredOp, control: Loop, segments: Segments, bodies: Sequence[tuple[Part, LoweredPlan]]
 ) -> list[Child]:
-    """Remove inputs whose data no body reads; return the children, bound to the others."""
+    """Remove inputs whose data no body reads; return the children, bound to the rest."""
     inputs, captured = list(op.inputs), op.input(control.captured)
     pairs: list[tuple[str, Value]] = []
     if control.sequences is not None:
@@ -271,7 +271,7 @@ def _joined(metas: Sequence[Meta]) -> str:
 
 
 def infer_metas(program: Program | None, ops: Sequence[Operator], metas: dict[str, Meta]) -> None:
-    """Add to `metas` those outputs of operators whose shapes can be inferred before a run."""
+    """Add to `metas` the outputs of operators whose shapes can be inferred before a run."""
     for op in ops:
         names = [op.inputs.get(slot.name, ()) for slot in op.definition.proto.inputs]
         if not all(name in metas for slot in names for name in slot):

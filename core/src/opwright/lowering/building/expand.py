@@ -23,7 +23,7 @@ def open_composite(
     outputs: Names,
     before: Mapping[str, Value | None],
 ) -> bool:
-    """Append the operators of the body of ``op`` to the builder's graph, if it has one for it.
+    """Append the operators of ``op``'s body to the builder's graph, if there is a body.
 
     ``before`` are the earlier values of the names of the outputs: the body may write a variable
     that it also reads.

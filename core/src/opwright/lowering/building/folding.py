@@ -1,4 +1,4 @@
-"""Computes the numbers of shape operands while a plan is made, where shapes decide them."""
+"""Computes shape operands while a plan is made, where they depend on shapes alone."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Numbers = Mapping[str, "Array"]
 _MAX_ELEMENTS: Final = 4096
 _DIVISIONS: Final = ("floor_divide", "mod")
 _MAX_DEPTH: Final = 200
-"""Sizes are computed by few operators from small values; all others are left to the run."""
+"""Sizes come from few operators on small values; everything else is left to the run."""
 
 
 def reads_operands(ops: Iterable[Operator], program: Program | None) -> bool:
-    """Tell whether an operator, or one in its blocks, has a variable in the place of a number."""
+    """Whether an operator, or one in its blocks, takes a variable in place of a number."""
     for op in ops:
         if not op.definition.proto.operands.keys().isdisjoint(op.inputs):
             return True
@@ -45,7 +45,7 @@ def reads_operands(ops: Iterable[Operator], program: Program | None) -> bool:
 
 
 def read_numbers(operands: Iterable[tuple[str, Meta]], shape: Sequence[int]) -> dict[str, Array]:
-    """Return the numbers that an `as_shape` has written into a shape: n as n, 0, or as 0, -n."""
+    """Return the numbers that `as_shape` wrote into a shape: n as (n, 0), -n as (0, n)."""
     numbers = iter([a - b for a, b in zip(shape[::2], shape[1::2])])
     return {
         name: np.array([next(numbers) for _ in range(numel(meta.shape))]).reshape(meta.shape)
@@ -54,9 +54,9 @@ def read_numbers(operands: Iterable[tuple[str, Meta]], shape: Sequence[int]) -> 
 
 
 class Folding:
-    """Computes values of a graph that is being built by the kernels of the host.
+    """Computes values of a graph under construction with the kernels of the host.
 
-    ``given`` are the elements of given values, by name, as far as they are known.
+    ``given`` maps names of given values to their elements, where known.
     """
 
     def __init__(self, given: Numbers, target: Target, lower: Lower) -> None:
@@ -91,7 +91,7 @@ class Folding:
         return True
 
     def _compute(self, ops: Iterable[LoweredOp]) -> None:
-        """Run operators, as a program of their own that is fed with what is known."""
+        """Run operators as a program of their own, fed with the known values."""
         names: dict[Value, str] = {}
         feeds: dict[str, Array] = {}
         metas: dict[str, Meta] = {}
@@ -99,7 +99,7 @@ class Folding:
 
         def name(value: Value) -> str:
             value = _original(value)
-            if value not in names:  # what is not known is read for its shape alone
+            if value not in names:  # unknown values are read for their shape alone
                 known, names[value] = self._known.get(value), f"v{len(names)}"
                 feeds[names[value]] = _unread(value.meta) if known is None else known
                 metas[names[value]] = value.meta
@@ -135,14 +135,14 @@ class Folding:
 
 
 def _original(value: Value) -> Value:
-    """Return the value that a value is a copy of, by default itself."""
+    """Return the source of a copied value, by default the value itself."""
     while value.op is not None and value.op.is_copy:
         value = value.op.inputs[0][0]
     return value
 
 
 def _unread(meta: Meta) -> Array:
-    """Return memory of a shape, of which nothing is written or read."""
+    """Return memory of a shape that is neither written nor read."""
     return np.empty(meta.shape, dtype_to_numpy(meta.dtype))
 
 

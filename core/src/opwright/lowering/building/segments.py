@@ -1,4 +1,4 @@
-"""Cuts the arrays of a loop into what one turn reads and adds: an element, or a segment."""
+"""Cuts the arrays of a loop into the elements or segments of its iterations."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from opwright.lowering.graph.values import LoweredOp
 
 
 class Part(NamedTuple):
-    """Turns with segments of one length, which one plan of the body runs."""
+    """Iterations with segments of one length, run by one plan of the body."""
 
-    first: int  # how many turns are before them in the arrays
+    first: int  # the number of iterations before them
     n_turns: int  # -1 for any number
-    rows: int  # how many elements a segment has
+    rows: int  # elements in a segment
 
 
 class Segments(NamedTuple):
     """How a loop cuts its arrays."""
 
     names: frozenset[str]  # the variables of the body that are segments; the others are elements
-    rows: int  # how many elements a segment but the last one has; 0 for a loop without segments
+    rows: int  # elements in each segment but the last; 0 for a loop without segments
     n_elements: int
 
     @property
@@ -32,7 +32,7 @@ class Segments(NamedTuple):
         return -(-self.n_elements // self.rows)
 
     def cut(self, n_turns: int) -> list[Part]:
-        """Return the parts of a loop with this number of turns; the last one may be shorter."""
+        """Return the parts of a loop of this many iterations; the last may be shorter."""
         if self.rows == 0:
             return [Part(0, n_turns, 0)]
         whole, rest = divmod(self.n_elements, self.rows)
@@ -40,12 +40,12 @@ class Segments(NamedTuple):
         return [*parts, Part(whole, 1, rest)] if rest else parts
 
     def read(self, name: str, array: Meta, part: Part) -> Meta:
-        """Return the meta of what a turn reads of an array."""
+        """Return the meta of the part of an array that an iteration reads."""
         rows = (part.rows,) if name in self.names else ()
         return Meta((*rows, *array.shape[1:]), array.dtype)
 
     def join(self, op: LoweredOp, name: str, added: Meta, part: Part, n_turns: int) -> Meta:
-        """Return the meta of the array of what all turns add."""
+        """Return the meta of the array to which all iterations add."""
         if name not in self.names:
             return Meta((n_turns, *added.shape), added.dtype)
         if added.shape[:1] != (part.rows,):
@@ -56,7 +56,7 @@ class Segments(NamedTuple):
         return Meta((self.n_elements, *added.shape[1:]), added.dtype)
 
     def skip(self, name: str, array: Meta, part: Part) -> int:
-        """Return how many bytes of an array are before what the first turn of a part reads."""
+        """Return the offset in bytes at which the first iteration of a part reads an array."""
         rows = part.first * (self.rows if name in self.names else 1)
         return size_bytes(Meta((rows, *array.shape[1:]), array.dtype))
 

@@ -1,8 +1,8 @@
 """Values that stay the same from run to run until a parameter is set.
 
-Constant are persistables that the plan does not write, and what is computed of nothing else. The
-plan computes it before its first run, and again when a version of what it reads has changed: what
-parameters are folded into costs nothing in the other runs, and kernels may pack it.
+Constants are persistables that the plan does not write, and values computed from these alone. The
+plan computes them before its first run, and again when a persistable has changed: folding
+parameters costs the other runs nothing, and kernels may pack the results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def written_by(op: Operator) -> Iterable[Sequence[str]]:
-    """Return the names that an operator changes, slot by slot, not those that it leaves."""
+    """Return the names that an operator changes, slot by slot."""
     definition = op.definition
     if not definition.alias_slots or not definition.leaves_inputs(op.attrs):
         return op.outputs.values()
@@ -48,9 +48,9 @@ def is_constant(op: LoweredOp) -> bool:
 
 
 def mark_constants(op: LoweredOp) -> bool:
-    """Mark what an operator writes, where that is constant and no other operator writes it.
+    """Mark the outputs of an operator that are constant and that no other operator writes.
 
-    Return whether all of it is constant.
+    Return whether all are constant.
     """
     if not is_constant(op):
         return False
@@ -64,11 +64,11 @@ def mark_constants(op: LoweredOp) -> bool:
 def hoist_constants(graph: Graph) -> None:
     """Put the operators that compute constants before the others, and count them.
 
-    On the host alone: elsewhere a plan is recorded as one graph, of which all runs or nothing.
+    On the host only: elsewhere a plan is recorded as one graph, which runs as a whole.
     """
     if graph.device != HOST_DEVICE:
         return
-    # Marked once more: an edit has given an operator what another one had written.
+    # Marked again: an edit may have moved outputs to another operator.
     constant = {op for op in graph.ops if not op.is_copy and mark_constants(op)}
     rest = [op for op in graph.ops if op not in constant]
     graph.ops = [*(op for op in graph.ops if op in constant), *rest]

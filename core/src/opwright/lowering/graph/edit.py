@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Edit:
     """Changes that a pass collects: `fuse`, `exchange`, `bypass` return whether one is allowed.
 
-    All look at the graph before the first change, and refuse what may conflict with another
-    change of this edit. `apply` makes all changes; a new edit sees the result.
+    All see the graph before the first change, and refuse a change that may conflict with another
+    one of this edit. `apply` makes all changes; a new edit sees the result.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -84,7 +84,7 @@ class Edit:
             return False
         lost: set[Value] = set()
         for op in ops:
-            # As has_effect says, without a call for each of many operators.
+            # has_effect, inlined: there are many operators
             if (op.definition.effect or not any(op.outputs)) and op is not at:
                 return False
             for values in op.outputs:
@@ -104,9 +104,9 @@ class Edit:
         return True
 
     def exchange(self, pairs: Mapping[LoweredOp, LoweredOp]) -> bool:
-        """Replace several operators at once, each by a new one in its own place.
+        """Replace several operators together, each in place.
 
-        So an operator and its gradient can agree on other values that pass between them.
+        This lets an operator and its gradient exchange other values than before.
 
         Parameters
         ----------
@@ -189,7 +189,7 @@ class Edit:
         return True
 
     def current(self, value: Value) -> Value:
-        """Return what replaces a value after the bypasses so far: mostly the value itself."""
+        """Return the replacement of a value after the bypasses so far; mostly the value itself."""
         while value in self._stand_in:
             value = self._stand_in[value]
         return value
@@ -211,7 +211,7 @@ class Edit:
         redirected = [op for op in ops if self._reads_stand_in(op)] if self._stand_in else []
         uses = self._graph.uses()
         left = [op for op in (*self._gone, *redirected) if op in uses.position]
-        keeps_uses = 2 * len(left) < len(ops)  # else it is quicker to find them again
+        keeps_uses = 2 * len(left) < len(ops)  # else finding them again is quicker
         uses.remove(left if keeps_uses else ())
         for op in redirected:
             self._redirect(op)
@@ -242,7 +242,7 @@ class Edit:
             self._pinned.update([value.source or value for value in reads])
 
     def _keeps_order(self, directions: set[int]) -> bool:
-        """Whether all moves go to the back, or all to the front: a mix may conflict."""
+        """Whether all moves have one direction: moves in both may conflict."""
         return not directions or len(directions | self._directions) == 1 or not self._directions
 
     def _can_lose(self, lost: set[Value], ops: set[LoweredOp]) -> bool:
@@ -254,7 +254,7 @@ class Edit:
         return lost.isdisjoint(self._pinned)
 
     def _can_read(self, new: Sequence[LoweredOp], here: int, places: Collection[int]) -> bool:
-        """Whether the values that the new operators read exist at their place."""
+        """Whether the values that the new operators read exist at their position."""
         written: set[Value] = set()
         for op in new:
             for value in op.data_reads():
@@ -270,7 +270,7 @@ class Edit:
     def _can_read_beside(
         self, new: LoweredOp, here: int, before: set[Value], lost: set[Value]
     ) -> bool:
-        """Whether what an operator reads is there at its place, or one of ``before``."""
+        """Whether the inputs of an operator exist at its position, or are among ``before``."""
         for value in new.data_reads():
             read = self.current(value)
             own = read.source or read
@@ -368,7 +368,7 @@ class Edit:
         return False
 
     def _redirect(self, op: LoweredOp) -> None:
-        """Replace the inputs of an operator by their stand-ins."""
+        """Replace the inputs of an operator by their replacements."""
         op.inputs = tuple([tuple(map(self._read_instead, values)) for values in op.inputs])
         for child in op.children:
             child.bindings = tuple(

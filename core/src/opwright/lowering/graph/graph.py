@@ -45,41 +45,41 @@ class Graph:
     target : Target
         Where the plan runs, and how its kernels are chosen.
     kernel_target : Target
-        That with the number of threads that kernels are chosen for now.
+        `target`, with the number of threads for which kernels are chosen now.
     program : Program or None
-        The program of the operators, for what shapes of one run do not say: the dimensions that
-        it declares as unknown. A pass reads it, and changes nothing.
+        The program of the operators, for facts beyond the shapes of one run: the dimensions that
+        it declares as unknown. Passes must not change it.
     operators : sequence of Operator
-        Those that are lowered, as the network has them: all there is where there is no program.
+        The lowered operators, as the network has them; without a program, all operators.
     is_body : bool
-        Whether it is the body of a loop or branch, or the rest of one.
+        Whether it is the body of a loop or branch, or a continuation of one.
     device : str
         Device type that the plan runs on.
     feeds : dict of str to Value
     late_feeds : frozenset of str
-        Where the graph is cut into two: feeds of the half that runs second.
+        For a graph that is cut in two: feeds of the second half.
     sinks : list of (Value, External)
-        Values that must be in given memory when the plan ends: fetches, outputs of a body.
+        Values that must be in given memory at the end of the plan: fetches, outputs of a body.
     keeps : list of Value
-        Values that are needed after the last operator, by a continuation or the next turn of a
+        Values that are needed after the last operator, by a continuation or the next iteration of a
         loop.
     fetches : list of Value
         The fetched values in order, once sinks are placed.
     lasting : dict of Buffer to Value
-        What memory of the scope that is written must hold when the plan ends.
+        The final value of each written memory of the scope.
     signatures : dict
-        What equal operators share, by type, metas and attributes.
+        Data shared by equal operators, by type, metas and attributes.
     prepare_s : float
         Seconds spent in the ``prepare`` of kernels.
     keep_all : bool
         True for ``Network.run``: nothing may be removed.
     n_threads : int
-        How many threads each of the chosen kernels uses.
+        The number of threads of each chosen kernel.
     unfinished : dict of Prepared to Unfinished
         Kernels that defer a part of their ``prepare`` to the end of lowering.
     """
 
-    _uses: Uses | None  # these three are of the operators as they are, or None
+    _uses: Uses | None  # caches for the current operators, or None
     _by_type: dict[str, list[LoweredOp]] | None
     _type_names: set[str] | None
 
@@ -128,7 +128,7 @@ class Graph:
 
     @cached_property
     def changing_names(self) -> frozenset[str]:
-        """What the network's operators change, persistable or not, and what others do all along."""
+        """The names that the network's operators change, persistable or not."""
         slots = [written_by(op) for op in self.operators]
         return self._varying.union(
             name for names_of in slots for names in names_of for name in names
@@ -139,7 +139,7 @@ class Graph:
         return self.target.context.ops.find(op_type)
 
     def of_type(self, *types: str) -> list[LoweredOp]:
-        """Return the operators of these types, in order: quickly if there are none."""
+        """Return the operators of these types, in order; fast if there are none."""
         if self._by_type is None:
             self._by_type = defaultdict(list)
             for op in self.ops:
@@ -151,7 +151,7 @@ class Graph:
         return [op for op in self.ops if op.type in requested]
 
     def type_names(self) -> set[str]:
-        """Return the types of all operators, each also as ``"*.name"``, that of any plugin."""
+        """Return the types of all operators, each also as ``"*.name"``, for any plugin's."""
         if self._type_names is None:
             types = {op.type for op in self.ops}
             self._type_names = types | {f"{ANY}.{t.rpartition('.')[2]}" for t in types}
@@ -186,12 +186,12 @@ class Graph:
         ----------
         operator : OpDefinition or str
         inputs, outputs : mapping of str to Value or sequence of Value
-            By slot, without absent ones. Outputs may be values that other operators write now: a
-            fetch or a persistable so keeps its value.
+            By slot, without absent ones. Outputs may be values that other operators write now, so
+            that a fetch or a persistable keeps its value.
         attrs : mapping, optional
             Others have their defaults.
         like : LoweredOp
-            The operator of the program that errors name.
+            The operator of the program to name in errors.
 
         Raises
         ------
@@ -217,7 +217,7 @@ class Graph:
     def has_preferring_kernel(self, op: LoweredOp, attr: str) -> bool:
         """Choose the kernel of `has_kernel` if it prefers the value of an attribute of ``op``.
 
-        Return whether it does; its other preferences must hold, too. Kernels after the last one
+        Return whether it does; its other preferences must also hold. Kernels after the last one
         with this preference (`opwright.kernel.KernelEntry.prefers`) are not prepared.
         """
         return self._kernels.find_preferring_kernel(op, attr, self)  # type: ignore[no-any-return]

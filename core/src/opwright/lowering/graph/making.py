@@ -21,13 +21,13 @@ Slots = Mapping[str, Value | Sequence[Value]]
 def metas_of(slots: Sequence[Sequence[Value]]) -> SlotMetas:
     """Return the metas of values, slot by slot."""
     metas = []
-    for slot in slots:  # nearly every slot has one value: no inner loop for it
+    for slot in slots:  # fast path: nearly every slot has one value
         metas.append((slot[0].meta,) if len(slot) == 1 else tuple([value.meta for value in slot]))
     return tuple(metas)
 
 
 def signature_of(op: LoweredOp) -> Signature:
-    """Return the signature of an operator; those of passes get it here."""
+    """Return the signature of an operator; created here for operators made by passes."""
     if op.signature is None:
         metas = metas_of(op.inputs), metas_of(op.outputs)
         op.signature = Signature(op.definition, *metas, op.attrs)
@@ -35,7 +35,7 @@ def signature_of(op: LoweredOp) -> Signature:
 
 
 def infer_op(graph: Graph, op: LoweredOp, metas: SlotMetas, counts: tuple[int, ...]) -> Signature:
-    """Infer the outputs, only once for equal operators, as in the layers of a deep network.
+    """Infer the outputs, once for all equal operators, such as the layers of a deep network.
 
     `metas` are those of the inputs.
     """
@@ -68,9 +68,9 @@ def make_op(
     written = tuple([written_slots.get(slot, ()) for slot in definition.output_index])
     read_metas, counts = metas_of(read), tuple(map(len, written))
     op = LoweredOp(definition, read, attrs, like.index)
-    try:  # complete attributes, of an operator that was checked
+    try:  # complete attributes of a checked operator
         signature = graph.signatures.get((op.type, read_metas, counts, attrs_key(attrs)))
-    except TypeError:  # a list, which no key has
+    except TypeError:  # a list, which keys never contain
         signature = None
     if signature is None:
         op.attrs = proto.fill_attrs(attrs)
@@ -116,9 +116,9 @@ def _check_aliases(
     inputs: Mapping[str, tuple[Value, ...]],
     outputs: Mapping[str, tuple[Value, ...]],
 ) -> Mapping[str, tuple[Value, ...]]:
-    """Refuse an output that the operator writes in place and that is in other memory.
+    """Refuse an in-place output in other memory than its input.
 
-    Return the outputs, those with the inputs that they overwrite in their place.
+    Return the outputs, with each overwritten input in place of its output.
     """
     named = dict(outputs)
     for out_slot, in_slot in definition.alias_slots:
@@ -137,7 +137,7 @@ def _check_aliases(
 
 
 def _check_known(op: LoweredOp, outputs: tuple[tuple[Meta, ...], ...]) -> None:
-    """Refuse outputs of unknown shape, since inputs are known, unless values decide the shape."""
+    """Refuse outputs of unknown shape, unless values decide the shape: the inputs are known."""
     if op.definition.proto.dynamic_output:
         return
     for slot, metas in zip(op.definition.proto.outputs, outputs, strict=True):

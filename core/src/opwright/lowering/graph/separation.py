@@ -1,4 +1,4 @@
-"""Finds the cheapest values that separate wanted ones from what cannot be computed again."""
+"""Finds the cheapest values that separate the wanted ones from those that cannot be recomputed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Node = TypeVar("Node")
 _END: Final = "end"
 
 Capacities = dict[Any, dict[Any, float]]
-"""What may still flow along each edge. Every edge has its reverse."""
+"""The residual capacity of each edge. Every edge has its reverse."""
 
 
 def least_separation(
@@ -22,8 +22,8 @@ def least_separation(
 ) -> dict[Node, None]:
     """Return the values to save, of the least size, so that all wanted ones can be computed.
 
-    `sources_of` returns of what a value is computed, nothing for one that is there anyway, and None
-    for one that can only be saved. A minimum cut of the flow from such values to the wanted ones
+    `sources_of` returns the values from which a value is computed: none for one that always exists,
+    None for one that can only be saved. A minimum cut of the flow from such values to the wanted ones
     (Ford and Fulkerson 1956); of several, the one with the least to compute.
     """
     wanted = list(wanted)
@@ -63,7 +63,7 @@ def least_separation(
 
 
 def _find_path(capacities: Capacities, origin: Any) -> list[tuple[Any, Any]]:
-    """Return the edges of a shortest path along which more may flow; empty where there is none."""
+    """Return the edges of a shortest augmenting path; empty if there is none."""
     before: dict[Any, Any] = {origin: None}
     queue = [origin]
     for node in queue:
@@ -80,7 +80,7 @@ def _find_path(capacities: Capacities, origin: Any) -> list[tuple[Any, Any]]:
 
 
 def _reaching_end(capacities: Capacities) -> set[Any]:
-    """Return the nodes from which more may flow to the end."""
+    """Return the nodes with residual capacity to the sink."""
     late, queue = {_END}, [_END]
     for node in queue:
         for before in capacities[node]:

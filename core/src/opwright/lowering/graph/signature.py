@@ -1,4 +1,4 @@
-"""What equal operators share within one lowering: metas, sizes, and the kernel chosen for them.
+"""Data that equal operators share within one lowering: metas, sizes and the chosen kernel.
 
 A deep network has few different operators. Inferring shapes, hashing attributes and choosing a
 kernel are done once for each signature; operators refer to it.
@@ -40,26 +40,26 @@ class Choice(NamedTuple):
     # Positions of output and input slots, of one value each and equal in size and dtype, that may
     # share memory.
     reuse: tuple[tuple[int, int], ...]
-    refusals: Refusals  # better kernels, and why they cannot be used
-    unread: tuple[int, ...]  # the flat outputs that it need not write
+    refusals: Refusals  # better kernels, with the reason why each is unusable
+    unread: tuple[int, ...]  # flat outputs that it may leave unwritten
 
 
 class Signature:
-    """Definition, metas and attributes of an operator, and what follows from them alone.
+    """Definition, metas and attributes of an operator, and all that follows from them alone.
 
     Attributes
     ----------
     inputs, outputs : tuple of tuple of Meta
         Slot by slot, in the order of the OpProto.
     sizes : tuple of tuple of int
-        Bytes of each output; 0 where only the run can tell.
+        Bytes of each output; 0 if only the run can determine them.
     attrs : mapping of str to value
         Complete attributes.
     attrs_key : tuple
-        They as a key.
+        The attributes as a key.
     choices : dict to Choice
-        By device, where the choice depends on nothing but the signature; by device, number of
-        threads and `Arguments`, where the kernel or one before it has a ``prepare``.
+        By device, if the choice depends on the signature alone; by device, number of
+        threads and `Arguments`, if the kernel or one before it has a ``prepare``.
     """
 
     __slots__ = (
@@ -116,7 +116,7 @@ class Signature:
         refusals: Refusals,
         unread: tuple[int, ...],
     ) -> Choice:
-        """Return the choice of a kernel, with those of its ``may_reuse`` that fit these metas."""
+        """Return the choice of a kernel, with the pairs of ``may_reuse`` that fit these metas."""
         pairs = []
         for out_name, in_name in entry.may_reuse:
             out_slot = self.definition.output_index[out_name]
@@ -136,7 +136,7 @@ def _fit(outputs: tuple[Meta, ...], inputs: tuple[Meta, ...]) -> bool:
 
 
 def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return attributes as a key. With a zero it has the bits of floats: 0.0 and -0.0 are equal."""
+    """Return attributes as a key, with the bits of zeros: 0.0 and -0.0 compare equal."""
     if not attrs:
         return ()
     items = tuple(attrs.items())
@@ -148,7 +148,7 @@ def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _check_size(who: str, meta: Meta) -> None:
-    """Raise an error for a meta that NumPy cannot have, which counts a dim of 0 as 1."""
+    """Raise an error for a meta beyond the limits of NumPy, which counts a dim of 0 as 1."""
     if len(meta.shape) > MAX_RANK:
         raise ShapeError(f"{who} must have at most {MAX_RANK} dims, got {len(meta.shape)}")
     size = math.prod(max(dim, 1) for dim in meta.shape) * item_size(meta.dtype)

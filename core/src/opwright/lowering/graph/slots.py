@@ -1,4 +1,4 @@
-"""Functions for passes: values by slot name, and operators that need a kernel."""
+"""Helpers for passes: values by slot name, and operators that need a kernel."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Uses:
     def __init__(self, graph: Graph) -> None:
         self._readers: dict[Value, dict[LoweredOp, None]] = {}
         self._writer: dict[Value, LoweredOp] = {}
-        # Of memory that has several values. The dicts keep operators in the order of their entry.
+        # For memory with several values. The dicts keep operators in insertion order.
         self._memory_readers: dict[Buffer, dict[LoweredOp, None]] = {}
         self._memory_writers: dict[Buffer, dict[LoweredOp, None]] = {}
         self._lasting = {_own(value) for value, _ in graph.sinks}
@@ -40,7 +40,7 @@ class Uses:
         self.arrange(graph.ops)
 
     def add(self, ops: Iterable[LoweredOp]) -> None:
-        """Enter the reads and writes of operators, which `arrange` gives their places."""
+        """Add the reads and writes of operators; `arrange` sets their positions."""
         readers_of, writer_of = self._readers, self._writer
         for op in ops:
             for values in op.data_slots() if op.definition.any_shape_only else op.inputs:
@@ -60,7 +60,7 @@ class Uses:
                         self._memory_writers.setdefault(value.buffer, {})[op] = None
 
     def remove(self, ops: Iterable[LoweredOp]) -> None:
-        """Remove the reads and writes of operators, which have changed in nothing since `add`."""
+        """Remove the reads and writes of operators that are unchanged since `add`."""
         for op in ops:
             for value in op.data_reads():
                 self._readers[value].pop(op, None)
@@ -75,7 +75,7 @@ class Uses:
                     self._memory_writers[value.buffer].pop(op, None)
 
     def arrange(self, ops: Iterable[LoweredOp]) -> None:
-        """Set the places of all operators."""
+        """Set the positions of all operators."""
         self.position = dict(zip(ops, count()))
         self._reads: dict[Buffer, list[int]] = {}  # filled on request
         self._writes: dict[Buffer, list[int]] = {}
@@ -94,7 +94,7 @@ class Uses:
         return self._reads[value.buffer]
 
     def _writes_of(self, buffer: Buffer) -> list[int]:
-        """Return where memory is written that has several values, in order."""
+        """Return where memory with several values is written, in order."""
         if buffer not in self._writes:
             self._writes[buffer] = self._places(self._memory_writers.get(buffer, ()))
         return self._writes[buffer]
@@ -137,18 +137,18 @@ class Uses:
         return not self.is_visible(value)
 
     def is_read_between(self, value: Value, low: int, high: int, but: Collection[int]) -> bool:
-        """Whether memory of a value is read between two positions, those of ``but`` left out."""
+        """Whether memory of a value is read between two positions, except at ``but``."""
         return _any_between(self._reads_of(value), low, high, but)
 
     def is_written_between(self, value: Value, low: int, high: int, but: Collection[int]) -> bool:
-        """Whether memory of a value is written between two positions, without those of ``but``."""
+        """Whether memory of a value is written between two positions, except at ``but``."""
         if value.buffer.is_shared:
             return _any_between(self._writes_of(value.buffer), low, high, but)
         position = self.written_at(_own(value), low)
         return low < position < high and position not in but
 
     def may_move(self, op: LoweredOp, to: LoweredOp) -> bool:
-        """Whether an operator can run where another one stands.
+        """Whether an operator can move to the position of another one.
 
         It may cross no write of memory that it reads, and no read or write of memory that it
         writes. The operator ``to`` itself does not count: `op` is merged into it.
@@ -164,16 +164,16 @@ class Uses:
         return not op.has_effect
 
     def holds(self, value: Value, position: int, but: Collection[int] = ()) -> bool:
-        """Whether memory holds a value just before a position, writes at ``but`` left out."""
+        """Whether memory holds a value just before a position, ignoring writes at ``but``."""
         begin = self.written_at(_own(value))
         return begin < position and not self.is_written_between(value, begin, position, but)
 
 
 def find_late(graph: Graph) -> tuple[set[LoweredOp], set[Value]]:
-    """Return the operators that depend on a late feed, with late feeds and what those write.
+    """Return the operators that depend on a late feed, and the late feeds with their outputs.
 
-    These are too: what writes to the memory of such a value, and after the first one with an effect
-    all others with one.
+    Included are operators that write to the memory of such a value and, after the first with an
+    effect, all others with one.
     """
     ops: set[LoweredOp] = set()
     values = {graph.feeds[name] for name in graph.late_feeds if name in graph.feeds}

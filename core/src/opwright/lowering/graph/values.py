@@ -40,8 +40,8 @@ class Role(enum.IntEnum):
 class External:
     """Memory that a plan does not own: of a feed, a fetch, a persistable or the outer plan.
 
-    ``lasts`` where what the plan writes into it counts after the run: a persistable, or a feed that
-    the caller has it write.
+    ``lasts`` if its final value counts after the run: a persistable, or a feed that the caller
+    asked it to write.
     """
 
     __slots__ = ("create", "device", "index", "lasts", "meta", "name", "role")
@@ -96,7 +96,7 @@ class Buffer:
 
     @property
     def is_owned(self) -> bool:
-        """Whether the memory is the plan's own, at a place that is known before the run."""
+        """Whether the memory is the plan's own, at an offset known before the run."""
         return self.external is None and not self.dynamic
 
     def root(self) -> Buffer:
@@ -108,7 +108,7 @@ class Buffer:
 
 
 class Value:
-    """One version of one variable: written once, by ``op``, or given from outside (None).
+    """One version of one variable: written once, by ``op``, or given by the caller (None).
 
     A view shows the data of another value, its ``source``, in another shape; no operator writes it.
     ``is_constant``: see `opwright.lowering.graph.constants`.
@@ -138,14 +138,14 @@ class Child:
     bindings : tuple of (Value, int)
         Captured values, and their externals in the body.
     n_turns : int
-        Of a loop: how many turns it takes at most, -1 for any number.
+        Of a loop: its largest number of iterations, -1 for no limit.
     elements : tuple of (int, int)
         Of a loop: the externals that are elements of its sequences, -1 where the body does not
-        read one, and how many bytes of the sequence are before that of the first turn.
+        read one, and the offset in bytes at which its first iteration reads the sequence.
     skipped : tuple of int
-        Of a loop: how many bytes of each stacked output are before what the first turn adds.
+        Of a loop: the offset in bytes in each stacked output at which its first iteration writes.
     unread : set of Value
-        Of a loop: the stacked outputs that are not read, which therefore have no memory.
+        Of a loop: the unread stacked outputs, which have no memory.
     """
 
     def __init__(
@@ -164,11 +164,11 @@ class Child:
 
 
 class LoweredOp:
-    """One operator with values in place of names.
+    """One operator, with values instead of names.
 
     ``inputs`` and ``outputs`` have a tuple of values for each slot, in the order of the OpProto;
-    that of an absent optional slot is empty. ``index`` is the operator's place in the network, for
-    messages; ``origins`` are the places of the operators that passes have fused into it.
+    empty for an absent optional slot. ``index`` is the operator's index in the network, for
+    messages; ``origins`` are the indices of the operators that passes have fused into it.
     ``signature`` is shared by equal operators, so a pass that needs other attributes, shapes or
     dtypes makes a new operator.
     """
@@ -229,7 +229,7 @@ class LoweredOp:
         return () if slot is None else self.outputs[self.definition.output_index[slot]]
 
     def unwritten(self) -> list[Value]:
-        """Return the outputs that its kernel need not write, for nothing reads them."""
+        """Return the unread outputs, which its kernel may leave unwritten."""
         if not self.unread:
             return []
         arguments = [value for values in (*self.inputs, *self.outputs) for value in values]
@@ -242,12 +242,12 @@ class LoweredOp:
 
     @property
     def has_effect(self) -> bool:
-        """Whether it does more than write its outputs, so that it must not move."""
+        """Whether it has effects beyond its outputs, so that it must not move."""
         return self.definition.effect or not any(self.outputs)
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the shape of an output is known only in the run."""
+        """Whether the shape of an output is known only during the run."""
         if not self.definition.proto.dynamic_output:
             return False
         return any(value.buffer.dynamic for value in self.writes())
@@ -272,7 +272,7 @@ class Continuation(NamedTuple):
     """The operators after one whose output shapes depend on values."""
 
     dynamic: tuple[Value, ...]  # these values
-    crossing: dict[str, Value]  # what they read, by name
+    crossing: dict[str, Value]  # their inputs, by name
     resolve: Callable[[tuple[tuple[int, ...], ...]], Any]  # lowers them for shapes of `dynamic`
 
 
@@ -289,12 +289,12 @@ def new_value(name: str, meta: Meta, op: LoweredOp | None = None) -> Value:
 
 
 def external_value(external: External) -> Value:
-    """Return a value that is given from outside."""
+    """Return a value given by the caller."""
     return Value(external.name, external.meta, Buffer(size_bytes(external.meta), external))
 
 
 def check_lasting(value: Value) -> None:
-    """Raise ProgramError for a value of another meta than its memory, which lasts."""
+    """Raise ProgramError for a value whose meta differs from that of its lasting memory."""
     external = value.buffer.external
     if external is None or external.meta == value.meta:
         return

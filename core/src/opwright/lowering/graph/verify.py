@@ -1,7 +1,7 @@
-"""Verifies a graph after a pass: each read must find the value that it names.
+"""Verifies a graph after a pass: each read must see the value that it names.
 
-One pass over the reads and writes of every buffer, which takes about a twentieth of the time in
-which the same operators are lowered.
+One scan of the reads and writes of every buffer, in about a twentieth of the time needed to
+lower the same operators.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _final_fault(graph: Graph, contents: Contents) -> str | None:
 
 
 def _shows(value: Value, current: Value | None) -> bool:
-    """Whether ``value`` is in memory that has the value ``current`` (None: what was given)."""
+    """Whether ``value`` is in memory with the value ``current`` (None: the given one)."""
     if current is not None:
         return current is value or current is value.source
     given = value.source or value

@@ -1,4 +1,4 @@
-"""What a plan does with the arguments of an operator, which a kernel may make use of."""
+"""How a plan uses the arguments of an operator, which a kernel may exploit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Arguments(NamedTuple):
     packable : tuple of int
         The inputs that the plan reads from the scope and never writes.
     unread : tuple of int
-        The intermediate outputs that nothing reads, so that a kernel need not write them.
+        The unread intermediate outputs, which a kernel may leave unwritten.
     """
 
     packable: tuple[int, ...] = ()
@@ -24,14 +24,14 @@ class Arguments(NamedTuple):
 
 
 def arguments_of(op: LoweredOp, graph: Graph) -> Arguments:
-    """Return what a plan does with the arguments of an operator of a graph that is complete."""
+    """Return how a plan uses the arguments of an operator of a complete graph."""
     return Arguments(find_packable(op, graph), find_unread(op, graph))
 
 
 def find_packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
     """Return the inputs that the plan reads from the scope and never writes.
 
-    What it computes once from such ones alone counts as well.
+    Values computed once, from such inputs alone, count as well.
     """
     packable: tuple[int, ...] = ()
     flat = 0
@@ -40,14 +40,14 @@ def find_packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
             external = value.buffer.external
             if external is not None and external.role is Role.PERSISTABLE:
                 packable += () if external.name in graph.changing_names else (flat,)
-            elif value.is_constant and not is_constant(op):  # those come before all packing
+            elif value.is_constant and not is_constant(op):  # these run before any packing
                 packable += (flat,)
             flat += 1
     return packable
 
 
 def find_unread(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
-    """Return the intermediate outputs that nothing reads, in a graph that is complete."""
+    """Return the unread intermediate outputs of a complete graph."""
     if not op.definition.any_intermediate or graph.keep_all:
         return ()
     unread: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Estimates how long a step takes: as its kernel declares, else by the bytes that it moves."""
+"""Estimates the time of a step: as its kernel declares, else by the bytes that it moves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from opwright.lowering.request import LowerRequest, Target
 
 BYTES_PER_NS: Final = 10
-"""What one core moves from and to memory: 10 GB/s."""
+"""Memory bandwidth of one core: 10 GB/s."""
 
 STEP_NS: Final = 50
 """The least time of a step with data, of any size."""
@@ -23,15 +23,15 @@ LAUNCH_NS: Final = 5_000
 """Time to launch work on another device; the work itself does not count."""
 
 SHORT_PLAN_NS: Final = 20_000
-"""Work below which a plan runs on one thread. Threads that are awake meet in about a microsecond
-at each step that they share; the runtime wakes none for a brief plan
+"""Work below which a plan runs on one thread. Awake threads synchronize in about a microsecond
+at each shared step; the runtime wakes none for a brief plan
 (docs/decisions/0111-a-brief-plan-takes-threads-that-are-awake.md)."""
 
 
 def estimate_ns(op: LoweredOp, device: str) -> int:
-    """Return how long one run of an operator's kernel takes on the plan's `device`.
+    """Return the seconds of one run of an operator's kernel on the plan's `device`.
 
-    A kernel that may wait for another process counts only what it declares: a wait is no work.
+    For a kernel that may wait for another process only the declared time counts: a wait is no work.
     """
     declared: int = op.prepared.estimate_ns
     if declared or (op.entry is not None and op.entry.blocks):
@@ -44,8 +44,8 @@ def estimate_ns(op: LoweredOp, device: str) -> int:
 def first_target(request: LowerRequest) -> Target:
     """Return the target that kernels are first chosen for: with one thread if a plan seems short.
 
-    It seems so if the last one of its callable was, else by its bytes: as if each operator read
-    what is given, and one of them the scope. The estimates of the kernels then decide, so a wrong
+    It seems short if the last one of its callable was, else by its bytes: as if each operator read
+    the given values, and one of them the scope. The kernels' estimates then decide, so a wrong
     guess costs time alone.
     """
     target, n_ops = request.target, len(request.code.ops)
@@ -60,7 +60,7 @@ def first_target(request: LowerRequest) -> Target:
 
 
 def is_short(ops: Iterable[LoweredOp], n_threads: int = 2) -> bool:
-    """Whether operators that run on the host are too little work for several threads.
+    """Whether the operators on the host are too little work for several threads.
 
     The estimates are for `n_threads`; the plan may get only two.
     """

@@ -1,6 +1,6 @@
 """Completes what kernels defer in ``prepare``, such as compiling, at the end of lowering.
 
-Kernels that passes tried and did not use are not completed, so nothing unused is compiled.
+Kernels that passes tried and rejected are not completed, so nothing unused is compiled.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from opwright.plugins.context import Context
 
 MAX_REFERENCES = 8192
-"""After so many more, those are dropped whose kernel is gone."""
+"""After so many additions, entries whose kernel is gone are dropped."""
 
 MAX_REFUSALS = 4096
 """Several times as many as the largest models have."""
@@ -42,7 +42,7 @@ class Unfinished(NamedTuple):
 
 
 def finish_kernels(graph: Graph) -> None:
-    """Complete what the chosen kernels have deferred, and prepare them again.
+    """Complete the deferred work of the chosen kernels, and prepare them again.
 
     OpwrightError if a kernel's ``prepare`` fails now; the message names the operator.
     """
@@ -69,7 +69,7 @@ def finish_kernels(graph: Graph) -> None:
 
 def _prepare_again(op: LoweredOp, kernel: Unfinished) -> Prepared:
     entry, key, device, arguments, target, _ = kernel
-    prepared = find_prepared(target.context, key)  # another thread may have been faster
+    prepared = find_prepared(target.context, key)  # another thread may have done it already
     if prepared is None:
         prepared = prepare_kernel(entry, op, device, arguments, target)
         remember(target.context, key, prepared)
@@ -84,16 +84,16 @@ def _prepare_again(op: LoweredOp, kernel: Unfinished) -> Prepared:
 
 
 def find_prepared(context: Context, key: Any) -> Prepared | Refuse | None:
-    """Return the kernel of a plan that exists, or the refusal, of this key."""
+    """Return the kernel of an existing plan, or the refusal, for this key."""
     reference = context.prepared.get(key)
     prepared: Prepared | None = None if reference is None else reference()
     return context.refusals.get(key) if prepared is None else prepared
 
 
 def remember(context: Context, key: Any, prepared: Prepared | Refuse) -> None:
-    """Keep a kernel for later plans as long as a plan exists that was lowered with it.
+    """Keep a kernel for later plans while a plan that uses it exists.
 
-    Refusals hold nothing, and are kept up to a number of them.
+    Refusals own nothing, and a limited number of them is kept.
     """
     if not isinstance(prepared, Refuse):
         # No WeakValueDictionary: its callbacks lose the exceptions of signal handlers.

@@ -37,8 +37,8 @@ def prepare_kernel(
 ) -> _runtime.Prepared | Refuse:
     """Prepare a kernel for an operator's attributes and metas, or return its refusal.
 
-    `device` is the device type of the operator. The kernel adds to `deferred` what it defers to the
-    end of lowering, and the result then only describes the kernel; without it nothing can be
+    `device` is the device type of the operator. The kernel appends to `deferred` its work for the
+    end of lowering, and the result then only describes the kernel; if it is None nothing can be
     deferred. OpwrightError if prepare fails without refusing.
     """
     layout = entry.layout
@@ -97,7 +97,7 @@ def _prepare_function(
 def _make_context(
     op: LoweredOp, device: str, unread: tuple[int, ...], target: Target
 ) -> PrepareContext:
-    """Return what a Python kernel sees of an operator in its ``prepare``."""
+    """Return the context that a Python kernel's ``prepare`` receives."""
     proto = op.definition.proto
     metas = signature_of(op)
     inputs = {s.name: m for s, m in zip(proto.inputs, metas.inputs, strict=True)}
@@ -144,7 +144,7 @@ def _prepare_class(
             return Refuse(reason)
         binds = hasattr(ready, "bind")
         layout = entry.check_prepared(ready.bind if binds else ready)
-    except Refuse as refusal:  # without its traceback: it is cached, and would keep the plan
+    except Refuse as refusal:  # without traceback: a cached one would keep the plan alive
         if isinstance(refusal, Unsupported):
             return Unsupported(refusal.lack)
         return Refuse(refusal.reason)
@@ -214,7 +214,7 @@ def _prepare_native(
 
 
 def _find_ignored(op: LoweredOp, reads: Callable[[str], bool]) -> Refuse | None:
-    """Return the refusal of a kernel that is older than an attribute, and does not read it."""
+    """Return the refusal of a kernel that predates an attribute and does not read it."""
     for attr in op.definition.proto.attrs:
         value = op.attrs.get(attr.name)
         if attr.added and value not in (None, attr.default) and not reads(attr.name):
@@ -228,7 +228,7 @@ def _refusal(error: _runtime.RefusedError) -> Refuse:
 
 
 def _failed(entry: KernelEntry, op: LoweredOp, error: Exception, way_out: str) -> OpwrightError:
-    """Return the error for a failed prepare, of the class that it raised if that is ours."""
+    """Return the error for a failed prepare, of the raised class if that is ours."""
     ours = type(error).__module__ == OpwrightError.__module__
     kind = type(error) if isinstance(error, OpwrightError) and ours else KernelError
     if isinstance(error, MemoryError):

@@ -1,9 +1,9 @@
 """Chooses the kernel of each operator: the first candidate that does not refuse.
 
-Prepared kernels of all plans that exist are found in the context by (kernel, attributes, metas,
-threads, options): to prepare one may take milliseconds, and equal layers need it once. The kernels
+Prepared kernels of all existing plans are found in the context by (kernel, attributes, metas,
+threads, options): preparing one may take milliseconds, and equal layers share it. The kernels
 of a plan use the same number of threads: that of the process, or one if the plan turns out to be
-short. For a plan that seems short they are first prepared for one thread.
+short. For a plan expected to be short they are first prepared for one thread.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from opwright.lowering.request import Target
 
 NOT_DETERMINISTIC: Final = f"{REFUSED}two runs may give other bits, and the plan is deterministic"
-"""Why a kernel that declares it cannot be used in a deterministic plan."""
+"""The reason why a kernel that declares it is refused in a deterministic plan."""
 
 
 def select_kernels(graph: Graph) -> None:
@@ -72,7 +72,7 @@ def select_kernels(graph: Graph) -> None:
         if _find(op, graph.device, graph, arguments):
             continue
         single = _choose_for(op, graph.device, graph, tried, arguments) if op.entry else None
-        if single is not None:  # a kernel that takes one thread alone
+        if single is not None:  # a kernel for one thread only
             _set_kernel(op, single)
             continue
         if graph.target.fallback and _may_fall_back(op, graph) and _find_on_host(op, graph):
@@ -93,7 +93,7 @@ def select_kernels(graph: Graph) -> None:
 
 
 def _suits_one_thread(graph: Graph) -> bool:
-    """Choose kernels for one thread; return whether each operator has one, in a short plan."""
+    """Choose kernels for one thread; return whether every operator has one in a short plan."""
     ops = [op for op in graph.ops if _needs_kernel(op)]
     for op in ops:
         is_settled = _is_settled(op, graph)
@@ -108,7 +108,7 @@ def _is_short(ops: Sequence[LoweredOp], graph: Graph) -> bool:
 
 
 def _is_settled(op: LoweredOp, graph: Graph) -> bool:
-    """Whether a kernel was chosen before, and knows all that there is to know now."""
+    """Whether a kernel was chosen before with the same information as now."""
     return op.entry is not None and op.unread == find_unread(op, graph)
 
 
@@ -129,7 +129,7 @@ def _not_found(op: LoweredOp, graph: Graph) -> KernelNotFoundError:
     target, dtype = graph.target, signature_of(op).dtype
     context = target.context
     pinned = context.pins.get(op.type)
-    refusals = op.refusals  # of the device alone: the next line may add to them
+    refusals = op.refusals  # of the device only: the next line may extend them
     could_fall_back = target.fallback is None and target.takes_fallback
     helps = could_fall_back and _may_fall_back(op, graph) and _find_on_host(op, graph)
     error = context.kernels.not_found(op.type, graph.device, dtype, refusals, pinned)
@@ -153,7 +153,7 @@ def _use_one_thread_if_short(graph: Graph) -> None:
     single = graph.target.with_threads(1)
     changed = []
     for op in host:
-        if HOST_DEVICE not in signature_of(op).choices:  # else the number of threads is no matter
+        if HOST_DEVICE not in signature_of(op).choices:  # else threads do not matter
             choice = _choose_for(op, HOST_DEVICE, graph, single, arguments_of(op, graph))
             if choice is None:
                 return
@@ -164,14 +164,14 @@ def _use_one_thread_if_short(graph: Graph) -> None:
 
 
 def _may_fall_back(op: LoweredOp, graph: Graph) -> bool:
-    """Whether the host can run the operator: not if its output gets its size in the run."""
+    """Whether the host can run the operator: not if the run decides the size of its output."""
     return graph.device != HOST_DEVICE and not op.is_dynamic
 
 
 def find_kernel(op: LoweredOp, graph: Graph) -> bool:
     """Choose the best kernel of the plan's device for ``op``; return whether there is one.
 
-    In a graph that may yet change: what will be read is not known.
+    In a graph that may still change, so that reads are not known.
     """
     return _find(op, graph.device, graph, Arguments(find_packable(op, graph)))
 
@@ -179,7 +179,7 @@ def find_kernel(op: LoweredOp, graph: Graph) -> bool:
 def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph) -> bool:
     """Choose the best kernel for ``op`` if that prefers its attribute; return whether it does.
 
-    In a graph that may yet change, as `find_kernel`.
+    In a graph that may still change, as `find_kernel`.
     """
     signature = signature_of(op)
     candidates = graph.target.candidates(op.type, graph.device, signature.dtype)
@@ -229,8 +229,8 @@ def _choose_for(
 ) -> Choice | None:
     """Return the choice for these threads and arguments, shared by equal operators.
 
-    That is the first kernel that does not refuse; `candidates`, if given, are the only ones to try.
-    OutOfMemoryError where one lacks memory: the next one would need some, too.
+    It is the first kernel that does not refuse; `candidates`, if given, are the only ones to try.
+    OutOfMemoryError if one runs out of memory: the next would need some, too.
     """
     signature = signature_of(op)
     key = (device, target.n_threads, arguments)
@@ -245,8 +245,8 @@ def _choose_for(
         reason = find_exclusion(entry, op, signature, target)
         if reason is None:
             depends = depends or entry.takes_prepare
-            # A lack of memory ends the search: BLAS and OpenMP, which the next kernel may call, end
-            # the process where they get none.
+            # Running out of memory ends the search: BLAS and OpenMP, which the next kernel may call, kill
+            # the process if they cannot allocate.
             prepared = _prepare(entry, op, device, graph, target, arguments)
             if not isinstance(prepared, Refuse):
                 unread = arguments.unread if entry.takes_prepare else ()
@@ -281,9 +281,9 @@ def _key_of(
     key: tuple[Any, ...] = (entry, signature.attrs_key)  # a function is prepared for any shape
     if entry.takes_prepare:
         metas = (signature.inputs, signature.outputs)
-        # It may have something of one device, such as a module that was loaded there.
+        # It may own objects of one device, such as a loaded module.
         opened = opened_device(device, target)
-        # A fork leaves the threads behind that kernels were prepared for.
+        # A forked process lacks the threads that kernels were prepared for.
         count = (target.n_threads, target.deterministic, is_forked())
         return (*key, *metas, opened, arguments, count, target.options)
     if device != HOST_DEVICE:
@@ -299,7 +299,7 @@ def _prepare(
     target: Target,
     arguments: Arguments,
 ) -> Prepared | Refuse:
-    """Return a prepared kernel or its refusal; both are cached, a lack of memory is not."""
+    """Return a prepared kernel or its refusal; both are cached, unlike an out-of-memory error."""
     key = _key_of(entry, signature_of(op), device, target, arguments)
     cached = find_prepared(target.context, key)
     if cached is not None:
@@ -317,7 +317,7 @@ def _prepare(
 
 
 def _add_copies(graph: Graph) -> None:
-    """Put copies around the operators that run on the host instead of the plan's device."""
+    """Insert copies around operators that run on the host instead of the plan's device."""
     ops: list[LoweredOp] = []
     for op in graph.ops:
         if op.device is None:

@@ -1,10 +1,10 @@
-"""Assigns memory: values reuse that of inputs, and share that of values that are not needed later.
+"""Assigns memory: values reuse that of their inputs, or of values that are no longer needed.
 
 Buffers that a plan owns get a *slot*: the smallest free one that is large enough, else the largest
 free one, which grows. On an addressable device the slots follow each other in one arena, and large
 buffers are packed into one slot; on others each slot is a separate buffer, so that a device with
 opaque handles needs no pointer arithmetic. On a device that shares no memory every buffer is a slot
-of exactly its size, so that a checker can watch its ends.
+of exactly its size, so that a memory checker sees its ends.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def plan_memory(graph: Graph, device: _runtime.Device) -> Slots:
 
 
 def _too_large(graph: Graph, total: int, device: str | None) -> OutOfMemoryError:
-    """Return the error, with the largest values, where no arena can be as large as all."""
+    """Return the error for a plan too large for any arena, with its largest values."""
     owned = {
         value.buffer.root(): value
         for op in graph.ops
@@ -74,7 +74,7 @@ def _too_large(graph: Graph, total: int, device: str | None) -> OutOfMemoryError
 
 
 def _place_sinks(graph: Graph) -> None:
-    """Let the last writer write a fetched value to its destination, or else copy it there."""
+    """Have the last writer write a fetched value to its destination, or copy it there."""
     end = graph.ops[-1].index if graph.ops else 0
     for value, external in graph.sinks:
         buffer = value.buffer
@@ -96,7 +96,7 @@ def _place_sinks(graph: Graph) -> None:
 
 
 def _drop_unread_stacks(graph: Graph) -> None:
-    """Assign no memory to stacks of loops of which at most the shape is read."""
+    """Assign no memory to stacked outputs of loops of which at most the shape is read."""
     loops = [(op, op.definition.control) for op in graph.ops if op.children]
     if not loops:
         return
@@ -112,7 +112,7 @@ def _drop_unread_stacks(graph: Graph) -> None:
 
 
 def _separate_overwritten_inputs(graph: Graph) -> None:
-    """Let an operator write to other memory than a persistable that it reads, and copy the result.
+    """Have an operator write to other memory than a persistable that it reads, and copy the result.
 
     Only a declared alias or the kernel's ``may_reuse`` allows the same memory for both.
     """
@@ -127,7 +127,7 @@ def _separate_overwritten_inputs(graph: Graph) -> None:
 
 
 def _separate_outputs(op: LoweredOp) -> list[LoweredOp]:
-    """Give outputs that must not overwrite inputs other memory; return the copies that follow."""
+    """Move outputs that must not overwrite inputs to other memory; return the copies to append."""
     copies: list[LoweredOp] = []
     read = {value.buffer for value in op.data_reads()}
     pairs = _in_place_pairs(op)

@@ -1,7 +1,7 @@
-"""Lets updates run as soon as they can: what they alone read, a gradient, ends there.
+"""Moves updates as early as possible, which ends the life of the gradients that they read.
 
-Optimizers are appended behind all gradients. In that order every gradient would live until the end
-of the step, beside all that the gradients to come still need.
+Optimizers are appended after all gradients. In that order every gradient would live until the end
+of the step, beside the values that later gradients need.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import Buffer, LoweredOp
 
 LEAST_FREED_BYTES: Final = 1 << 16
-"""Less is not worth another order than that of the program."""
+"""Fewer bytes are not worth changing the program's order."""
 
 
 def advance_updates(graph: Graph) -> None:
-    """Move operators that only write the scope to right behind what they depend on.
+    """Move operators that only write the scope to right after their dependencies.
 
-    Only those move that are the last to read something large. None moves before an operator that
+    Only the last readers of something large move. None moves before an operator that
     reads or writes what it writes, or before one with an effect.
     """
     candidates = {op for op in graph.ops if _writes_scope_alone(op)}
@@ -48,12 +48,12 @@ def _writes_scope_alone(op: LoweredOp) -> bool:
 
 
 def _stays(op: LoweredOp) -> bool:
-    """Whether what an operator does beside its outputs must come where the program has it."""
+    """Whether an operator has effects that must keep the program's order."""
     return op.has_effect or bool(op.children) or op.is_dynamic
 
 
 def _last_readers(graph: Graph) -> set[LoweredOp]:
-    """Return the operators behind which much memory of the plan is not read."""
+    """Return the operators after which much memory of the plan is not read any more."""
     last: dict[Buffer, LoweredOp] = {}
     for op in graph.ops:
         for value in op.data_reads():
@@ -69,7 +69,7 @@ def _last_readers(graph: Graph) -> set[LoweredOp]:
 def _find_places(
     ops: Sequence[LoweredOp], candidates: set[LoweredOp]
 ) -> dict[int, list[LoweredOp]]:
-    """Return the operators that move, by the position behind which each can run."""
+    """Return the operators that move, by the position after which each can run."""
     behind: dict[int, list[LoweredOp]] = {}
     written: dict[Buffer, int] = {}
     touched: dict[Buffer, int] = {}  # read or written

@@ -1,8 +1,8 @@
-"""Packs large buffers into one block: each lies where nothing lies that lives at the same time.
+"""Packs large buffers into one block, so that buffers that live at the same time do not overlap.
 
-The largest are placed first, each at the lowest place that is free for as long as it lives. For a
-training step this comes to what lives at its worst moment; slots, which are as large as the largest
-value that ever lay in them, take a third more.
+The largest are placed first, each at the lowest offset that is free during its lifetime. For a
+training step the block is as large as the peak of live bytes; slots, as large as the largest
+value that was ever in them, take a third more.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Final
 from opwright.lowering.graph.values import Buffer
 
 LEAST_PACKED_BYTES: Final = 1 << 16
-"""Smaller buffers share slots: what they could save is not worth the search."""
+"""Smaller buffers share slots: the search is not worth what it saves."""
 
 MOST_PACKED: Final = 512
-"""Each is compared with all before it. Of more, the next smaller ones get a block of their own."""
+"""Each is compared with all before it, so further, smaller ones get another block."""
 
 
 def pack(buffers: Sequence[Buffer], alignment: int) -> int:
     """Set the offset of each buffer in a block; return the size of the block in bytes.
 
-    Buffers come by size, the largest first. They live from their position ``first`` to their
+    Buffers are sorted by size, the largest first. They live from their position ``first`` to their
     position ``last``, both included.
     """
     placed: list[tuple[int, int, int, int]] = []  # begin, end, first, last; by begin

@@ -1,4 +1,4 @@
-"""Builds the plan of the runtime from a `Graph` with kernels and memory, and counts its parts."""
+"""Builds the runtime's plan from a `Graph` with kernels and memory, and counts its parts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Placement:
     copies, bytes_moved : int
         Copies between buffers or devices, and the bytes that they move in one run.
     graph_refusal : str
-        Why the device launches the operators one by one. Empty if it replays them as one graph,
+        Why the device launches the operators individually. Empty if it replays them as one graph,
         which it records in the second run.
     """
 
@@ -108,13 +108,13 @@ class LoweredPlan(NamedTuple):
     ----------
     plan : _runtime.Plan
     errors : StepErrors
-        Makes the errors of its steps; has its operators.
+        Makes the errors of its steps; holds its operators.
     n_threads : int
         Of its kernels.
     prepare_s : float
         Seconds spent in the ``prepare`` of kernels.
     target : Target
-        What it was lowered for.
+        The target of its lowering.
     given_externals : dict of str to int
         Number of the external of each captured value that is read.
     fetch_externals : tuple of int
@@ -123,7 +123,7 @@ class LoweredPlan(NamedTuple):
         Values of the fetches, in order.
     fetch_metas : tuple of Meta
     handed : object
-        Returned behind the fetches of a compiled network, unless it is None.
+        Returned after the fetches of a compiled network, unless it is None.
     """
 
     plan: _runtime.Plan
@@ -139,12 +139,12 @@ class LoweredPlan(NamedTuple):
 
     @property
     def placement(self) -> Placement:
-        """Its counts now: the device may yet refuse to record it as a graph."""
+        """Its current counts: the device may still refuse to record it as a graph."""
         return Placement(self)
 
 
 class PlanAssembler:
-    """Hands values and steps of one graph to the plan builder of the runtime."""
+    """Passes values and steps of one graph to the runtime's plan builder."""
 
     def __init__(self, graph: Graph, request: LowerRequest, slots: Slots) -> None:
         self._graph = graph
@@ -210,13 +210,13 @@ class PlanAssembler:
         )
 
     def _kernel_bytes(self) -> int:
-        """Return what the kernels hold that equal operators were prepared with, and may run."""
+        """Return the bytes that the prepared kernels of the operators hold."""
         signatures = {id(op.signature): op.signature for op in self._graph.ops if op.signature}
         kernels = {c.prepared for s in signatures.values() for c in s.choices.values()}
         return sum(kernel.held_bytes for kernel in kernels)
 
     def _end_of_feeds(self) -> int:
-        """Return the position after the last operator that uses a feed on the device, else -1."""
+        """Return the position after the last operator that uses a feed on the device, or -1."""
         given = self._request.given
         if given.role is not Role.FEED or not given.on_device:
             return -1
@@ -335,7 +335,7 @@ class PlanAssembler:
     def _turns(
         self, op: LoweredOp, control: Loop, child: Child, position: int, reverse: bool
     ) -> None:
-        """Add the turns of one body; they continue with the carried values."""
+        """Add the iterations of one body; they continue with the carried values."""
         outputs = op.output(control.outputs)
         condition = child.plan.fetch_values[len(outputs)] if control.condition else -1
         names = op.attrs[control.block_inputs]
@@ -370,7 +370,7 @@ class PlanAssembler:
         )
 
     def _single(self, values: Sequence[Value]) -> int:
-        """Return the number of the value of a slot that takes one; -1 if it is absent."""
+        """Return the number of a slot's single value; -1 if it is absent."""
         return self._value(values[0]) if values else -1
 
     def _continue(self) -> None:

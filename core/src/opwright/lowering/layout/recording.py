@@ -1,4 +1,4 @@
-"""Notes what the plan builder of the runtime is given, for a bundle that has it built again.
+"""Records the calls of the runtime's plan builder, for a bundle that repeats them.
 
 Numbers of a plan are tokens: one that may depend on the batch is a `Size`, estimates an `About`,
 and every other one is the same for all batches of a range.
@@ -38,7 +38,7 @@ class About(int):
 
 
 class Recorder:
-    """Takes the place of plan builders, one after the other, and notes their calls as tokens.
+    """Replaces plan builders and records their calls as tokens.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ class Recorder:
         )
 
     def _entries(self, op: LoweredOp) -> Iterator[KernelEntry]:
-        """Yield the kernel of an operator, and those behind it that may take its place."""
+        """Yield the kernel of an operator, then its alternatives."""
         chosen = op.entry
         if chosen is None or not chosen.is_native or op.prepared.needs_gil:
             who = "" if chosen is None else f", got {chosen.library!r} of {chosen.package.label}"
@@ -170,7 +170,7 @@ class Recorder:
         return self.kernels.setdefault(key, len(self.kernels))
 
     def _flags(self, op: LoweredOp) -> list[int]:
-        """Return what the kernel was told of its arguments."""
+        """Return the uses of its arguments that the kernel received."""
         signature = signature_of(op)
         arguments = Arguments()
         for key, choice in signature.choices.items():
@@ -228,7 +228,7 @@ class Recorder:
         return (self._numbers[id(plan)], len(bindings), *pairs)
 
     def continuation(self, *_: Any) -> None:
-        """Refuse a plan that others continue."""
+        """Refuse a plan with continuations."""
         raise ProgramError(
             "bundle: shapes must follow from those of the feeds, got an operator that reads a "
             "value whose shape depends on the elements of others; pad it to a bound"
@@ -240,7 +240,7 @@ class Recorder:
         self._builder.fetch(value)
 
     def writes(self, names: Sequence[str]) -> None:
-        """Note what the plan writes of the scope."""
+        """Note the variables of the scope that the plan writes."""
         self.written.update(dict.fromkeys(names))
         self._tokens += (10, len(names), *names)
         self._builder.writes(names)
