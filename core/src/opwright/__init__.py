@@ -69,7 +69,7 @@ _MODULES = (
 """Modules that are public as a whole."""
 
 __all__ = [*_HOMES, *_MODULES, "__version__"]  # noqa: PLE0604 - all are strings
-"""`__init__.pyi` writes these names out for type checkers, which do not run this file."""
+"""`__init__.pyi` lists these names for type checkers, which do not run this file."""
 
 
 class _UnknownNameError(AttributeError):
@@ -90,7 +90,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise _UnknownNameError(name)
     value = getattr(import_module(home), name)
-    globals()[name] = value  # the next access does not come here
+    globals()[name] = value  # later accesses find it directly
     return value
 
 

@@ -1,6 +1,6 @@
-"""Runs functions in a process of their own, which may crash, hang, or write into any descriptor.
+"""Runs functions in a child process, which may crash, hang, or write to any descriptor.
 
-Messages are pickled and framed. One that is damaged, too large or late ends the exchange, as a
+Messages are pickled and framed. A damaged, too large or late one ends the exchange, like a
 crash does.
 """
 
@@ -42,10 +42,10 @@ _HEAD: Final = struct.Struct("<8sII")
 _MARK: Final = b"opwright"
 
 _LOOK_S: Final = 0.1
-"""How often to check whether a process that does not answer still runs."""
+"""The interval between checks whether a silent process still runs."""
 
 _LAST_WORDS_S: Final = 2.0
-"""How long a process may take to end by itself, once it has closed its socket or is aborted."""
+"""The time limit for a process to exit, once it has closed its socket or is aborted."""
 
 _DAMAGED: Final = "sent a damaged message"
 
@@ -60,7 +60,7 @@ _BOOT: Final = (
 
 
 class ChildEnded(Exception):  # noqa: N818 - an observation, from which callers make their error
-    """Raised where a child ends instead of an answer; the text says how.
+    """Raised when a child ends instead of answering; the text says how.
 
     ``crashed with SIGSEGV``, ``ended the process with exit code 3``, ``took more than 3 s``, or
     ``sent a damaged message``.
@@ -110,13 +110,13 @@ class Channel:
         return data
 
     def _await(self, event: int, deadline: float) -> None:
-        """Wait until the socket can be used; here as long as it takes."""
+        """Wait without limit until the socket can be used."""
 
 
 class Child(Channel):
     """A process that runs ``function(channel, *arguments)``; close it, or use it in a ``with``.
 
-    What the function returns is its last message.
+    The result of the function is its last message.
 
     Parameters
     ----------
@@ -166,14 +166,14 @@ class Child(Channel):
         Parameters
         ----------
         timeout_s : float
-            The time that it has for it, in seconds.
+            The time limit in seconds.
         since : float, optional
-            From when on, by ``time.monotonic()``; by default from now.
+            The start of the time limit, by ``time.monotonic()``; by default now.
 
         Raises
         ------
         ChildEnded
-            Where it ends instead, does not answer in time, or something else writes into the
+            If it ends instead, does not answer in time, or something else writes into the
             connection. It is killed then, with all that it has started.
         ChildRaised, OpwrightError
             Where its function raises.
@@ -206,22 +206,22 @@ class Child(Channel):
         poll = select.poll()
         poll.register(self._socket, event)
         while not poll.poll(1000 * min(_LOOK_S, max(0.0, deadline - time.monotonic()))):
-            # Something that the child has started may keep the connection open beyond its end.
+            # A process that the child started may keep the connection open.
             if self._process.poll() is not None and not poll.poll(0):
                 raise EOFError
             if time.monotonic() >= deadline:
-                self._process.send_signal(signal.SIGABRT)  # which may make it print where it is
+                self._process.send_signal(signal.SIGABRT)  # which may print its stack
                 raise ChildEnded  # `_exchange` knows how late
 
     @property
     def printed(self) -> str:
-        """What the child has printed so far, for a terminal; empty where that is not kept."""
+        """The output of the child so far, for a terminal; empty if not captured."""
         file = self._printed or BytesIO()
         file.seek(0)
         return show(file.read().decode("utf-8", "replace"))
 
     def close(self) -> None:
-        """Kill the child, and all that it has started."""
+        """Kill the child and its descendants."""
         self._end()
         if self._printed is not None:
             self._printed.close()
@@ -242,7 +242,7 @@ def _end_group(process: subprocess.Popen[bytes], end: socket.socket, owner: int)
 
 
 def run_trial(_: Channel, function: str, *arguments: Any) -> None:
-    """Call any function by its name, and leave what it returns in the child."""
+    """Call any function by its name, and keep its result in the child."""
     import_object(function)(*arguments)
 
 

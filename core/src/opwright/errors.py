@@ -27,7 +27,7 @@ class KernelNotFoundError(OpwrightError, LookupError):
 
 
 class VariableNotFoundError(OpwrightError, LookupError):
-    """A name stands for no variable of the block or the scope."""
+    """The block or the scope has no variable of this name."""
 
 
 class DeviceNotFoundError(OpwrightError, LookupError):
@@ -85,14 +85,14 @@ class PluginError(OpwrightError, RuntimeError):
 
 
 class MissingRequirementError(PluginError):
-    """What a plugin needs beside itself is missing on this machine: a package, a library, a tool.
+    """A requirement of a plugin is missing on this machine: a package, a library, a tool.
 
     The kernel or device that raises it is sound: the conformance kit skips it.
     """
 
 
 class LockError(OpwrightError, RuntimeError):
-    """What is installed, or what a plan needs, differs from the lock that the plan is held to."""
+    """Installed packages, or the kernels of a plan, differ from the lock."""
 
 
 class KernelError(OpwrightError, RuntimeError):
@@ -112,7 +112,7 @@ class FileMissingError(OpwrightError, FileNotFoundError):
 
 
 class SettingError(OpwrightError, ValueError):
-    """A setting of the process, or an environment variable, has a value that it cannot have."""
+    """A setting of the process, or an environment variable, has an invalid value."""
 
 
 class FormatError(OpwrightError, ValueError):
@@ -120,4 +120,4 @@ class FormatError(OpwrightError, ValueError):
 
 
 class CommandError(OpwrightError, ValueError):
-    """An argument of the command line names nothing that there is, or does not fit."""
+    """An argument of the command line names an unknown object, or does not fit."""

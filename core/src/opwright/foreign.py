@@ -1,4 +1,4 @@
-"""Imports what plugins name, and describes what their code raises and is called."""
+"""Imports objects of plugins, and describes their exceptions and names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VARARGS: Final = 0x04
 
 
 def show(text: str, keep: str = "\n\t") -> str:
-    r"""Return text as a terminal may get it.
+    r"""Return text that is safe for a terminal.
 
     Characters that are not printable, such as those of escape sequences, and those that change the
     direction of writing are escaped: ``\x1b``, ``\u202e``. Those of `keep` stay; a name keeps none.
@@ -28,8 +28,8 @@ def show(text: str, keep: str = "\n\t") -> str:
 def describe_error(error: BaseException) -> str:
     """Return class and text of an exception, for the message of an error about a plugin.
 
-    Whoever catches what a plugin raises calls this, or `text_of_error`. An exception of a signal
-    handler, which Python runs in the midst of any code, is no fault of the plugin: it is raised
+    Call this, or `text_of_error`, for every caught exception of a plugin. An exception of a signal
+    handler, which Python runs in the middle of any code, is no fault of the plugin: it is raised
     again.
     """
     text = text_of_error(error)
@@ -61,7 +61,7 @@ def raise_if_of_signal(error: BaseException) -> None:
         if any(frame.f_code in codes or _is_handler(frame) for frame in _frames(item)):
             raise item
         for cause in (item.__context__, item.__cause__):
-            # What a caller of this function is handling came before, and led to nothing.
+            # The exception that a caller is handling is older, and not the cause.
             if cause is None or id(cause) in known or not stack.isdisjoint(_frames(cause)):
                 continue
             known.add(id(cause))

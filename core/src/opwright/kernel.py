@@ -1,4 +1,4 @@
-"""For authors of kernels: what ``prepare`` is given, how to refuse, why a kernel was chosen."""
+"""For authors of kernels: the context of ``prepare``, refusals, why a kernel was chosen."""
 
 from opwright.lowering.prepare_one import PreparedKernel, prepare_one
 from opwright.plugins.explanation import Candidate, Explanation, explain

@@ -16,7 +16,7 @@ from opwright.run.ops.namespace import Finder
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Any operator, as far as a type checker knows; `opwright stubs` tells it more."""
+        """Any operator, to a type checker; `opwright stubs` writes their signatures."""
 
 
 sys.modules[__name__].__class__ = _runtime.Namespace

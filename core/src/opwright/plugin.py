@@ -1,4 +1,4 @@
-"""For the authors of plugins: the hooks, and the registrars that they are given.
+"""For the authors of plugins: the hooks and their registrars.
 
 A plugin is a module, named by an entry point in the group ``opwright.plugins``. It is a table: it
 imports nothing heavy and only *names* what it provides, so that finding plugins stays cheap and
@@ -9,9 +9,9 @@ each object is imported, and each library opened, when it is first used.
 ...     registry.add("acme.swish", "opwright_acme.swish:SWISH")
 ...     registry.add("acme.cos_sim", "opwright_acme/libacme.so")
 
-What a plugin adds enters together, after all its hooks returned, or not at all. Registrations must
-depend on nothing but the plugin's own files, for an index keeps them between processes: whether a
-device is there, say, is asked when it is first used.
+The additions of a plugin take effect together, after all its hooks returned. Registrations must
+depend only on the plugin's own files, because an index keeps them between processes: whether a
+device is present, for example, is checked when it is first used.
 """
 
 from __future__ import annotations

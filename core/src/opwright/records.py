@@ -1,4 +1,4 @@
-"""NamedTuple as `typing` has it, for what every start imports: created in a third of the time.
+"""NamedTuple as in `typing`, created in a third of the time, for modules of every start.
 
 `typing` compiles each annotation, which takes 7 ms of a start with its 55 named tuples.
 """

@@ -1,7 +1,7 @@
-"""For the authors of passes: the graph that a pass is given, and the tools to change it.
+"""For the authors of passes: the graph, and the tools to change it.
 
-A pass is a function of a `Graph`, named in the hook ``opwright_passes``. It looks for a pattern,
-makes what takes its place, and asks an `Edit` to put it in:
+A pass is a function of a `Graph`, named in the hook ``opwright_passes``. It searches a pattern,
+creates its replacement, and passes it to an `Edit`:
 
 >>> def fuse_add_relu(graph: Graph) -> None:
 ...     edit = graph.edit()
@@ -19,8 +19,8 @@ makes what takes its place, and asks an `Edit` to put it in:
 ...     edit.apply()
 
 `Edit.fuse`, `Edit.exchange` and `Edit.bypass` refuse what would change a result: a value that
-someone else reads or that is fetched, memory that is overwritten in between, a pinned kernel. What
-a pass must not do is change the inputs, outputs or attributes of an operator that is in the graph
+another operator reads or that is fetched, memory that is overwritten in between, a pinned kernel.
+A pass must not change the inputs, outputs or attributes of an operator that is in the graph
 already.
 """
 

@@ -1,4 +1,4 @@
-"""The C++ runtime's types and functions that tools need: to build a plan by themselves, say.
+"""Types and functions of the C++ runtime for tools, for example to build a plan.
 
 `EagerSource`, `Finder` and `make_function` make the functions of ``opwright.ops``, and those for
 other libraries with the same names and arguments.

@@ -34,7 +34,7 @@ def append_backward(
     With `grads` they are vector-Jacobian products: the gradients of the sum of each target times
     its given variable, added up over all elements and targets.
 
-    The gradient of ``w`` is named ``w_grad``; where that is taken, the name gets a suffix. The
+    The gradient of ``w`` is named ``w_grad``, with a suffix if that name is taken. The
     function may be called again, for other targets or for gradients of gradients: the calls do not
     affect each other. A composite without a gradient rule is replaced by its body first. When an
     error is raised, the program is unchanged.
@@ -44,7 +44,7 @@ def append_backward(
     targets : Variable or iterable of Variable
         Float variables of one block, of any shape. Operators are appended to that block.
     parameters : iterable of Variable or str, optional
-        Whose gradients are wanted: any float variables. By default all trainable parameters that
+        The variables to differentiate with respect to. By default all trainable parameters that
         the targets depend on.
     no_grad : iterable of Variable or str, optional
         Variables to and through which no gradient flows, beside those with ``stop_gradient``.
@@ -110,7 +110,7 @@ def _append(
     seeds: Mapping[str, str],
     allow_unused: bool,
 ) -> list[tuple[Variable, Variable]]:
-    """Append the operators of a route; return the wanted variables with their gradients."""
+    """Append the gradient operators of a route; return pairs of variable and gradient."""
     block, walk = route.block, Walk(route)
     for name in targets:
         if (key := route.versions.last_key(name)) in route.needed:
@@ -147,7 +147,7 @@ def _check_targets(targets: list[Variable]) -> Block:
 
 
 def _names(block: Block, given: Iterable[VariableOrName], what: str) -> list[str]:
-    """Return the names that are given, without repetition; raise where the block lacks one."""
+    """Return the given names without duplicates; raise if one is no variable of the block."""
     names = list_names(given)
     for name in names:
         block.get_var(name, f"append_backward: {what}")
@@ -157,7 +157,7 @@ def _names(block: Block, given: Iterable[VariableOrName], what: str) -> list[str
 def _check_seeds(
     block: Block, targets: list[str], grads: Mapping[VariableOrName, VariableOrName]
 ) -> dict[str, str]:
-    """Return the names of the given gradients by target; raise where one does not fit."""
+    """Return the names of the given gradients by target; raise if one does not fit."""
     if not isinstance(grads, Mapping):
         raise GradientError(
             f"append_backward: grads must map targets to variables, got {grads!r}; write "
@@ -181,7 +181,7 @@ def _check_seeds(
 
 
 def _check_wanted(route: Route) -> None:
-    """Raise GradientError where a gradient through a wanted variable is stopped."""
+    """Raise GradientError if the gradient of a wanted variable is stopped."""
     for name, key in route.wanted.items():
         stop = route.paths.find_stop(key)
         if stop is not None:
@@ -189,7 +189,7 @@ def _check_wanted(route: Route) -> None:
 
 
 def _check_dependence(route: Route, targets: list[str]) -> None:
-    """Raise GradientError where the targets do not depend on a wanted variable."""
+    """Raise GradientError if the targets do not depend on a wanted variable."""
     if not route.wanted:
         raise GradientError(
             f"append_backward: {_quoted(targets)} must depend on a trainable parameter, got none; "
@@ -204,7 +204,7 @@ def _check_dependence(route: Route, targets: list[str]) -> None:
 
 
 def _is_unused(walk: Walk, key: Key) -> bool:
-    """Whether targets depend on a value that got no gradient through nothing that needs one."""
+    """Whether targets depend on a value without gradient only through paths that need none."""
     paths = walk.route.paths
     return not walk.reasons and not any(
         isinstance(forward.op.definition.gradient, NoGradient)

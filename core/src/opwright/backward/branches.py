@@ -1,8 +1,8 @@
 """The gradient of a branch: an operator of the same type, whose bodies compute gradients.
 
-Each body is a copy of the forward body, computed again, followed by gradient operators. It reads
-what the forward body read and the gradients of the outputs, and returns the gradients of what the
-forward body captured: zero where a body has none.
+Each body is a copy of the forward body, recomputed, followed by gradient operators. It reads
+the inputs of the forward body and the gradients of the outputs, and returns the gradients of its
+captured variables: zero where a body has none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def differentiate_branch(
     walk: Walk, forward: ForwardOp, control: Branch, grads: OutputGrads, wanted: Wanted
 ) -> InputGrads:
-    """Append the gradient of a branch and return the gradients of what it captured."""
+    """Append the gradient of a branch and return the gradients of its captured variables."""
     positions = forward.wanted_positions(control.captured, wanted)
     prefix = f"{walk.prefix}{forward.first_output}{GRAD_SUFFIX}/"
     given = grads[control.outputs]
@@ -62,7 +62,7 @@ def _differentiate_body(
     wanted: Sequence[str],
     prefix: str,
 ) -> Walk:
-    """Append gradient operators to a cloned body, from the gradients of what leaves it."""
+    """Append gradient operators to a cloned body, from the gradients of its results."""
     route = find_route(body, [name for name, _ in out_grads], wanted, walk.route.stopped)
     inner = type(walk)(route, prefix)
     for name, grad in out_grads:

@@ -14,7 +14,7 @@ from opwright.vocabulary import FILL_LIKE, OUT, X
 
 
 def append_zeros(block: Block, like: str, name: str) -> str:
-    """Append zeros of the shape of the variable `like`; return their name, which is like `name`."""
+    """Append zeros of the shape of variable `like`; return their name, derived from `name`."""
     free = block.program.free_name(name)
     block.append_op(FILL_LIKE, {X: like}, {OUT: free}, {"value": 0.0})
     return free
@@ -23,8 +23,8 @@ def append_zeros(block: Block, like: str, name: str) -> str:
 class GradientEmitter(BlockPlace):
     """Writes gradient operators at the end of a block, after all forward ones.
 
-    Outputs begin as temporaries, which can be renamed: when their names are chosen, it is not
-    known yet what they are the gradient of.
+    Outputs start as temporaries, which can be renamed: when their names are chosen, it is not
+    known yet whose gradients they are.
     """
 
     def __init__(self, block: Block, versions: Versions) -> None:
@@ -43,7 +43,7 @@ class GradientEmitter(BlockPlace):
     def emit(self, type: str, inputs: Given, outputs: Wanted, attrs: Attrs) -> dict[str, list[str]]:
         """Write one operator; see `opwright.describe.rule_context.Emitter`.
 
-        GradientError where a forward value is overwritten before the operator would read it.
+        GradientError if a forward value is overwritten before the operator reads it.
         """
         definition = definition_of(type)
         for slot_name, names in inputs.items():
@@ -53,7 +53,7 @@ class GradientEmitter(BlockPlace):
                     self.check_unchanged(name, type)
         for name in names_in(definition.proto, attrs):
             self.check_unchanged(name, type)
-        # A rule's names may remember versions, which must not stay in the program.
+        # Names from a rule may carry versions, which must not reach the program.
         plain = {slot: tuple(map(str, names)) for slot, names in inputs.items()}
         op = self.make(definition, plain, outputs, attrs)
         self.block.add_op(op)
@@ -72,7 +72,7 @@ class GradientEmitter(BlockPlace):
         return name
 
     def check_unchanged(self, name: str, reader: str) -> None:
-        """Raise GradientError where the forward value of this name is overwritten later."""
+        """Raise GradientError if the forward value of this name is overwritten later."""
         overwriter = self._versions.find_overwriter(name)
         if overwriter is not None:
             raise GradientError(
@@ -81,11 +81,11 @@ class GradientEmitter(BlockPlace):
             )
 
     def current_name(self, name: str) -> str:
-        """Return the name that a temporary has now."""
+        """Return the current name of a temporary."""
         return self._renamed.get(name, name)
 
     def rename(self, temporary: str, name: str) -> str | None:
-        """Give a temporary its final name, like `name`, and return it; None where it has one."""
+        """Give a temporary its final name, like `name`, and return it; None if it has one."""
         ops = self._mentions.pop(temporary, None)
         if ops is None:
             return None

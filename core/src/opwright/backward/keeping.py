@@ -1,4 +1,4 @@
-"""Lets a forward loop keep, in arrays, what its gradient reads of each turn."""
+"""Has a forward loop stack the values that its gradient reads of each iteration."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from opwright.program.transforms import clone_operator
 
 
 class Keeping:
-    """Hands values of the body of a forward loop to the body of its gradient.
+    """Passes values of a forward loop's body to the body of its gradient.
 
     `outer` is the block for the scan of the gradient; `forward` is the forward loop, which is
-    replaced by one that keeps more; `body` is its body.
+    replaced by one that stacks more; `body` is its body.
     """
 
     def __init__(self, outer: Block, forward: ForwardOp, control: Loop, body: Block) -> None:
@@ -27,11 +27,11 @@ class Keeping:
         self._arrays = self._known_arrays()
 
     def move(self, block: Block) -> list[tuple[str, str]]:
-        """Move a block out of the body, beside it: (outer array, variable of the block) pairs.
+        """Move a block out of the body; return pairs of outer array and variable of the block.
 
-        What the block reads of the body is an element of an array from then on. Values that are
-        the same in every turn are computed again instead: an array would repeat one value. A turn
-        over segments is computed again as a whole.
+        Values of the body that the block reads become elements of arrays. Values that are
+        the same in every iteration are recomputed instead: an array would repeat them. An iteration
+        over segments is recomputed as a whole.
         """
         self._inner = block
         self._copy_writers(block)
@@ -43,9 +43,9 @@ class Keeping:
         return [(self._arrays[name], name) for name in needed]
 
     def describe_turns(self, scan: Loop, arrays: list[tuple[str, str]]) -> dict[str, Any]:
-        """Return the attributes of a scan that takes the turns of the loop in reverse order.
+        """Return the attributes of a scan over the loop's iterations in reverse order.
 
-        Where neither an array nor an attribute gives their number, a sequence of the loop is added
+        If neither an array nor an attribute gives their number, a sequence of the loop is added
         to `arrays`.
         """
         attrs, control = self._forward.attrs, self._control
@@ -62,7 +62,7 @@ class Keeping:
         return described
 
     def turns(self) -> str | None:
-        """Return the variable with the number of turns taken; None where all are taken."""
+        """Return the variable with the number of iterations; None if all run."""
         outputs, control = self._forward.op.outputs, self._control
         if control.turns_taken is not None:
             names = outputs.get(control.turns_taken)
@@ -74,7 +74,7 @@ class Keeping:
         return ForwardName.of(given[0]) if given else None
 
     def _known_arrays(self) -> dict[str, str]:
-        """Return the arrays that hold a variable of the body for each turn, by its name."""
+        """Return the arrays that hold a variable of the body for each iteration, by name."""
         op, control = self._forward.op, self._control
         arrays: dict[str, str] = {}
         if control.block_elements is not None:
@@ -83,7 +83,7 @@ class Keeping:
             arrays.update((name, ForwardName.of(key)) for name, key in pairs)
         for slot, attr in control.stacks:
             keys = self._forward.writes.get(slot, ())
-            # What was kept for an earlier gradient has no version that this walk knows.
+            # Arrays stacked for an earlier gradient have no version in this walk.
             names: Sequence[str] = [ForwardName.of(key) for key in keys] or op.outputs.get(slot, ())
             for name, array in zip(names_in(op.attrs, attr), names, strict=True):
                 arrays.setdefault(name, array)
@@ -123,7 +123,7 @@ class Keeping:
         return name
 
     def _replace(self, outputs: dict[str, tuple[str, ...]], attrs: dict[str, Any]) -> None:
-        """Put an operator with more outputs in the place of the forward one."""
+        """Replace the forward operator by one with more outputs."""
         old = self._forward.op
         merged = {**old.outputs, **outputs}
         ordered = {slot: merged[slot] for slot in old.definition.output_index if slot in merged}
@@ -133,7 +133,7 @@ class Keeping:
         self._forward.op = new
 
     def _copy_writers(self, block: Block) -> None:
-        """Compute within the block what it reads and is not kept."""
+        """Recompute within the block the values that it reads and that are not stacked."""
         writers = self._find_writers()
         names = [name for name in block.captured() if name in writers]
         copies: list[Operator] = []
@@ -146,7 +146,7 @@ class Keeping:
         block.replace_ops([*reversed(copies), *block.ops])
 
     def _find_writers(self) -> dict[str, Operator]:
-        """Return who writes what is the same in every turn, or what a segment computes, by name."""
+        """Return by name the writers of loop-invariant values, or of all values of a segment."""
         attrs, control = self._forward.attrs, self._control
         is_segment = attrs.get(control.segment or "") is not None
         varying = {name for body in control.bodies(attrs) for name in body.entering}

@@ -1,11 +1,11 @@
-"""The gradient of a loop: a scan over the gradients of its body, from the last turn to the first.
+"""The gradient of a loop: a scan over the gradients of its body, in reverse order.
 
-The forward loop stacks what the gradient reads of each turn; computed again is only what is the
-same in every turn. The scan carries the gradients of the carried variables, and the sums of the
+The forward loop stacks the values that the gradient reads of each iteration; only loop-invariant
+values are recomputed. The scan carries the gradients of the carried variables, and the sums of the
 gradients of captured ones.
 
-A loop that recomputes its turns becomes a loop over segments of turns, each turn of which runs the
-old loop over some elements. Of such a turn the gradient keeps only what enters it.
+A loop that recomputes its iterations becomes a loop over segments, each of which runs the
+old loop over some elements. Only the inputs of a segment are stacked for the gradient.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def differentiate_loop(
     walk: Walk, forward: ForwardOp, control: Loop, grads: OutputGrads, wanted: Wanted
 ) -> InputGrads:
-    """Append the gradient of a loop and return the gradients of what it read."""
+    """Append the gradient of a loop and return the gradients of its inputs."""
     limit = control.max_iterations
     if control.condition is not None and forward.attrs.get(limit or "") is None:
         raise GradientError(
@@ -55,7 +55,7 @@ class _LoopGradient:
     """Writes one gradient.
 
     ``_block`` is the body of the new scan. Until it is complete it lies within the body of the
-    forward loop, whose variables its operators read; `Keeping` then hands them in.
+    forward loop, whose variables its operators read; `Keeping` then passes them in.
     """
 
     def __init__(
@@ -89,10 +89,10 @@ class _LoopGradient:
         self._block = self._body
         self._is_segment = attrs.get(control.segment or "") is not None
         self._segmented = set(names_in(attrs, control.segmented))
-        self._carried: dict[int, str] = {}  # of a carried variable: its gradient as it enters
+        self._carried: dict[int, str] = {}  # of a carried variable: its incoming gradient
         self._seeds: list[tuple[str, str]] = []  # gradient of an array, and of an element of it
-        self._local: dict[str, str] = {}  # the gradients that a turn computes, by name
-        self._sums: dict[str, str] = {}  # of captured variables, where the turn adds them up
+        self._local: dict[str, str] = {}  # the gradients that an iteration computes, by name
+        self._sums: dict[str, str] = {}  # of captured variables, summed within the iteration
         self._blocked: set[str] = set()
 
     def write(self) -> InputGrads:
@@ -111,7 +111,7 @@ class _LoopGradient:
         self._sequences = {n: i for n, i in self._sequences.items() if n in self._local}
         gives_any = self._captured or self._sequences or any(map(self._gives_init, carried))
         results = self._finish() if gives_any else {}
-        if self._is_segment:  # the forward turn keeps nothing: the gradient computes it again
+        if self._is_segment:  # nothing is stacked: the gradient recomputes the iteration
             self._body.replace_ops(forward_ops)
             self._body.replace_vars(forward_vars)
         return results
@@ -127,7 +127,7 @@ class _LoopGradient:
                     )
 
     def _find_carried(self) -> list[int]:
-        """Return the positions of the carried variables that a gradient flows through."""
+        """Return the positions of the carried variables through which a gradient flows."""
         versions = Versions(self._body.ops)
         count = range(len(self._inputs))
         entering = [Key(name, 0) for name in self._inputs]
@@ -148,7 +148,7 @@ class _LoopGradient:
         return [i for i in sorted(reached & flowing) if paths.find_stop(entering[i]) is None]
 
     def _differentiate(self, route: Route, carried: list[int]) -> None:
-        """Append the gradients of one turn."""
+        """Append the gradients of one iteration."""
         inner = type(self._walk)(route._replace(block=self._block), self._prefix)
         for i in carried:
             self._carried[i] = self._define_grad(self._nexts[i])
@@ -157,7 +157,7 @@ class _LoopGradient:
             self._seeds.append((grad, self._define_grad(name)))
             inner.add(route.versions.last_key(name), self._seeds[-1][1])
         if self._is_segment and len(self._body.ops) == 1:
-            # One loop adds up within the turn, from the sums of the turns before: in the order of
+            # One loop adds to the earlier sums within the iteration, in the order of
             # a loop without segments, so that the bits are the same.
             self._sums = {name: self._define_grad(name, "/sum") for name in self._captured}
             inner.sums = self._sums
@@ -172,7 +172,7 @@ class _LoopGradient:
         return free
 
     def _gives_init(self, i: int) -> bool:
-        """Whether the gradient of an initial value is known: without turns, that of the result."""
+        """Whether the gradient of an initial value is known: with no iteration, the result's."""
         name = self._inputs[i]
         return self._wanted_init[i] and (name in self._local or name not in self._blocked)
 
@@ -216,7 +216,7 @@ class _LoopGradient:
         arrays: list[tuple[str, str]],
         turns: str | None,
     ) -> InputGrads:
-        """Append the scan, and return the gradients that it gives."""
+        """Append the scan, and return the gradients that it computes."""
         if turns is not None and elements:
             raise GradientError(
                 f"{self._forward}: takes a number of turns that is known only in the run, and no "
@@ -282,11 +282,11 @@ def _scan_control(forward: ForwardOp) -> Loop:
 
 
 def segment_turns(forward: ForwardOp, control: Loop, place: Block) -> None:
-    """Put a loop over segments in the place of one that has `checkpoint_every`."""
+    """Replace a loop with `checkpoint_every` by a loop over segments."""
     op = forward.op
     attrs: dict[str, Any] = dict(op.attrs)
     rows = attrs.pop(str(control.checkpoint_every))
-    attrs.pop(str(control.max_iterations), None)  # a segment has its own number of turns
+    attrs.pop(str(control.max_iterations), None)  # a segment has its own number of iterations
     segment = place.program.block(attrs[control.block])
     body = clone_block(segment, segment.idx)
     clear_block(segment)

@@ -31,7 +31,7 @@ class Key(NamedTuple):
 
 
 class ForwardName(str):
-    """The name of a forward value, given to gradient rules; it remembers the version."""
+    """The name of a forward value, passed to gradient rules; it carries the version."""
 
     __slots__ = ("version",)
     version: int
@@ -85,7 +85,7 @@ class ForwardOp:
         return (key for keys in self.writes.values() for key in keys)
 
     def described(self) -> RuleOperator:
-        """Return the operator as a gradient rule sees it: its names remember their versions."""
+        """Return the operator as a gradient rule sees it, with versions in its names."""
         reads, writes = _as_names(self.reads), _as_names(self.writes)
         return RuleOperator(self.op.type, reads, writes, self.op.attrs)
 
@@ -95,7 +95,7 @@ class ForwardOp:
         return ForwardName.of(keys[name]) if name in keys else name
 
     def wanted_positions(self, slot: str, wanted: Mapping[str, Sequence[bool]]) -> dict[str, int]:
-        """Return the positions, by name, of those inputs of a slot whose gradients are wanted."""
+        """Return by name the positions of the inputs of a slot whose gradients are wanted."""
         flags = wanted.get(slot, ())
         pairs = reversed(list(enumerate(self.reads.get(slot, ()))))
         return {key.name: position for position, key in pairs if flags[position]}
@@ -141,14 +141,14 @@ class Versions:
         return Key(name, self.last.get(name, 0))
 
     def find_overwriter(self, name: str) -> ForwardOp | None:
-        """Return the operator that overwrites a forward value, None where it lasts to the end."""
+        """Return the operator that overwrites a forward value, None if it lasts to the end."""
         if isinstance(name, ForwardName) and name.version != self.last.get(name, 0):
             return self.writers[Key(str(name), name.version + 1)]
         return None
 
 
 class Stop(NamedTuple):
-    """Why a gradient ends somewhere, and whether the user has requested that."""
+    """Why a gradient ends, and whether the user requested that."""
 
     reason: str
     is_asked: bool
@@ -163,12 +163,12 @@ class Route(NamedTuple):
     wanted: dict[str, Key]  # the values whose gradients are requested, by name
     needed: set[Key]  # the values whose gradients are needed on the way
     path: list[ForwardOp]  # the operators through which gradients flow, in order
-    stopped: Collection[str]  # names through which no gradient flows, beside those marked so
+    stopped: Collection[str]  # more names through which no gradient flows
     reached: Collection[str]  # the wanted variables that the targets depend on
 
 
 class Paths:
-    """What depends on the wanted variables, what the targets depend on, and where both meet.
+    """The dependents of the wanted variables, the dependencies of the targets, and both.
 
     ``influence`` holds all values that the targets depend on, differentiably or not.
     """
@@ -211,7 +211,7 @@ class Paths:
         return path[::-1]
 
     def find_stop(self, key: Key) -> Stop | None:
-        """Return why no gradient flows to or through a value; None where one does."""
+        """Return why no gradient flows to or through a value; None if one flows."""
         name = key.name
         if name in self._stopped:
             return Stop(f"{name!r} is in no_grad", True)
@@ -249,8 +249,8 @@ def find_route(
 ) -> Route:
     """Return how gradients flow from targets to wanted variables, after expanding composites.
 
-    By default all trainable parameters are wanted that the targets depend on. An input counts as
-    reached whose values the body of a composite does not read, as where the result is empty: its
+    By default all trainable parameters are wanted on which the targets depend. An input counts as
+    reached if the body of a composite does not read its values, as for an empty result: its
     gradient is zero.
     """
     reached: Collection[str] | None = None

@@ -1,7 +1,7 @@
 """The commands of the core, those that installed packages add, and what all of them share.
 
-A wrong argument is a CommandError (exit code 2), a finding of a command is none (1). What they
-print is text that a terminal may get, or one JSON document and nothing else.
+A wrong argument is a CommandError (exit code 2), a finding of a command is not (1). Commands
+print text that is safe for a terminal, or one JSON document and nothing else.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Command(NamedTuple):
     Attributes
     ----------
     summary : str
-        What it does, in one line.
+        A summary in one line.
     module : str
         Has ``add_arguments(parser)`` and ``run(args) -> exit code``; imported at first use.
     """
@@ -201,8 +201,8 @@ def print_report(args: argparse.Namespace, data: object, lines: Iterable[str]) -
 def writing(as_json: bool) -> Iterator[None]:
     """Run a command within the block.
 
-    Of its text, escape sequences are shown and not obeyed: plugins write much of it. With `as_json`
-    the output has only what `print_json` gets, and what plugins print while they are imported, also
+    Escape sequences in its text are shown and not obeyed: plugins write much of it. With `as_json`
+    the output has only the document of `print_json`; text that plugins print while imported, also
     from C, goes to the error output.
     """
     if not as_json:
@@ -229,7 +229,7 @@ def writing(as_json: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _descriptor_turned() -> Iterator[None]:
-    """Turn the descriptor of the output to the error output, as C code knows no other one."""
+    """Redirect the descriptor of the output to the error output, for C code."""
     try:
         output = os.dup(1)
         os.dup2(2, 1)
@@ -245,7 +245,7 @@ def _descriptor_turned() -> Iterator[None]:
 
 
 class _Shown:
-    """A text stream that escapes what a terminal would obey."""
+    """A text stream that escapes terminal control sequences."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

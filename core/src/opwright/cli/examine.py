@@ -1,8 +1,8 @@
 """Examines plugins for ``opwright doctor`` in child processes: a plugin can crash only a child.
 
 The child sends an event before and after each plugin, and before each object that a plugin names,
-so that this process knows which of them crashed or hung. What packages report about the services
-that they use, such as MPI, is asked in a child for each.
+so that this process knows which of them crashed or hung. Reports of packages about the services
+that they use, such as MPI, are made in a child for each.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ DOCTOR_TOPIC: Final = "doctor"
 """The topic of annexes that are functions and return an `Examination`."""
 
 _LAST_WORDS: Final = 2_000
-"""Characters of what a child has printed that are shown where it failed."""
+"""The most characters of a failed child's output to show."""
 
 LOAD, CHECK, TRY, END = "load", "check", "try", "end"
 """The phases: hooks run, objects that they name imported, one object, and the end of the child."""
 
 
 class Event(NamedTuple):
-    """What the child does to a plugin: it begins (result None), or has a result."""
+    """A step of the child with a plugin: it begins (result None), or has a result."""
 
     phase: str
     key: str
@@ -60,15 +60,15 @@ class Diagnosis(NamedTuple):
     failures: tuple[PluginFailure, ...]  # of plugins that are quarantined
     # Plugins that crash or block processes: every one, in their hooks, or those that use an object.
     crashes: dict[PluginFailure, bool]
-    problems: dict[Package, dict[str, str]]  # what cannot be used, and the command that may help
+    problems: dict[Package, dict[str, str]]  # unusable objects, and the command that may help
     refusals: dict[Package, dict[str, list[str]]]  # why kernels of which libraries would refuse
-    # Modules and libraries that earlier processes were importing when they ended.
+    # Modules and libraries that dead processes were importing.
     ended: Mapping[tuple[Package, str], list[EndedImport]] = MappingProxyType({})
     faults: Sequence[str] = ()  # metadata of any distribution that cannot be read, and why
 
 
 def examine(sources: list[Source], timeout_s: float) -> Diagnosis:
-    """Run children until one completes, each without the plugins that ended the ones before.
+    """Run children until one completes, each without the plugins that killed earlier ones.
 
     `timeout_s` is the time in seconds for the hooks of each plugin, and then for all that it names.
     """
@@ -115,7 +115,7 @@ def _diagnose(
 def _run_child(
     sources: list[Source], skipped: list[tuple[str, str]], timeout_s: float
 ) -> tuple[list[Event], str, str]:
-    """Return the events of a child, how it ended, and the traceback where a signal ended it."""
+    """Return the events of a child, how it ended, and the traceback if a signal killed it."""
     events: list[Event] = []
     limit_s, began = max(timeout_s, START_S), time.monotonic()
     child = Child("opwright.cli.examine:examine_plugins", sources, skipped, capture=True)
@@ -150,7 +150,7 @@ def examine_plugins(
 ) -> Event:
     """Examine plugins, and send the events.
 
-    `skipped` are pairs (phase, key) that ended an earlier child. Where a signal ends the process,
+    `skipped` are pairs (phase, key) that killed an earlier child. If a signal kills the process,
     the stack of Python functions is printed.
     """
     faulthandler.enable(all_threads=False)
@@ -199,7 +199,7 @@ def _check(
 
 
 def _describe(reason: str, subjects: list[str]) -> str:
-    """Return one line for one reason: a library that does not open has many kernels."""
+    """Return one line for one reason: an unusable library has many kernels."""
     first, *others = dict.fromkeys(subjects)
     return f"{first}{f' and {len(others)} more' if others else ''}: {reason}"
 
@@ -254,7 +254,7 @@ def _is_served(entry: KernelEntry, registries: Registries) -> bool:
 
 
 class Examination(NamedTuple):
-    """What `opwright doctor` prints about a service that a package uses.
+    """The report of `opwright doctor` about a service that a package uses.
 
     An annex of the topic ``doctor`` is a function without arguments that returns one. It runs in a
     process of its own, and may take as long as ``opwright doctor --timeout``.
@@ -262,11 +262,11 @@ class Examination(NamedTuple):
     Attributes
     ----------
     facts : dict of str to str
-        What is found, in lines: ``{"library": "MPICH 5.0.2", "self-test": "2 processes: ..."}``.
+        The findings, in lines: ``{"library": "MPICH 5.0.2", "self-test": "2 processes: ..."}``.
     reason : str
-        What is broken; empty where nothing is. A service that is not installed is a fact.
+        The fault; empty if there is none. A service that is not installed is a fact.
     advice : str
-        What fixes it.
+        The fix.
     """
 
     facts: dict[str, str]
@@ -275,7 +275,7 @@ class Examination(NamedTuple):
 
 
 def examine_services(records: Iterable[PluginRecord], timeout_s: float) -> list[dict[str, Any]]:
-    """Run each function of the topic in a child process; return what came of it as plain data."""
+    """Run each function of the topic in a child process; return the results as plain data."""
     named = [(record.package, annex) for record in records for annex in record.annexes]
     services = [
         {
@@ -304,7 +304,7 @@ def _examine(target: str, package: Package, timeout_s: float) -> Examination:
 
 
 def run_examination(_: Channel, target: str) -> tuple[object, ...]:
-    """Run one function, ``"module:function"``, and return what it does; in the child process."""
+    """Run one function, ``"module:function"``, in the child process, and return its result."""
     examination = import_object(target)()
     if not isinstance(examination, Examination):
         raise CommandError(

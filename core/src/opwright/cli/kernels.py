@@ -21,7 +21,7 @@ from opwright.registry.kernels import WOULD_REFUSE, find_refusals
 _WIDTH: Final = 100
 _NONE: Final = "."
 _SHOWN_LIBRARIES: Final = 3
-"""The most in one cell; a plus stands for more."""
+"""The most letters in one cell; a plus stands for more."""
 
 _EPILOG = (
     "A cell holds the letters of the libraries whose kernels fit, in the order in which they are "
@@ -208,7 +208,7 @@ def _format_legend(
 
 
 def _choose_letters(libraries: Iterable[str]) -> dict[str, str]:
-    """Give each library a letter of its own, of its name where one is free.
+    """Assign each library a letter, from its name if one is free.
 
     Where there are more libraries than letters, the rest get numbers in brackets.
     """

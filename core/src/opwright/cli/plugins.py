@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table; a failed plugin with its reason, of which `doctor` prints more."""
+    """Print the table, and each failed plugin with its reason; `doctor` prints more."""
     context = current_context()
     items = list_plugins(context)
     print_report(args, items, _format_plugins(context, items))
@@ -61,7 +61,7 @@ def _format_options(context: Context) -> list[str]:
 
 
 def _format_ended(context: Context) -> Iterator[str]:
-    """Yield imports that ended processes, whether they are skipped, and how to retry them."""
+    """Yield imports that killed processes, whether they are skipped, and how to retry them."""
     reported = {failure.reason for failure in context.failures}
     groups = _group_ended(context)
     for (package, _), ended in groups.items():

@@ -22,7 +22,7 @@ from opwright.errors import AttributeTypeError, AttributeValueError, DtypeError
 
 
 class ProtoValue:
-    """Cannot be changed; is compared, hashed and copied by `_fields`, in the order of ``__init__``.
+    """Immutable; compared, hashed and copied by `_fields`, in the order of ``__init__``.
 
     A frozen dataclass with slots would be the same, and takes half a millisecond to define.
     """
@@ -72,22 +72,22 @@ class AttrProto(ProtoValue):
     type : AttrType
         INT has 64 bits, FLOAT is a double; the value of a BLOCK is the index of a block.
     default : AttrValue or None
-        The value where none is given; None where there is none.
+        The value if none is given; None if there is no default.
     min, max : int, float or None
         Bounds of the value, or of each element of a list.
     min_exclusive, max_exclusive : bool
-        Whether a bound itself is outside.
+        Whether the bound itself is excluded.
     allowed : tuple
-        The only values, or elements, that may be given; empty: any.
+        The only allowed values, or elements; empty: any.
     required : bool
         Whether a value must be given. An attribute that is not required and has no default may be
         absent; it is None then.
     length : int
-        Of a list of numbers or bools: how many elements a single value stands for.
+        Of a list of numbers or bools: the number of elements for which a single value stands.
     operand : bool
-        Whether variables may stand in the places of numbers (`opwright.describe.operands`).
+        Whether variables may replace numbers (`opwright.describe.operands`).
     added : bool
-        Whether kernels may be older than the attribute, see `OpMaker.as_added`.
+        Whether kernels may predate the attribute, see `OpMaker.as_added`.
     """
 
     name: str
@@ -153,7 +153,7 @@ class AttrProto(ProtoValue):
 
     @property
     def has_default(self) -> bool:
-        """Whether a value is filled in where none is given."""
+        """Whether a missing value is filled in."""
         return self.default is not None
 
     @property
@@ -168,7 +168,7 @@ class AttrProto(ProtoValue):
         return self.type.type_name
 
     def describe_range(self) -> str:
-        """Return ``"(0, inf)"``, ``"one of 'none', 'tanh'"``, or ``""`` where any value will do."""
+        """Return ``"(0, inf)"``, ``"one of 'none', 'tanh'"``, or ``""`` if any value is allowed."""
         if self.allowed:
             return "one of " + ", ".join(repr(value) for value in self.allowed)
         if self.min is None and self.max is None:
@@ -199,7 +199,7 @@ class AttrProto(ProtoValue):
         return self._check_closely(op_type, value)
 
     def _admits_all(self, elements: Sequence[Any]) -> bool:
-        """Tell whether the elements of a list need no conversion and are in range."""
+        """Whether the elements of a list need no conversion and are in range."""
         if elements and set(map(type, elements)) != {self._element}:
             return False
         if self._element is int and elements and not self.allowed:
@@ -207,7 +207,7 @@ class AttrProto(ProtoValue):
         return self._free or all(map(self._admits, set(elements)))
 
     def _admits(self, element: Any) -> bool:
-        """Tell whether one element is in range; nan is in no range."""
+        """Whether one element is in range; nan never is."""
         if self.allowed:
             return element in self.allowed
         low, high = self.min, self.max
@@ -244,7 +244,7 @@ class AttrProto(ProtoValue):
         )
 
     def _examples(self) -> Iterable[Any]:
-        """Return elements of which the rule may admit some."""
+        """Return example elements, of which the rule may allow some."""
         bounds = tuple(bound for bound in (self.min, self.max) if bound is not None)
         return self.allowed or (*_EXAMPLES[self.type], *bounds)
 
@@ -261,7 +261,7 @@ class AttrProto(ProtoValue):
 
 
 def _convert(type: AttrType, value: Any) -> Any:
-    """Return a value with its exact type; unchanged where that differs, for rules to refuse."""
+    """Return a value with its exact type, or unchanged if the types differ, for rules to refuse."""
     converted = convert_value(type, value)
     return value if converted is None else converted
 

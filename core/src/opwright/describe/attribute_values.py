@@ -81,8 +81,8 @@ def convert_element(type: AttrType, value: object) -> Any:
 
     A bool is not an int, and an int is not a bool. Arrays of one element without axes are accepted,
     NumPy scalars among them. An int becomes a
-    float, and stays an int of 64 bits where no float is equal: of FLOAT attributes whole dtypes get
-    the exact number.
+    float, or stays an int of 64 bits if no float is equal: integer dtypes get the exact number of
+    FLOAT attributes.
     """
     value = _as_plain(value)
     if type is AttrType.BOOL:

@@ -1,10 +1,10 @@
-"""Completes an operator: fills in what its writer left out, in the same way everywhere.
+"""Completes an operator: fills in omitted parts, in the same way everywhere.
 
 Operators are written into a program by `Block.append_op`, by gradient rules and by the bodies of
 composites, into a plan by bodies alone, and one at a time for a `Network`. All of them get the
 names and the number of outputs, aliases, defaults and checks of slots here. A `Place` says what
-differs. The bodies of composites are written here too, into a program by `append_backward` and into
-a plan by `lower`: a subclass of `BodyEmitter` says where the operators go.
+differs. Bodies of composites are also written here, into a program by `append_backward` and into
+a plan by `lower`: a subclass of `BodyEmitter` appends the operators.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from opwright.errors import ProgramError, SlotError
 from opwright.vocabulary import OUT, SEED_ATTR, STEP_SLOT, STREAM_ATTR
 
 Slots = dict[str, tuple[str, ...]]
-"""The names of the variables in each slot that has some."""
+"""The names of the variables in each non-empty slot."""
 
 Given = Mapping[str, Sequence[str]]
 Names = Mapping[str, tuple[str, ...]]
@@ -34,7 +34,7 @@ Wanted = Mapping[str, "Sequence[str] | int"]
 
 
 class Place(Protocol):
-    """Where an operator is written; answers what the definition of the operator does not say."""
+    """The target to which an operator is written; provides what its definition leaves open."""
 
     def wire_random(
         self, definition: OpDefinition, inputs: Names, attrs: Attrs
@@ -158,7 +158,7 @@ class BodyEmitter(ABC):
     A body reads the inputs of the composite and what it has written itself, and writes the outputs
     of the composite and fresh variables. Its random operators draw with the composite's seed and at
     its step. The first one has the composite's stream, and each further one a stream derived from
-    it, the same whenever the body is written. So a gradient that computes the body again draws the
+    it, the same whenever the body is written, so that a gradient that recomputes the body draws the
     numbers of the forward pass.
     """
 
@@ -190,7 +190,7 @@ class BodyEmitter(ABC):
 
     @abstractmethod
     def free_name(self, name: str) -> str:
-        """Return a name like this one that no variable has."""
+        """Return an unused name, derived from this one."""
 
     @abstractmethod
     def add(
@@ -199,7 +199,7 @@ class BodyEmitter(ABC):
         """Add a complete operator, and call `check_output` for each of its outputs."""
 
     def write(self) -> bool:
-        """Call the body; return whether it is for an operator with these attributes and inputs.
+        """Call the body; return whether it supports these attributes and inputs.
 
         ProgramError where it breaks a rule or does not write an output.
         """
@@ -238,7 +238,7 @@ class BodyEmitter(ABC):
         return {slot: list(names) for slot, names in completed[1].items()}
 
     def check_output(self, name: str, shape: tuple[int, ...] | None, dtype: str) -> None:
-        """Raise ProgramError where an output of the composite is written with another meta."""
+        """Raise ProgramError if an output of the composite is written with another meta."""
         promised = self._promised.get(name)
         meta = None if shape is None else Meta(shape, dtype)
         if promised is not None and meta is not None and not metas_match(meta, promised):

@@ -38,14 +38,14 @@ class Branch(NamedTuple):
     blocks: tuple[tuple[str, str], ...]
 
     def bodies(self, attrs: Mapping[str, Any]) -> Iterator[BodyNames]:
-        """Yield the branches that the attributes of an operator give."""
+        """Yield the branches named by the attributes of an operator."""
         for block, outputs in self.blocks:
             if attrs.get(block) is not None:
                 yield BodyNames(attrs[block], (), tuple(attrs.get(outputs) or ()))
 
 
 class Loop(NamedTuple):
-    """Control flow: a block runs repeatedly, each turn on the results of the turn before.
+    """Control flow: a block runs repeatedly, each iteration on the results of the previous one.
 
     With a condition it runs while the condition holds. Without one it runs once for each element of
     the sequences.
@@ -53,13 +53,13 @@ class Loop(NamedTuple):
     Attributes
     ----------
     condition : str or None
-        The input slot with a bool of one element that is read before the first turn.
+        The input slot with a bool of one element that is read before the first iteration.
     carried : str
         The duplicable input slot with the first values of the carried variables.
     captured : str
         The duplicable input slot with the outer variables that the block reads, by their names.
     outputs : str
-        The duplicable output slot: the carried variables after the last turn.
+        The duplicable output slot: the carried variables after the last iteration.
     block : str
         The BLOCK attribute.
     block_inputs : str
@@ -69,29 +69,29 @@ class Loop(NamedTuple):
     block_condition : str or None
         The STRING attribute with the name of the block's next condition.
     max_iterations : str or None
-        The INT attribute that bounds the number of turns. Without condition and sequences it is
+        The INT attribute that limits the iterations. Without condition and sequences it is
         that number.
     sequences : str or None
-        The duplicable input slot with arrays of which each turn reads one element along axis 0.
+        The duplicable input slot with arrays; each iteration reads one element along axis 0.
     block_elements : str or None
         The STRINGS attribute with the block's names of these elements.
     stacks : tuple of (str, str)
-        Duplicable output slots and, for each, the STRINGS attribute with the block's names of what
-        every turn adds: its variables are arrays with the turns along axis 0. The last pair holds
-        what a gradient keeps.
+        Duplicable output slots and, for each, the STRINGS attribute with the block's names of the
+        values that every iteration adds, stacked along axis 0. The last pair holds the values that
+        a gradient keeps.
     turns : str or None
-        The input slot with an int64 of one element: the number of turns to take, the first ones.
+        The input slot with an int64 of one element: the number of iterations to run.
     turns_taken : str or None
-        The output slot with the number of turns, an int64 of one element.
+        The output slot with the number of iterations that ran, an int64 of one element.
     reverse : str or None
-        The BOOL attribute: the first turn works on the last elements.
+        The BOOL attribute: the first iteration reads the last elements.
     checkpoint_every : str or None
-        The INT attribute k: the gradient keeps the carried variables of every k-th turn only.
+        The INT attribute k: the gradient keeps the carried variables of every k-th iteration only.
     segment : str or None
-        The INT attribute k: a turn reads or adds k elements, the last one the rest, of what
-        `segmented` names. A gradient keeps the variables that enter a turn and computes it again.
+        The INT attribute k: an iteration reads or adds k elements, the last one the rest, of the
+        `segmented` names. A gradient keeps the inputs of an iteration and recomputes it.
     segmented : str or None
-        The STRINGS attribute with those names: of `block_elements`, and of what turns stack.
+        The STRINGS attribute with names of `block_elements` and of stacked values.
     """
 
     condition: str | None
@@ -114,7 +114,7 @@ class Loop(NamedTuple):
     segmented: str | None = None
 
     def bodies(self, attrs: Mapping[str, Any]) -> Iterator[BodyNames]:
-        """Yield the body where the attributes of an operator give it."""
+        """Yield the body if the attributes of an operator name it."""
         if attrs.get(self.block) is not None:
             stacked = [name for _, names in self.stacks for name in names_in(attrs, names)]
             condition = attrs.get(self.block_condition or "")

@@ -1,4 +1,4 @@
-"""Finds what the current Context has, for rooms below the one that holds the Context.
+"""Looks up the current Context's registries, for modules below the one that defines Context.
 
 A program needs the definitions of its operators and its annexes, and a Variable needs functions of
 operators. The rooms that hold these are above, so they are imported by name at the first use.

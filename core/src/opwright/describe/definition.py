@@ -1,4 +1,4 @@
-"""OpDefinition: everything that core knows of one operator, laid out for quick use."""
+"""OpDefinition: everything that the core knows about one operator, arranged for fast access."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ CountOutputs: TypeAlias = Callable[[InferContext], int]
 """From input metas and attributes to the number of variables of the one duplicable output."""
 
 Unchanged: TypeAlias = Callable[[Mapping[str, Any]], bool]
-"""From attributes to whether the inputs in which outputs lie keep their values."""
+"""From attributes to whether inputs that outputs alias keep their values."""
 
 SlotMetas: TypeAlias = tuple[tuple[Meta, ...], ...]
 """The metas of all variables, slot by slot in the order of the OpProto; () where absent."""
 
 _DtypeSource: TypeAlias = tuple[int, str | None, str | None]
-"""The place of an input slot or -1, the name of an attribute, a dtype; at most one of them."""
+"""The index of an input slot or -1, the name of an attribute, a dtype; at most one of them."""
 
 MAX_OUTPUTS: Final = 1 << 16
-"""The most variables in a slot whose number an attribute gives: making these takes a second."""
+"""The most variables in a slot whose number an attribute gives: creating them takes a second."""
 
 
 class NoGradient(NamedTuple):
@@ -59,9 +59,9 @@ class OpDefinition:
     alias_slots : tuple of (int, int)
         Positions of each output slot that works in place, and of the input slot it overwrites.
     any_shape_only : bool
-        Whether of some input only the shape is read.
+        Whether only the shape of some input is read.
     any_intermediate : bool
-        Whether some output is there for the gradient only.
+        Whether some output exists for the gradient only.
     numbers : tuple of str
         The FLOAT and FLOATS attributes, if a dtype selects the kernel: it computes with them.
     """
@@ -142,7 +142,7 @@ class OpDefinition:
         return not self.alias_slots or (self.unchanged is not None and self.unchanged(attrs))
 
     def output_dtype(self, index: int, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str | None:
-        """Return the dtype that the OpProto gives to an output, or None where it gives none."""
+        """Return the dtype of an output by the OpProto, None if it is left open."""
         return _read_source(self._output_sources[index], inputs, attrs)
 
     def dispatch_dtype(self, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str:
@@ -221,7 +221,7 @@ class OpDefinition:
         return tuple(outputs)  # type: ignore[arg-type]  # none of them is None
 
     def output_counts(self, inputs: SlotMetas, attrs: Mapping[str, AttrValue]) -> tuple[int, ...]:
-        """Return how many variables each output slot gets where the caller names none.
+        """Return the number of variables of each output slot if the caller names none.
 
         Required slots get one, and a duplicable one as many as `count_outputs` says. Optional slots
         get none; those that alias an input get as many as the input has.
@@ -337,7 +337,7 @@ def _check_step(ctx: InferContext) -> None:
 
 
 def _find_source(slot: VarProto, places: Mapping[str, int]) -> _DtypeSource:
-    """Return where the dtype of a slot comes from; `places` are the positions of input slots."""
+    """Return the source of a slot's dtype; `places` are the indices of input slots."""
     source = slot.same_as
     if source is None:
         return -1, None, slot.dtypes[0] if len(slot.dtypes) == 1 else None

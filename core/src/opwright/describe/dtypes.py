@@ -50,14 +50,14 @@ INT_DTYPES: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint
 """The integer dtypes, signed and unsigned; bool is none of them."""
 
 NARROW_DTYPES: Final = ("float8_e4m3fn", "float8_e5m2", "int4", "uint4")
-"""What values are stored in and converted from. Each element takes a byte, and none has a gradient.
-A kernel for ``"*"`` is none for them: one that computes with them names them."""
+"""Storage dtypes of one byte, to convert to and from; they have no gradient.
+A kernel for ``"*"`` does not serve them: kernels that compute with them name them."""
 
 INDEX_DTYPES: Final = ("int32", "int64")
 """The dtypes of positions and class ids."""
 
 MAX_DIM: Final = 2**63 - 1
-"""Of a shape: what a message, DLPack and the runtime hold. Sizes in bytes have the same bound."""
+"""The largest dimension of messages, DLPack and the runtime; also bounds sizes in bytes."""
 
 _FLOATS: Final = frozenset(FLOAT_DTYPES)
 _CODES: Final = {
@@ -161,7 +161,7 @@ def dtype_to_code(dtype: str) -> int:
 
 
 def dtype_from_code(code: int) -> str:
-    """Return the canonical name for what `dtype_to_code` gives."""
+    """Return the canonical name of a code of `dtype_to_code`."""
     name = _NAMES.get(code)
     if name is None:
         raise DtypeError(f"dtype: unknown DLPack type, got code {code:#x}")
@@ -182,11 +182,11 @@ _OVERFLOWS: Final = {
     "float8_e4m3fn": 464.0,
     "float8_e5m2": 61440.0,
 }
-"""From where on finite numbers are rounded to infinity: half a step above the largest one."""
+"""Above this, finite numbers round to infinity: the largest one plus half a unit."""
 
 
 def is_held(value: float, dtype: str) -> bool:
-    """Tell whether a dtype holds a number: a float dtype all but finite ones beyond its range."""
+    """Whether a dtype holds a number; a float dtype all except finite ones out of range."""
     if dtype in _OVERFLOWS:
         if math.isinf(value):
             return dtype != "float8_e4m3fn"  # which has no infinities
@@ -196,7 +196,7 @@ def is_held(value: float, dtype: str) -> bool:
 
 
 def describe_held(dtype: str, value: float) -> str:
-    """Return what a number must be for `dtype`: ``"in [0, 255]"``, ``"a whole number"``."""
+    """Return the rule for numbers of `dtype`: ``"in [0, 255]"``, ``"a whole number"``."""
     if dtype in _OVERFLOWS:
         return f"below {_OVERFLOWS[dtype]:.5g} in magnitude"
     if dtype == "bool":

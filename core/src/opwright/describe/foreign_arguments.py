@@ -1,6 +1,6 @@
-"""What PyTorch, TensorFlow, Paddle, ONNX, NumPy and papers call arguments of operators and layers.
+"""Names of arguments in PyTorch, TensorFlow, Paddle, ONNX, NumPy and papers.
 
-No call takes these names: the error for one of them names the argument that is meant.
+No call accepts these names: the error names our argument.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ _FOREIGN_NAMES: Final = {
     "x": "a data input inputs self tensor",
     "y": "b other",
 }
-"""Our name to its names elsewhere, separated by blanks."""
+"""Our name to its names in other libraries, separated by blanks."""
 
 FOREIGN_ARGUMENTS: Final[dict[str, list[str]]] = {}
-"""Foreign name to ours; of several, the first one that a function has is meant."""
+"""Foreign name to ours; of several, the first one that the function has counts."""
 
 for _own, _names in _FOREIGN_NAMES.items():
     for _name in _names.split():

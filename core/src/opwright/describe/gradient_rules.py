@@ -42,7 +42,7 @@ class GradOp:
         self.body = body
 
     def __call__(self, g: GradientContext) -> None:
-        """Write the gradient operator and hand in the gradients that it computes."""
+        """Write the gradient operator and set the gradients that it computes."""
         graded = graded_inputs(g.proto, self)
         self._check_nothing_lost(g, graded)
         inputs: dict[str, list[str]] = {slot.name: g.inputs(slot.name) for slot in g.proto.inputs}
@@ -62,7 +62,7 @@ class GradOp:
                 g.set_input_grad(slot.name, name, index)
 
     def _check_nothing_lost(self, g: GradientContext, graded: list[VarProto]) -> None:
-        """Raise GradientError for gradients that would become zero without notice."""
+        """Raise GradientError for gradients that would silently become zero."""
         flowing = graded_outputs(g.proto, self)
         for slot in g.proto.outputs:
             if slot not in flowing and any(grad is not None for grad in g.output_grads(slot.name)):
@@ -78,7 +78,7 @@ class GradOp:
                 )
 
     def check(self, forward: OpProto) -> None:
-        """Raise RegistrationError where the rule does not fit its forward operator."""
+        """Raise RegistrationError if the rule does not fit its forward operator."""
         if self.type != grad_name(forward.type):
             raise RegistrationError(
                 f"{forward.type}: its gradient operator must be {grad_name(forward.type)!r}, "
@@ -125,8 +125,8 @@ def grad_op(
       `no_grad`; of several, those that are zero are absent;
     - as outputs ``<in>_grad`` for every input that can have a gradient; absent where not wanted.
 
-    Its shape rule is derived too. It refuses what the forward operator's rule refuses, and outputs
-    or gradients of outputs whose shapes or dtypes differ from what that rule gives.
+    Its shape rule is derived too. It refuses the inputs that the forward rule refuses, and outputs
+    or gradients of outputs whose shapes or dtypes differ from that rule's result.
 
     Its attributes are the forward ones. A Python kernel may omit shape-only slots: ``def
     swish_grad(x, out_grad, x_grad, *, beta)``.
@@ -141,8 +141,8 @@ def grad_op(
         Forward outputs of which the kernels get the shape only.
     no_grad : sequence of str
         Float inputs that never have a gradient, such as state that the operator updates. Asking for
-        such a gradient is refused, as is a gradient of an output that has none: nothing becomes
-        zero without notice.
+        such a gradient is refused, as is a gradient of an output that has none: nothing silently
+        becomes zero.
     gradient : callable, optional
         The rule that differentiates the gradient operator in turn, such as `linear_in`.
     body : callable, optional
@@ -220,7 +220,7 @@ def _gradient_shape(forward: OpDefinition, derived: OpProto) -> InferShape:
     """
     slots = forward.proto.outputs
     indices = {slot.name: index for index, slot in enumerate(derived.inputs)}
-    # The inputs that have the metas of an output of the forward operator, and that output.
+    # Inputs with the meta of an output of the forward operator, with the index of that output.
     reads = tuple(
         (indices[name], output)
         for output, slot in enumerate(slots)
@@ -228,7 +228,7 @@ def _gradient_shape(forward: OpDefinition, derived: OpProto) -> InferShape:
         if name in indices
     )
     is_simple = not any(slot.optional or slot.duplicable for slot in slots)
-    ones = (1,) * len(slots) if is_simple else None  # every output is always there, once
+    ones = (1,) * len(slots) if is_simple else None  # every output is always present, once
 
     def infer_shape(ctx: InferContext) -> None:
         inputs = ctx.all_inputs

@@ -1,7 +1,7 @@
-"""Transactions: everything that is built within one is built, or nothing.
+"""Transactions: changes of programs take effect completely or not at all.
 
-Code that changes what is built (a program, the counter of its names, a list that waits for shapes)
-records how to undo the change. A transaction that is left by an error undoes its changes, the last
+Code that changes a program, the counter of its names, or a list of deferred shapes
+records how to undo the change. A transaction that an error leaves undoes its changes, the last
 one first. This is a journal of changes and not a copy of the program: one more operator costs the
 same in a program of twenty thousand as in an empty one.
 """

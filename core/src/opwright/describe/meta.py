@@ -1,7 +1,7 @@
-"""Metas (shape and dtype), the arithmetic of shapes, and the context of shape rules.
+"""Metas (shape and dtype), shape arithmetic, and the context of shape rules.
 
-A dimension of -1 is unknown. Shapes of unknown rank do not reach this module. What is inferred for
-known dimensions must agree with what is inferred for unknown ones.
+A dimension of -1 is unknown. Shapes of unknown rank do not reach this module. Results for
+known dimensions must agree with those for unknown ones.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Meta(NamedTuple):
 
 
 BlockMetas: TypeAlias = Callable[[int, Sequence[str]], Sequence[Meta]]
-"""Gives the metas of variables, by name, as they are at the end of the block of that index."""
+"""Maps a block index and names to the metas of variables at the end of that block."""
 
 
 class InferContext:
-    """What a shape rule reads and writes: metas of inputs, attributes, metas of outputs.
+    """The context of a shape rule: metas of inputs, attributes, metas of outputs.
 
     Made for every operator when a program is built and again when it is lowered, so it holds
     references only and looks up everything else on demand.
@@ -189,7 +189,7 @@ class InferContext:
         """Raise AttributeValueError unless arrays of `dtype` hold the value of an attribute.
 
         A float dtype holds all numbers but finite ones beyond its range, an integer dtype whole
-        ones in its range, bool 0 and 1. Of a list each element counts. With `value`, that of a
+        ones in its range, bool 0 and 1. Each element of a list counts. With `value`, that of a
         number made of attributes, `name` is what messages call it.
         """
         held = self.attr(name) if value is None else value
@@ -273,7 +273,7 @@ def format_shape(shape: Iterable[int]) -> str:
 
 
 def dims_match(a: int, b: int) -> bool:
-    """Tell whether two dimensions may be equal: where one is unknown, they may."""
+    """Whether two dimensions may be equal; an unknown one always may."""
     return a == b or a < 0 or b < 0
 
 
@@ -306,7 +306,7 @@ def numel(shape: Iterable[int]) -> int:
 def broadcast_shapes(a: Shape, b: Shape, ctx: InferContext) -> Shape:
     """Return the shape of NumPy's broadcasting of two shapes.
 
-    An unknown dimension beside one of n > 1 gives n; beside 1 or another unknown it stays unknown.
+    An unknown dimension broadcast with n > 1 gives n; with 1 or another unknown it stays unknown.
 
     Raises
     ------
@@ -335,7 +335,7 @@ def broadcast_shapes(a: Shape, b: Shape, ctx: InferContext) -> Shape:
 def normalize_axis(
     ctx: InferContext, axis: int, rank: int, name: str = "axis", scalar: bool = False
 ) -> int:
-    """Return an axis counted from the front; one below 0 counts from the back.
+    """Return a non-negative axis; a negative one counts from the end.
 
     Parameters
     ----------
@@ -361,7 +361,7 @@ def normalize_axis(
 def normalize_axes(
     ctx: InferContext, axes: Sequence[int], rank: int, name: str = "axis", scalar: bool = False
 ) -> tuple[int, ...]:
-    """Return axes counted from the front, in the order given; all axes where none is given.
+    """Return non-negative axes, in the given order; all axes if none is given.
 
     With `scalar`, a 0-d input may be given the axis 0 or -1, as in `normalize_axis`; it has none.
 
@@ -379,7 +379,7 @@ def normalize_axes(
 
 
 def reduced_shape(shape: Shape, axes: Iterable[int], keepdims: bool) -> Shape:
-    """Return a shape without the given axes (counted from the front), or with 1 in their place."""
+    """Return a shape without the given non-negative axes, or with 1 in their place."""
     reduced = set(axes)
     if keepdims:
         return tuple(1 if axis in reduced else dim for axis, dim in enumerate(shape))

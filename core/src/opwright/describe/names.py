@@ -28,8 +28,8 @@ def check_op_type(op_type: str) -> None:
 
 
 def find_nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that looks most like `name`, or None where none is near."""
-    import difflib  # 2 ms, for those who mistyped
+    """Return the known name most similar to `name`, or None."""
+    import difflib  # takes 2 ms; needed after a typo only
 
     candidates = sorted(known)
     matches = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
@@ -57,9 +57,9 @@ def hint(name: str, known: Iterable[str], what: str = "names") -> str:
     Parameters
     ----------
     name : str
-        What was given.
+        The unknown name.
     known : iterable of str
-        What would have been right.
+        The valid names.
     what : str
         The word for the known names, in the plural: ``"inputs"``.
 
@@ -82,7 +82,7 @@ def hint(name: str, known: Iterable[str], what: str = "names") -> str:
 def hint_argument(name: str, known: Iterable[str], what: str = "names") -> str:
     """Return the end of an error for an unknown argument, as `hint` does.
 
-    A name that another framework has for one of the known arguments leads to that argument: ``dim``
+    The name of a known argument in another framework is mapped to that argument: ``dim``
     to ``axis``.
     """
     from opwright.describe.foreign_arguments import FOREIGN_ARGUMENTS
@@ -117,5 +117,5 @@ class UniqueNames:
         return name
 
     def copy(self) -> UniqueNames:
-        """Return a counter of its own that goes on from here."""
+        """Return an independent counter that continues from here."""
         return UniqueNames(self._counters)

@@ -47,7 +47,7 @@ for _type in set(AttrType) - {BLOCK}:
 
 
 class OpMaker:
-    """Describes an operator: its slots, its attributes, and what they may hold.
+    """Describes an operator: its slots, its attributes, and their constraints.
 
     Every method returns the maker, so that calls are chained. A constraint applies to the slot or
     attribute added last. Mistakes raise a `RegistrationError` that names the operator. The page of
@@ -58,7 +58,7 @@ class OpMaker:
     type : str
         The operator type: ``lower_snake``, after the plugin's name and a dot.
     version : int
-        Raised when saved programs need an `upgrade`.
+        Increment it when saved programs need an `upgrade`.
     """
 
     def __init__(self, type: str, version: int = 1) -> None:
@@ -67,7 +67,7 @@ class OpMaker:
         self._version = version
         self._comment = ""
         self._drafts: dict[str, list[_Draft]] = {"input": [], "output": [], "attribute": []}
-        self._kind = ""  # of what was added last
+        self._kind = ""  # of the slot or attribute added last
         self._last: _Draft = {}
         self._dispatch: str | None = None
         self._dynamic = False
@@ -97,9 +97,9 @@ class OpMaker:
         type : type
             int, float, str, bool, list[int], list[float], list[str], list[bool] or BLOCK.
         comment : str
-            What it means.
+            Its meaning.
         length : int
-            Of a list: how many elements a number given in its place stands for.
+            Of a list: the number of elements for which a single number stands.
         """
         try:
             attr_type = _ATTR_TYPES[type]
@@ -112,10 +112,10 @@ class OpMaker:
         self._last.update(type=attr_type, length=length)
         return self
 
-    # -- what an attribute may be ------------------------------------------------------------------
+    # -- constraints of attributes -----------------------------------------------------------------
 
     def default(self, value: object) -> OpMaker:
-        """Set the value that the attribute has where none is given."""
+        """Set the default value of the attribute."""
         draft = self._attribute("default")
         if convert_value(draft["type"], value) is None:
             raise self._error(
@@ -165,12 +165,12 @@ class OpMaker:
         return self._set(draft, "allowed", names or DTYPES)
 
     def as_shape_operand(self) -> OpMaker:
-        """Let variables stand in the places of numbers that decide the shapes of outputs.
+        """Allow variables in place of numbers that decide the shapes of outputs.
 
-        A number takes one of the shape [] or [1], a list any number of these and of vectors. While
-        a program is built, ``ctx.attr`` of the shape rule has None in their places, for dimensions
-        that are not known. When a plan is made, the numbers are: kernels, passes and bodies get
-        them as those of any attribute.
+        A number takes one variable of shape [] or [1], a list any number of these and of vectors.
+        While a program is built, ``ctx.attr`` of the shape rule has None in their places, for
+        unknown dimensions. When a plan is made, the numbers are known: kernels, passes and bodies
+        get them like those of any attribute.
         """
         return self._set(self._attribute("as_shape_operand"), "operand", True)
 
@@ -182,7 +182,7 @@ class OpMaker:
         """
         return self._set(self._attribute("as_added"), "added", True)
 
-    # -- what a slot may hold ----------------------------------------------------------------------
+    # -- constraints of slots ----------------------------------------------------------------------
 
     def as_duplicable(self) -> OpMaker:
         """Make the slot take a list of one or more variables."""
@@ -267,7 +267,7 @@ class OpMaker:
             ``count_outputs(ctx: InferContext) -> int``: how many variables the duplicable output
             has where no names are given, as in ``opwright.ops``.
         effect : bool
-            Whether it does more than compute its outputs, such as communicate with other
+            Whether it has effects beyond its outputs, such as communication with other
             processes: it always runs, in order, even where its outputs are not used.
         unchanged : callable, optional
             ``unchanged(attrs) -> bool``: whether, with these attributes, outputs that lie in

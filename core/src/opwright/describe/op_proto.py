@@ -27,7 +27,7 @@ class VarProto(ProtoValue):
     Attributes
     ----------
     name, comment : str
-        The name, and what the reader should know of its shape and dtype.
+        The name, and a description of its shape and dtype.
     duplicable : bool
         Whether it takes a list of one or more variables.
     optional : bool
@@ -98,7 +98,7 @@ class OpProto(ProtoValue):
     attrs : tuple of AttrProto
         The attributes, which share one name space with the slots.
     version : int
-        Raised when programs that were saved with an older one need an upgrade.
+        Incremented when programs saved with an older version need an upgrade.
     dispatch : str or None
         The input slot or dtype attribute whose dtype selects the kernel; None: see `dispatch_slot`.
     dynamic_output : bool
@@ -111,7 +111,7 @@ class OpProto(ProtoValue):
     attr_protos : dict of str to AttrProto
         The attributes by name, in order.
     operands : dict of str to AttrProto
-        The attributes in which variables may stand in the places of numbers.
+        The attributes in which variables may replace numbers.
     read_slots : dict of str to VarProto
         The input slots, and one for each of `operands`, which kernels do not see.
     has_blocks : bool
@@ -212,9 +212,9 @@ class OpProto(ProtoValue):
         Parameters
         ----------
         attrs : mapping
-            What was given. None stands for not given.
+            The given values. None means not given.
         inputs : mapping, optional
-            The slots of the operator that are given: those of operands have the numbers for which
+            The given slots of the operator: slots of operands have the numbers for which
             there are marks.
 
         Returns
@@ -250,7 +250,7 @@ class OpProto(ProtoValue):
         return filled
 
     def _fail_required(self, attr: AttrProto, attrs: Mapping[str, object]) -> NoReturn:
-        self._check_known(attrs)  # it may be given by another name
+        self._check_known(attrs)  # it may be given under another name
         kind = f"{describe_type(attr.type)} {attr.describe_range()}".rstrip()
         raise AttributeValueError(
             f"{self.type}: the attribute {attr.name!r} is required, got none; "

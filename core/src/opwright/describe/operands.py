@@ -1,7 +1,7 @@
 """Shape operands: attributes whose numbers may be variables, known when a plan is made.
 
-Whoever writes an operator gives names in the places of numbers, ``shape=["n", 8]``. The operator
-keeps the names in an input slot that is named like the attribute, and marks in the places of their
+An operator is written with names in place of numbers, ``shape=["n", 8]``. The operator
+keeps the names in an input slot named like the attribute, and marks in place of their
 elements: `FROM_INPUT` for the first, `MORE` for those that follow in a vector.
 """
 
@@ -30,16 +30,16 @@ Slots = Mapping[str, Any]  # names by slot, of which those of operands are read
 Attrs = Mapping[str, Any]
 
 MAX_NUMBERS: Final = 2**16
-"""Of one variable in the place of numbers of an attribute, which has a mark for each."""
+"""A variable in place of numbers of an attribute, which has a mark for each number."""
 
 
 def list_items(value: Any) -> tuple[Any, ...]:
-    """Return the elements of a list, or a value that is no list alone."""
+    """Return the elements of a list, or any other value as the only element."""
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
 def names_in(proto: OpProto, attrs: Attrs) -> list[str]:
-    """Return the names that attributes have in the places of numbers."""
+    """Return the names that attributes have in place of numbers."""
     items = (item for name in proto.operands for item in list_items(attrs.get(name)))
     return [item for item in items if isinstance(item, str)]
 
@@ -49,7 +49,7 @@ def bind_operands(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return inputs with the names that attributes have, and attributes with marks for them.
 
-    DtypeError or ShapeError for a variable that cannot be in the place of numbers.
+    DtypeError or ShapeError for a variable that cannot replace numbers.
     """
     bound, marked = dict(inputs), dict(attrs)
     for name, attr in proto.operands.items():
@@ -70,7 +70,7 @@ def _mark(count: int) -> list[int]:
 
 
 def _count(op_type: str, attr: AttrProto, name: str, meta: Meta | None) -> int:
-    """Return how many numbers a variable holds; where its rank is unknown, one."""
+    """Return the number of elements of a variable; one if its rank is unknown."""
     if meta is None:
         return 1
     who = f"{op_type}: {attr.name}"
@@ -88,7 +88,7 @@ def _count(op_type: str, attr: AttrProto, name: str, meta: Meta | None) -> int:
 
 
 def check_rest(op_type: str, attr: AttrProto, value: Any) -> Any:
-    """Return the checked value of an attribute, of which marks are not checked."""
+    """Return the checked value of an attribute; marks are not checked."""
     rest = [item for item in list_items(value) if item not in MARKS]
     if not attr.type.is_list:
         return attr.check(op_type, value) if rest else value
@@ -97,7 +97,7 @@ def check_rest(op_type: str, attr: AttrProto, value: Any) -> Any:
 
 
 def name_operands(inputs: Slots, attrs: Attrs) -> Attrs:
-    """Return attributes as they were given, with names in the places of numbers."""
+    """Return attributes as they were given, with names in place of numbers."""
     if attrs.keys().isdisjoint(inputs):
         return attrs
     short = {
@@ -109,7 +109,7 @@ def name_operands(inputs: Slots, attrs: Attrs) -> Attrs:
 
 
 def hide_operands(inputs: Slots, attrs: Attrs) -> Attrs:
-    """Return attributes with None in the places of numbers, which a shape rule does not know."""
+    """Return attributes with None for numbers that a shape rule does not know."""
     return _replace(inputs, attrs, lambda _: repeat(None))
 
 
@@ -135,7 +135,7 @@ def fill_operands(proto: OpProto, inputs: Slots, attrs: Attrs, find: Callable[[s
 
 
 def _replace(inputs: Slots, attrs: Attrs, find: Callable[[str], Iterable[Any]]) -> Attrs:
-    """Return attributes with what `find` gives for one in the places of its marks."""
+    """Return attributes with the result of `find` in place of the marks of each."""
     replaced = {}
     for name in attrs.keys() & inputs.keys():
         value, numbers = attrs[name], iter(find(name))

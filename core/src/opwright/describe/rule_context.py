@@ -1,4 +1,4 @@
-"""What gradient rules and bodies of composites read of an operator, and how they write others."""
+"""Contexts of gradient rules and bodies of composites: they read an operator and write others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Results: TypeAlias = "str | Sequence[str] | int | None"
 
 
 class Emitter(Protocol):
-    """Writes the operators of a rule; whoever calls the rule provides it."""
+    """Writes the operators of a rule; provided by the caller of the rule."""
 
     @property
     def block(self) -> Any:
@@ -83,7 +83,7 @@ class RuleContext:
     def attr(self, name: str) -> Any:
         """Return an attribute of the operator, None where it is absent.
 
-        An operand has the names of variables in the places of numbers that are not known yet;
+        An operand has the names of variables in place of numbers that are not known yet;
         `emit` takes them there, too.
         """
         value = self.attrs.get(name)
@@ -182,7 +182,7 @@ class RuleContext:
 
 
 class GradientContext(RuleContext):
-    """What a gradient rule reads: one forward operator, and the gradients of its outputs.
+    """The context of a gradient rule: one forward operator, and the gradients of its outputs.
 
     A rule writes operators through `emit` and sets each gradient by `set_input_grad`. The caller
     then reads `input_grads`.
@@ -262,7 +262,7 @@ class GradientContext(RuleContext):
         """Raise GradientError where the rule, having run, omitted a gradient.
 
         It must have set every gradient that is wanted, and read every output gradient that is not
-        zero: otherwise a part of the sum would be zero without notice.
+        zero: otherwise a part of the sum would silently be zero.
         """
         for slot, grads in self._output_grads.items():
             if slot not in self._asked and any(grad is not None for grad in grads):
@@ -294,7 +294,7 @@ class GradientContext(RuleContext):
 
 
 class BodyContext(RuleContext):
-    """What the body of a composite reads: the operator that simpler operators replace.
+    """The context of a composite's body: the operator that simpler operators replace.
 
     Every output that is present must be written, by `set_output` or as an output of `emit`. A body
     reads the inputs and what it has written itself, and writes the outputs and fresh variables. It

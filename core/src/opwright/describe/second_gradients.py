@@ -53,7 +53,7 @@ def linear_in(slot: str, **attrs: Any) -> GradientRule:
 def same_again(g: GradientContext) -> None:
     """Differentiate the gradient of an element-wise function that is piecewise linear.
 
-    Its slope is constant between the kinks. So the gradient of the gradient with respect to
+    Its derivative is piecewise constant, so the gradient of the gradient with respect to
     ``out_grad`` is the same operator again, and with respect to everything else it is zero.
     """
     inputs: dict[str, Any] = {name: g.inputs(name) for name in g.proto.input_slots}
@@ -177,7 +177,7 @@ class _Tape:
         return names
 
     def differentiate(self, grads: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-        """Write the gradients of `names` from those of what was written.
+        """Write the gradients of `names` from the gradients of the written operators.
 
         Raises GradientError where an operator on the way has no rule.
         """

@@ -55,9 +55,9 @@ def elementwise_shape(*slots: str, out: str = "out", dtype: str | None = None) -
 
 
 def advise_shape(name: str, wanted: Sequence[int], got: Sequence[int]) -> str:
-    """Return what to write where an array has another shape than its variable.
+    """Return the advice for an array of another shape than its variable.
 
-    A column of ones and the axis of a batch of one are what is forgotten most often.
+    The axes forgotten most often are a last axis of 1 and the batch axis of a single example.
     """
     wanted, got = tuple(wanted), tuple(got)
     if len(got) + 1 == len(wanted) and wanted[-1] == 1 and shapes_match(got, wanted[:-1]):

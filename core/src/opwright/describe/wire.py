@@ -40,7 +40,7 @@ def write_value(message: pb.AttrValue, type: AttrType, value: AttrValue, who: st
     try:
         if type.is_list:
             values = getattr(message, _FIELDS[type])
-            values.SetInParent()  # which sets an empty list, too
+            values.SetInParent()  # sets an empty list, too
             values.values.extend(converted)
             if type is AttrType.FLOATS and any(rests := list(map(_rest_of, converted))):
                 values.rests.extend(rests)
@@ -53,7 +53,7 @@ def write_value(message: pb.AttrValue, type: AttrType, value: AttrValue, who: st
 
 
 def _rest_of(value: float) -> int:
-    """Return what a whole number has beyond the nearest double."""
+    """Return the difference between a whole number and the nearest double."""
     return value - int(float(value)) if isinstance(value, int) else 0
 
 

@@ -25,7 +25,7 @@ PROGRAM_FORMAT: Final = "opwright.program"
 FORMAT_VERSION: Final = 1
 """The version of programs that this release writes, and the newest that it reads."""
 
-# A serialised ProgramDesc begins with its field `format`, and ends with its field `checksum`.
+# A serialized ProgramDesc begins with its field `format`, and ends with its field `checksum`.
 _PROGRAM_START: Final = b"\x0a" + bytes([len(PROGRAM_FORMAT)]) + PROGRAM_FORMAT.encode()
 _CHECKSUM_TAG: Final = b"\x85\x7d"  # field 2000, wire type 5 (four bytes, little-endian)
 CHECKSUM_BYTES: Final = len(_CHECKSUM_TAG) + 4

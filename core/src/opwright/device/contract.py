@@ -25,16 +25,16 @@ class PythonDevice(Protocol):
     addressable: bool
 
     def allocate(self, size: int, /) -> int:
-        """Return a handle; MemoryError where there is no room."""
+        """Return a handle; raise MemoryError if out of memory."""
 
     def free(self, handle: int, /) -> None:
-        """Give the memory back."""
+        """Free the memory."""
 
     def copy(self, dst: int, dst_is_host: bool, src: int, src_is_host: bool, size: int, /) -> None:
         """Copy bytes; a host side is an address, an addressable handle may be offset."""
 
     def synchronize(self) -> None:
-        """Wait until everything that was begun is done."""
+        """Wait until all started work is done."""
 
     def view(self, handle: int, shape: tuple[int, ...], dtype: str, /) -> object:
         """Return the array that Python kernels of this device get.
@@ -72,7 +72,7 @@ class PythonDevices(Protocol):
 
 
 class ArrayPlace(NamedTuple):
-    """Where an array of another library lies: compact, row-major.
+    """The memory of an array of another library: compact, row-major.
 
     Attributes
     ----------
@@ -82,9 +82,9 @@ class ArrayPlace(NamedTuple):
     dtype : str
         A canonical name, ``"float32"``.
     number : int or None
-        Of the device; None without elements, which lie anywhere.
+        Of the device; None without elements.
     stream : int
-        Handle of the stream on which its library still works on it; 0 where no work is left.
+        Handle of the stream on which its library still works on it; 0 if no work is pending.
     """
 
     pointer: int
@@ -95,7 +95,7 @@ class ArrayPlace(NamedTuple):
 
 
 class DeviceArrays(Protocol):
-    """What Python kernels on a device in a compiled library need; named by ``arrays=`` in a hook.
+    """Arrays for Python kernels on a device in a compiled library; ``arrays=`` in a hook names it.
 
     All methods are called with the GIL held. Pointers are ints, numbers those of the device.
 
@@ -115,7 +115,7 @@ class DeviceArrays(Protocol):
     def view(self, pointer: int, shape: tuple[int, ...], dtype: str, number: int, /) -> object:
         """Return the device's kind of array over memory that opwright owns, compact row-major.
 
-        It is made once where the address stays the same from run to run. Never called for a tensor
+        It is created once if the address stays the same from run to run. Never called for a tensor
         without elements or of which only the shape is read: the kernel gets a NumPy dummy.
         """
 

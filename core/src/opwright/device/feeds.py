@@ -1,4 +1,4 @@
-"""Says what a network is fed, and checks the names, dtypes and shapes of a call against it."""
+"""Describes the feeds of a network, and checks the names, dtypes and shapes of a call."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def check_feed_names(given: Iterable[str], expected: Sequence[str], n_positional
 
 
 def check_feed(value: Any, variable: Variable, who: str) -> Any:
-    """Return a value as it can be fed to a variable, checked before a network is called with it.
+    """Return a value converted for a feed, checked before a network is called with it.
 
     Parameters
     ----------
     value : array_like
         A NumPy array must have the dtype of the variable, and is borrowed; Python numbers and lists
-        are converted to it, where it holds them. An array of another library is returned unchanged:
+        are converted to it, if it holds them. An array of another library is returned unchanged:
         a network reads and checks it at the call.
     variable : Variable
         Its shape is checked at the call.

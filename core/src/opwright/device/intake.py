@@ -1,13 +1,13 @@
-"""Reads values from outside that the runtime leaves to Python, or refuses them with advice.
+"""Reads external values that the runtime leaves to Python, or refuses them with advice.
 
-The runtime looks at each value of a call once, and reads arrays of NumPy, those that other
-libraries lend at once, and those on the device of a network itself. For all other feeds, arguments
+The runtime inspects each value of a call once, and reads arrays of NumPy, arrays that other
+libraries export directly, and those on a network's own device. For all other feeds, arguments
 of operators, and arrays for `ScopeVariable.set` and `Tensor.from_numpy` it uses this module:
 
 - A NumPy array is borrowed where it is ready: C-contiguous, aligned, of native byte order. Any
   other is copied. One of a subclass is read as a plain array, a masked one is refused.
-- A NumPy scalar keeps its dtype. Python numbers and lists take the dtype of what they are combined
-  with, where that dtype holds them.
+- A NumPy scalar keeps its dtype. Python numbers and lists take the dtype of the arrays that they
+  are combined with, if that dtype holds them.
 - An array of another library on the host is borrowed, by DLPack's C exchange API, by the buffer
   protocol or by ``__dlpack__``: `lend`, `read_host`. So are our own tensors and variables.
 - An array on a device has DLPack, or the attribute that its device names: `find_place`. On the
@@ -49,7 +49,7 @@ def is_array(value: object) -> bool:
 
 
 def find_place(value: Any, context: Context, who: str = "array") -> tuple[int, int] | None:
-    """Return DLPack's device of an array that is not on the host, None for all else."""
+    """Return DLPack's device of an array that is not on the host, None for other values."""
     if isinstance(value, HOST_KINDS):
         return None
     with reading(value, who):
@@ -66,7 +66,7 @@ def describe_place(code: int, number: int, context: Context) -> str:
 
 
 def lend(value: Any) -> Any:
-    """Return the ndarray that another library lends at once, or else the value unchanged.
+    """Return the ndarray that another library exports directly, or else the value unchanged.
 
     It may have any strides.
     """
@@ -94,7 +94,7 @@ def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = ""
         For an array of a dtype that opwright does not have, for a masked one, for a value that is
         no array of numbers, and for a number that the dtype does not hold.
     FeedError
-        For an array that its library does not lend.
+        For an array that its library does not export.
     DeviceNotFoundError
         For an array that lies on a device no installed plugin provides.
     """
@@ -184,7 +184,7 @@ def read_tensor(value: Any, device: _runtime.Device, who: str) -> _runtime.Tenso
 
 
 def find_tensor(value: Any, device: _runtime.Device, who: str) -> _runtime.Tensor | None:
-    """As `read_tensor`, but None for what does not lie on `device`."""
+    """As `read_tensor`, but None for a value that is not on `device`."""
     if isinstance(value, HOST_KINDS):
         return None
     with reading(value, who, device.name):
@@ -231,7 +231,7 @@ def hold(value: Any, dtype: str | None, who: str, beside: str) -> Array:
     if dtype is None or isinstance(value, np.generic):
         return make_ready(plain)
     try:
-        with np.errstate(invalid="ignore", over="ignore"):  # which the comparisons find
+        with np.errstate(invalid="ignore", over="ignore"):  # found by the comparisons
             array = np.asarray(value, dtype_to_numpy(dtype))
         if _holds(array, plain, dtype):
             return make_ready(array)
@@ -242,7 +242,7 @@ def hold(value: Any, dtype: str | None, who: str, beside: str) -> Array:
 
 @contextmanager
 def reading(value: Any, who: str, where: str = "the host") -> Iterator[None]:
-    """Turn an error of a library that lends an array into a FeedError with advice."""
+    """Convert an error of a library that exports an array to a FeedError with advice."""
     try:
         yield
     except OpwrightError:
@@ -285,7 +285,7 @@ def make_ready(array: Array) -> Array:
 def _plain(value: Any, who: str) -> Array:
     try:
         plain = np.asarray(value)
-        # Whole numbers beyond 64 bits are objects to NumPy.
+        # NumPy makes objects of whole numbers beyond 64 bits.
         if plain.dtype != object or not all(isinstance(number, int) for number in plain.flat):
             dtype_from_numpy(plain.dtype)
     except (TypeError, ValueError) as error:

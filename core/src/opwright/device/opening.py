@@ -24,7 +24,7 @@ HOST_CODES: Final = (1, 3)
 # Devices that a Context has used stay open as long as its registry lives. The runtime itself holds
 # no device, but knows which are open: those of one library, or of one object, are opened once.
 _used: WeakKeyDictionary[DeviceEntry, dict[int, _runtime.Device]] = WeakKeyDictionary()
-_opening = threading.RLock()  # not held while a plugin is imported, which waits for other threads
+_opening = threading.RLock()  # not held during imports, which may wait for threads
 
 
 def _forget_lock() -> None:
@@ -32,7 +32,7 @@ def _forget_lock() -> None:
     _opening = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_forget_lock)  # the thread that held the old one may be gone
+os.register_at_fork(after_in_child=_forget_lock)  # the owner of the old one may be gone
 
 
 def get_device(name: str, context: Context) -> _runtime.Device:
@@ -92,7 +92,7 @@ def find_helper(kind: str, kernel: str, context: Context) -> NativeKernel:
 
 
 def find_lack_of_arrays(name: DeviceName, context: Context) -> str | None:
-    """Give a device the arrays of its Python kernels; return why it has none, None where it has.
+    """Set the arrays of a device's Python kernels; return why it has none, None on success.
 
     PluginError where the object that the plugin named cannot be imported, or has not all methods.
     """
@@ -140,7 +140,7 @@ def find_device_name(code: int, number: int, context: Context) -> DeviceName | N
 def find_interface_place(value: Any, context: Context) -> tuple[int, int] | None:
     """Return DLPack's device of an array that has only the attribute that a device names.
 
-    None for all else. The libraries and arrays of the registered devices are opened; no device is.
+    None for other values. Opens the libraries and arrays of registered devices, but no device.
     """
     if hasattr(value, "__dlpack__"):
         return None

@@ -40,7 +40,7 @@ def from_numpy_like(result: Any, like: Any) -> Any:
 
 
 def _exported(result: Any) -> Any:
-    """Return an object with DLPack for a result: NumPy has none for bfloat16."""
+    """Return an object with DLPack for a result: NumPy lacks it for bfloat16."""
     if isinstance(result, np.ndarray) and result.dtype.kind not in "biuf":
         return _runtime.Tensor.from_numpy(result)
     return result
@@ -54,7 +54,7 @@ def _namespace(like: Any) -> Any:
 
 
 def give_to_jax(result: Array, like: Any) -> Any:
-    """Return an ndarray, which nothing else may change, as an array of JAX where `like` is one.
+    """Return an ndarray, which nothing else may change, as an array of JAX if `like` is one.
 
     ``jax.numpy.from_dlpack`` takes 60 µs, the undocumented function that it calls takes 4. None for
     an array of another library, and wherever ``from_dlpack`` might decide otherwise: for another

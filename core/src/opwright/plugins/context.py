@@ -44,16 +44,16 @@ class Context:
     ops, kernels, devices, passes, options, annexes
         The registries.
     report : PluginReport
-        What became of every installed plugin.
+        The state of every installed plugin.
     records : tuple of PluginRecord
-        What each plugin registers.
+        The registrations of each plugin.
     discovery : Discovery or None
         How the plugins were found; None for a Context filled manually.
     settings : Settings
         The environment variables about plugins, when the Context was made or last refreshed.
     epoch : Epoch
-        Rises when something is added to a registry, a pin changes, `refresh` has looked again, or
-        the number of threads changes. Plans are compared with it when they are looked up.
+        Incremented by additions to registries, changes of pins or of the number of threads, and
+        `refresh`. Plans are compared with it when they are looked up.
     prepared : dict
         Weak references to the kernels prepared for plans, by the keys of `lower`.
     refusals : dict
@@ -80,7 +80,7 @@ class Context:
 
     @classmethod
     def discover(cls, paths: Sequence[str] | None = None) -> Self:
-        """Return a Context with everything that is installed.
+        """Return a Context with all installed plugins.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class Context:
         self.records = tuple(records)
 
     def refresh(self) -> None:
-        """Look for plugins again, after a package was installed or removed while this process runs.
+        """Discover plugins again, after a package was installed or removed.
 
         Modules that were imported before are not imported again.
         """
@@ -116,7 +116,7 @@ class Context:
         self.discovery = _discover(self._paths)
         self._set(self.discovery.registries, self.discovery.records)
         self.report.epoch = self.epoch
-        self.prepared = {}  # apart from the Contexts that `with_pins` made
+        self.prepared = {}  # independent of Contexts from `with_pins`
         self.refusals = {}
         for functions in self.functions.values():
             functions.clear()  # in place: the runtime looks names up in it
@@ -199,7 +199,7 @@ class Context:
         Parameters
         ----------
         options : mapping of str to value
-            By name, ``{"cuda.allow_tf32": True}``; `options` lists what there is.
+            By name, ``{"cuda.allow_tf32": True}``; `options` lists all.
 
         Raises
         ------
@@ -258,9 +258,9 @@ def current_context() -> Context:
 
 def _make_default() -> Context:
     global _default  # noqa: PLW0603 - one of the few globals there are
-    # No lock while hook modules are imported: a thread that imports one of them, and needs the
-    # Context for it, would wait for this thread, and this one for its import lock. Two threads
-    # that come here at once both look, and the first one's Context stays.
+    # No lock while hook modules are imported: a thread that imports one of them and needs the
+    # Context would wait for this thread, and this one for its import lock. Two threads
+    # that arrive together both run discovery, and the first one's Context stays.
     context = Context.discover()
     with _default_lock:
         if _default is None:

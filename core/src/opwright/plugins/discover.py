@@ -60,9 +60,9 @@ def merge(
     disabled: Iterable[Package] = (),
     notes: ImportNotes | None = None,
 ) -> Registries:
-    """Return registries filled from sorted records; of two plugins that clash the first stays.
+    """Return registries filled from sorted records; of two conflicting plugins the first stays.
 
-    `failures` are plugins that did not load, to which those that clash are added. OPWRIGHT_PLUGINS
+    `failures` are plugins that did not load; conflicting ones are appended. OPWRIGHT_PLUGINS
     disables `disabled`. `notes` records later imports while they last.
     """
     registries = make_registries(PluginReport(notes=notes))
@@ -118,7 +118,7 @@ def _name_clashes(
     for package in loaded:
         if package.plugin == name:
             yield f"{name}: name of a plugin is used", package
-    # opwright.ops.NAME cannot be an operator and hold the operators of a plugin at once.
+    # opwright.ops.NAME cannot be both an operator and the namespace of a plugin.
     owner = ops.find_owner(name)
     if owner is not None and any("." in op.type for op in record.ops):
         yield f"{name}: name of an operator and of a plugin is used", owner
@@ -163,7 +163,7 @@ class Discovery(NamedTuple):
     """The result of `discover`.
 
     `registries` are filled and hold the report of failures; `records` are all plugins that loaded,
-    those that clashed included. `index_state` is ``"read"``, ``"written"``, or what prevented it.
+    including conflicting ones. `index_state` is ``"read"``, ``"written"``, or the obstacle.
     """
 
     registries: Registries
@@ -173,7 +173,7 @@ class Discovery(NamedTuple):
 
 
 def discover(paths: Sequence[str] | None) -> Discovery:
-    """Find the installed plugins and fill registries with what they provide.
+    """Find the installed plugins and fill registries with their registrations.
 
     `paths` is by default ``sys.path``. SettingError for an unknown name in OPWRIGHT_PLUGINS,
     PluginError for any failure with OPWRIGHT_STRICT=1.

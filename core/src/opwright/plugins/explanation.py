@@ -27,7 +27,7 @@ class Candidate(NamedTuple):
     entry : KernelEntry
         The kernel.
     rank : int
-        1 for the one that is tried first for its dtype; 0 for one that is rejected.
+        1 for the first candidate of its dtype; 0 for a rejected one.
     verdict : str
         ``"chosen"``, ``"accepted"`` (tried if those before it refuse) or ``"rejected"``.
     reason : str
@@ -73,7 +73,7 @@ class Explanation:
     notes : list of str
         The pin that applies, and plugins that failed to load or cannot say whether they refuse.
     otherwise : str
-        What happens where no kernel fits and none is needed; empty where that is an error.
+        How the operator runs without a kernel; empty if it cannot.
     """
 
     op_type: str
@@ -132,10 +132,10 @@ def explain(
     context: Context | None = None,
     refusals: Iterable[tuple[KernelEntry, str]] = (),
 ) -> Explanation:
-    """List every kernel of an operator, and say which one is used and why the others are not.
+    """List every kernel of an operator: the used one, and why the others are not used.
 
-    Kernels that fit the device and dtype are imported, because one that cannot be imported is
-    rejected. A kernel is rejected too where its plugin says that it would refuse on this machine.
+    Kernels that fit the device and dtype are imported, since one that cannot be imported is
+    rejected. A kernel is also rejected if its plugin reports that it refuses on this machine.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def explain(
         if reason is not None:
             rejected.append(Candidate(entry, 0, "rejected", reason))
             continue
-        # Kernels for different dtypes never meet, so without a dtype each has its own first one.
+        # Kernels for different dtypes never compete, so without a dtype each dtype has a first one.
         rivals = [
             other for other in accepted if name or fits_dtype((other.entry.dtype,), entry.dtype)
         ]
@@ -202,7 +202,7 @@ def explain(
 
 
 def _without_kernel(definition: OpDefinition) -> str:
-    """Return how an operator is run where no kernel fits; empty where that is an error."""
+    """Return how an operator runs if no kernel fits; empty if it cannot."""
     if definition.body is not None:
         return "a composite, run as the simpler operators of its body"
     if definition.control is not None:

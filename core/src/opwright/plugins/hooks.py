@@ -1,4 +1,4 @@
-"""The hooks that a plugin implements, and the registrars that its hooks are given."""
+"""The hooks that a plugin implements, and the registrars that they receive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _Registration = TypeVar("_Registration")
 
 
 class _Registrar(Generic[_Registration]):
-    """Collects what one plugin adds; it takes effect after every hook has returned."""
+    """Collects the additions of one plugin; they take effect after all hooks have returned."""
 
     def __init__(self, package: Package) -> None:
         self.package = package
@@ -41,7 +41,7 @@ class _Registrar(Generic[_Registration]):
         self._is_open = True
 
     def close(self) -> None:
-        """Refuse additions from now on: the hook has returned."""
+        """Refuse further additions: the hook has returned."""
         self._is_open = False
 
     def _enter(self, registration: _Registration, names: Sequence[str]) -> None:
@@ -60,7 +60,7 @@ class _Registrar(Generic[_Registration]):
 
 
 class OpRegistrar(_Registrar[OpRegistration]):
-    """What ``opwright_ops`` is given."""
+    """The argument of ``opwright_ops``."""
 
     def add(
         self, type: str, target: str, hidden: bool = False, aliases: Iterable[str] = ()
@@ -72,12 +72,12 @@ class OpRegistrar(_Registrar[OpRegistration]):
         type : str
             Operator type, ``"<plugin>.<name>"``; unprefixed only from opwright-std.
         target : str
-            ``"module:attribute"`` of what ``OpMaker.build`` returned, or the library that has the
+            ``"module:attribute"`` of the result of ``OpMaker.build``, or the library that has the
             operator: its path in the package, ``"opwright_acme/libacme.so"``.
         hidden : bool
             Whether listings omit it, as a helper of gradients.
         aliases : list of str
-            Names that other frameworks have for it. It cannot be called by them: the error for such
+            Its names in other frameworks. It cannot be called by them: the error for such
             a name asks ``did you mean``.
 
         Raises
@@ -91,7 +91,7 @@ class OpRegistrar(_Registrar[OpRegistration]):
 
 
 class KernelRegistrar(_Registrar[KernelRegistration]):
-    """What ``opwright_kernels`` is given."""
+    """The argument of ``opwright_kernels``."""
 
     def add(
         self,
@@ -130,10 +130,10 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
         priority : int
             0 to 99, the highest is tried first: 0 for references, 50 for a plugin's usual one.
         may_reuse : list of (str, str)
-            Pairs (output slot, input slot): the output may lie where that input lies.
+            Pairs (output slot, input slot): the output may overwrite that input.
         capturable : bool
             Whether it may be recorded in a device graph: it only enqueues work on the current
-            stream, and what it computes on the host need not be repeated in later runs.
+            stream, and its work on the host need not be repeated in later runs.
         deterministic : bool
             Whether equal inputs give equal bits.
         strided : bool
@@ -173,7 +173,7 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
 
 
 class DeviceRegistrar(_Registrar[DeviceRegistration]):
-    """What ``opwright_devices`` is given."""
+    """The argument of ``opwright_devices``."""
 
     def add(self, name: str, target: str, *, arrays: str | None = None) -> None:
         """Add one device.
@@ -202,7 +202,7 @@ class DeviceRegistrar(_Registrar[DeviceRegistration]):
 
 
 class PassRegistrar(_Registrar[PassRegistration]):
-    """What ``opwright_passes`` is given."""
+    """The argument of ``opwright_passes``."""
 
     def add(
         self,
@@ -239,7 +239,7 @@ class PassRegistrar(_Registrar[PassRegistration]):
 
 
 class OptionRegistrar(_Registrar[OptionRegistration]):
-    """What ``opwright_options`` is given."""
+    """The argument of ``opwright_options``."""
 
     def add(self, name: str, *, default: bool | int | float | str, comment: str) -> None:
         """Add one option, which users choose for a plan as ``"<plugin>.<name>"``.
@@ -249,7 +249,7 @@ class OptionRegistrar(_Registrar[OptionRegistration]):
         name : str
             Without the plugin's: ``"allow_tf32"``.
         default : bool, int, float or str
-            Its value where none is chosen; every other must be of the same type.
+            Its value if none is chosen; others must be of the same type.
         comment : str
             What it does.
 
@@ -263,19 +263,19 @@ class OptionRegistrar(_Registrar[OptionRegistration]):
 
 
 class AnnexRegistrar(_Registrar[AnnexRegistration]):
-    """What ``opwright_annexes`` is given."""
+    """The argument of ``opwright_annexes``."""
 
     def add(self, topic: str, subject: str, target: str) -> None:
-        """Name one object for other packages; `Context.annexes` is how they ask for it.
+        """Name one object for other packages, which read it from `Context.annexes`.
 
         Parameters
         ----------
         topic : str
-            Who asks, lower_snake: ``"onnx"``. The package that asks says what the topic means.
+            The purpose, lower_snake: ``"onnx"``. The package that reads the topic defines it.
         subject : str
-            What the object is for, one line: ``"Relu"``.
+            The subject within the topic, one line: ``"Relu"``.
         target : str
-            ``"module:attribute"`` of the object, imported when somebody asks for it.
+            ``"module:attribute"`` of the object, imported at first use.
 
         Raises
         ------
@@ -328,4 +328,4 @@ def opwright_options(registry: OptionRegistrar) -> None:
 
 @hookspec
 def opwright_annexes(registry: AnnexRegistrar) -> None:
-    """Name objects that other packages ask for by topic, and that mean nothing to the core."""
+    """Name objects that other packages look up by topic, and that the core does not interpret."""

@@ -5,14 +5,14 @@ do not overwrite each other. It is written under a temporary name and renamed, s
 absent; two first processes write the same. A file that is stale, corrupt or cannot be written costs
 time only.
 
-What it names is imported and opened later. So it is read only where no other user may have written
+The named modules are imported later, so the file is read only if no other user may have written
 it, and a record may only name modules and libraries of its own distribution. It is text in columns,
 each with a table of its values: with hundreds of kernels that is read as quickly as byte code is.
 """
 
 from __future__ import annotations
 
-# pathlib takes 4 ms to import, as long as all the rest of reading an index.
+# pathlib takes 4 ms to import, as long as reading an index.
 # ruff: noqa: PTH100, PTH103, PTH105, PTH108, PTH111, PTH116, PTH117, PTH118, PTH120, PTH208
 import contextlib
 import functools
@@ -39,16 +39,16 @@ from opwright.registry import (
 from opwright.registry.registrations import check_target
 
 FORMAT: Final = 10
-"""Raised when records change their form: indexes of another one are not read."""
+"""Incremented when records change their form: other indexes are not read."""
 
 _KEPT_FILES: Final = 32
-"""Indexes kept in the folder; of more the oldest are removed."""
+"""The most indexes in the folder; the oldest are removed."""
 
 _MOST_BYTES: Final = 1 << 26
-"""Of an index; a plugin takes some thousands."""
+"""The most bytes of an index; a plugin takes some thousands."""
 
 _SEPARATORS: Final = "\x1d\x1e\x1f"
-"""Between the items of a tuple, by its depth."""
+"""Separators of the items of a tuple, by depth."""
 
 _TAGS: Final = {str: "s", int: "i", bool: "b", float: "f", tuple: "t"}
 
@@ -73,7 +73,7 @@ _GROUPS: Final[tuple[tuple[type[Any], str], ...]] = (
     (WatchedFile, "sii"),
     (tuple, "f"),  # the time of loading
 )
-"""What a record consists of: the class of the rows, and the tag of each field."""
+"""The parts of a record: the class of the rows, and the tag of each field."""
 
 
 class IndexFile(NamedTuple):
@@ -113,8 +113,8 @@ def index_path(folder: str, sources: Iterable[Source], core_version: str) -> str
     environment = [FORMAT, core_version, sys.implementation.cache_tag, sys.platform]
     plugins = [[s.distribution, s.name, s.target, s.location] for s in sources]
     data = repr([environment, plugins]).encode()
-    # Two checksums rather than a cryptographic hash, whose module takes longer to import than all
-    # of this; the sources are compared one by one when the file is read.
+    # Two checksums instead of a cryptographic hash, whose module takes longer to import than all
+    # of this; the sources are compared individually when the file is read.
     return os.path.join(folder, f"plugins-{zlib.crc32(data):08x}{zlib.adler32(data):08x}.index")
 
 
@@ -181,10 +181,10 @@ def _parse_record(lines: Iterator[str]) -> PluginRecord:
 
 def _parse_rows(lines: Iterator[str], kind: type[Any], tags: str) -> tuple[Any, ...]:
     columns = [_parse_column(lines, tag) for tag in (tags if next(lines) else "")]
-    # A table of one value stands for as many as the other columns have.
+    # A table of one value stands for a column of it.
     length = max(map(len, columns), default=0)
     columns = [column * length if len(column) == 1 else column for column in columns]
-    # As `_make` does, which takes twice the time.
+    # like `_make`, in half the time
     return tuple(map(functools.partial(tuple.__new__, kind), zip(*columns, strict=True)))
 
 
@@ -196,7 +196,7 @@ def _parse_column(lines: Iterator[str], tag: str) -> list[Any]:
     if not places:  # the values stand in the order of the rows
         return table
     by_place = dict(zip(map(str, range(len(table))), table, strict=True))
-    return list(map(by_place.__getitem__, places))  # a third of the time that int() takes
+    return list(map(by_place.__getitem__, places))  # a third of the time of int()
 
 
 def _decode(text: str, expected: str = "*", depth: int = 0) -> Any:
@@ -210,7 +210,7 @@ def _decode(text: str, expected: str = "*", depth: int = 0) -> Any:
 
 
 def _encode(value: Any, expected: str = "*", depth: int = 0) -> str:
-    """Return a value as text; ValueError for what an index does not keep."""
+    """Return a value as text; ValueError for an unsupported one."""
     tag = _TAGS.get(type(value), "")
     if expected not in ("*", tag) or (isinstance(value, str) and not value.isprintable()):
         raise ValueError(f"an index keeps printable texts and numbers, got {value!r}")
@@ -232,7 +232,7 @@ def _encode_record(record: PluginRecord) -> Iterator[str]:
 
 
 def dump(records: Iterable[PluginRecord]) -> bytes:
-    """Return the content of an index; records with odd texts or foreign modules are left out."""
+    """Return the content of an index, without records with odd texts or foreign modules."""
     kept = []
     for record in records:
         with contextlib.suppress(ValueError):
@@ -277,7 +277,7 @@ def _is_valid(record: PluginRecord, source: Source | None) -> bool:
 
 
 def write(path: str, records: Iterable[PluginRecord]) -> str:
-    """Write the records that may be kept; return ``"written"``, or why they could not be.
+    """Write the records that may be kept; return ``"written"``, or the reason why not.
 
     Nothing is raised: without an index, the next process imports the hook modules again.
     """
@@ -303,7 +303,7 @@ def write(path: str, records: Iterable[PluginRecord]) -> str:
 
 
 def _remove_oldest(folder: str) -> None:
-    """Keep the folder small: every environment that ever existed left a file in it."""
+    """Remove old files: every environment that ever existed has left one."""
     names = [name for name in os.listdir(folder) if name.startswith("plugins-")]
     if len(names) <= _KEPT_FILES:
         return

@@ -23,7 +23,7 @@ from opwright.registry.import_notes import ImportNotes, noted
 from opwright.registry.package import advise_command
 from opwright.registry.registrations import is_name
 
-# The clock of file times may be that much behind the one that `time_ns` reads.
+# File times may be this much behind `time_ns`.
 _CLOCK_GAP_NS = 20_000_000
 
 
@@ -50,7 +50,7 @@ def load_all(
 ) -> tuple[list[PluginRecord], list[PluginFailure]]:
     """Load plugins one by one; return the records of those that work and the failures of others.
 
-    `notes` records which hook module is being imported; one that has ended processes is skipped.
+    `notes` records the hook module being imported; one that has killed processes is skipped.
     With `strict`, PluginError for the first failure, with the plugin's own error as its cause.
     """
     records: list[PluginRecord] = []
@@ -73,7 +73,7 @@ def load_all(
 
 
 def _describe_interrupted(package: Package) -> str:
-    """Return a note for a plugin that takes so long that someone interrupts it."""
+    """Return a note for an interrupt while a plugin loads."""
     return (
         f"plugin {package.plugin!r} of {package.label} was being loaded; to see what it does: "
         "opwright doctor; to leave it out: name the others in OPWRIGHT_PLUGINS"
@@ -106,7 +106,7 @@ def _trace_plugin(error: BaseException) -> str:
 
 
 def is_machinery(path: str) -> bool:
-    """Tell whether a file belongs to the code that loads plugins: ours, importlib or pluggy."""
+    """Whether a file belongs to the loading code: ours, importlib or pluggy."""
     file = path.replace("\\", "/")
     return (
         path.startswith("<frozen importlib")
@@ -125,7 +125,7 @@ def strict_error(failure: PluginFailure) -> PluginError:
 
 
 def _run_hooks(plugin: Any, package: Package) -> tuple[Any, ...]:
-    import pluggy  # with the hooks 2-4 ms, which a process that finds the index full saves
+    import pluggy  # with the hooks 2-4 ms, saved if the index is complete
 
     from opwright.plugins import hooks
 
@@ -146,7 +146,7 @@ def _run_hooks(plugin: Any, package: Package) -> tuple[Any, ...]:
 
 
 def _check_hooks(manager: Any, known: tuple[str, ...], package: Package) -> None:
-    """Raise for a plugin without hooks, and for a hook that is not called or can add nothing."""
+    """Raise for a plugin without hooks, and for a hook that is never called or adds nothing."""
     callers = manager.get_hookcallers(manager.get_plugin(package.plugin)) or []
     if not callers:
         raise PluginError(
@@ -184,7 +184,7 @@ def _watch(module: str, before: set[str], began_ns: int) -> tuple[WatchedFile, .
     distribution. Empty where a file has no time, or changed while it was read.
     """
     top = module.partition(".")[0]
-    # What a module imported that was loaded before is unknown: then all of the package counts.
+    # The imports of a module loaded earlier are unknown: then the whole package counts.
     known: set[str] = set() if module in before else before
     names = {n for n in sys.modules if n.split(".", 1)[0] == top and n not in known}
     parts = module.split(".")
@@ -204,10 +204,10 @@ def _watch(module: str, before: set[str], began_ns: int) -> tuple[WatchedFile, .
 
 
 def stat_file(path: str) -> WatchedFile | None:
-    """Return a file as it is now, or None where there is none."""
+    """Return the current state of a file, None if it does not exist."""
     try:
         status = os.stat(path)  # noqa: PTH116 - hot
-    except (OSError, ValueError) as error:  # ValueError for a path that no system has
+    except (OSError, ValueError) as error:  # ValueError for an impossible path
         raise_if_of_signal(error)
         return None
     return WatchedFile(path, status.st_mtime_ns, status.st_size)

@@ -2,7 +2,7 @@
 
 ``importlib.metadata.entry_points`` takes 28–35 ms, this 0.4–1.9 ms for 20–400 distributions: it
 opens ``entry_points.txt`` of each and looks for one word. Zip files and finders that are not
-Python's own take the slow way, and only they. A `PluginRecord` is what a plugin registers: plain
+Python's own are read the slow way. A `PluginRecord` holds a plugin's registrations: plain
 data, to and from the index.
 """
 
@@ -41,7 +41,7 @@ _OWN: Final = re.compile(rb"^Requires-Dist: ([\w.-]+) *; *extra", re.MULTILINE)
 """In the core's metadata: a distribution that an extra of it installs."""
 
 _MOST_BYTES: Final = 1 << 24
-"""Of one file of metadata."""
+"""The most bytes of one file of metadata."""
 
 
 class Source(NamedTuple):
@@ -54,7 +54,7 @@ class Source(NamedTuple):
     target: str  # "module" or "module:attribute"
     distribution: str  # "opwright-acme"
     version: str
-    location: str  # the folder of its metadata, or a text in its place
+    location: str  # the folder of its metadata, or a text instead
     stamp: int  # when entry_points.txt changed, in ns: a new install is noticed; 0 without the file
 
     @property
@@ -77,7 +77,7 @@ def scan(
     """Return the entry points of a group, opwright's own first, then by distribution and name.
 
     Its own distributions are those that extras of the core install, in the order of its metadata.
-    Nothing is imported, and no module of a plugin is run. What cannot be read is skipped: metadata
+    Nothing is imported, and no module of a plugin is run. Unreadable files are skipped: metadata
     is written by others, and most of it has nothing to do with opwright.
 
     Parameters
@@ -158,7 +158,7 @@ def _list_distributions(folder: str, faults: list[str]) -> list[Source] | None:
         return []
     by_name: dict[str, list[Source]] = {}
     for name in names:
-        if name.startswith("~"):  # what pip left of an uninstalled distribution
+        if name.startswith("~"):  # left by pip of an uninstalled distribution
             continue
         item = _parse_name(folder, name)
         by_name.setdefault(item.distribution, []).append(item)
@@ -171,7 +171,7 @@ def _list_distributions(folder: str, faults: list[str]) -> list[Source] | None:
 
 
 def _select_newest(items: Iterable[Source]) -> list[Source]:
-    """Return one of each name: what a broken uninstall left behind is older in time too."""
+    """Return the newest of each name: a broken uninstall leaves older ones."""
     newest: dict[str, Source] = {}
     for item in items:
         other = newest.setdefault(item.distribution, item)
@@ -181,7 +181,7 @@ def _select_newest(items: Iterable[Source]) -> list[Source]:
 
 
 def _parse_name(folder: str, file_name: str) -> Source:
-    """Return what the name of a folder says; the version is empty where that is not certain."""
+    """Parse the name of a folder; the version is empty if uncertain."""
     stem = file_name.rpartition(".")[0]
     name, _, rest = stem.partition("-")
     version, _, more = rest.partition("-")
@@ -191,7 +191,7 @@ def _parse_name(folder: str, file_name: str) -> Source:
 
 
 def _read_name(item: Source, faults: list[str]) -> Source:
-    """Return a distribution by the name and version in its metadata, where they are there."""
+    """Return a distribution by the name and version in its metadata, if present."""
     fields: dict[str, str] = {}
     with _reporting(item.location, faults):
         metadata = ("/METADATA", "/PKG-INFO") if os.path.isdir(item.location) else ("",)  # noqa: PTH112
@@ -213,8 +213,8 @@ def _mtime(path: str) -> int:
 
 
 def _read_file(path: str) -> tuple[bytes, int] | None:
-    """Return a file's content and time of change in ns, None where there is none; never waits."""
-    try:  # a file object would take three times as long, and there are hundreds of these
+    """Return a file's content and time of change in ns, None if it does not exist; never blocks."""
+    try:  # a file object takes three times as long, and there are hundreds of files
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):  # most distributions have no entry points
         return None
@@ -268,7 +268,7 @@ def _zip_distributions(path: str) -> Iterable[Distribution]:
 def _custom_distributions(finder: object) -> Iterable[Distribution]:
     module = getattr(finder, "__module__", "")
     if module.startswith(("importlib.", "_frozen_importlib", "importlib_metadata")):
-        return ()  # they search what `scan` has searched
+        return ()  # they search the paths of `scan`
     find = getattr(finder, "find_distributions", None)
     if find is None:
         return ()
@@ -318,7 +318,7 @@ class PluginRecord(NamedTuple):
     Registrations are in the order of the hooks of the plugin.
     """
 
-    source: Source  # its entry point
+    source: Source  # of its entry point
     ops: tuple[OpRegistration, ...] = ()
     kernels: tuple[KernelRegistration, ...] = ()
     devices: tuple[DeviceRegistration, ...] = ()

@@ -1,6 +1,6 @@
-"""How many threads a kernel may use: a setting of the process, because its cores are shared.
+"""The number of threads of kernels: a setting of the process, because its cores are shared.
 
-Whether results may depend on that number is a setting too, for plans that do not choose. Both are
+Whether results may depend on that number is also a setting, for plans that do not choose. Both are
 globals on purpose. Every change advances the epochs, so that plans are lowered again. Thread
 libraries do not survive a fork, so a child runs with one thread.
 """
@@ -19,14 +19,14 @@ VARIABLE: Final = "OPWRIGHT_NUM_THREADS"
 """Environment variable with the count at the start of a process."""
 
 MAX_THREADS: Final = 1024
-"""More than any machine has cores for: a larger number is a mistake."""
+"""More than any machine has cores: a larger number is a mistake."""
 
 DETERMINISTIC_VARIABLE: Final = "OPWRIGHT_DETERMINISTIC"
 """Environment variable that makes plans deterministic that do not choose."""
 
 DETERMINISTIC_THREADS: Final = 8
-"""The number that kernels of a deterministic plan are prepared for, on every machine. The host runs
-their shares on the threads that it has; more than these find no share.
+"""The number of threads for which kernels of a deterministic plan are prepared, on every machine.
+The host runs their shares on the threads that it has.
 docs/decisions/0057-deterministic-plans-are-made-for-eight-threads.md says why eight."""
 
 
@@ -55,7 +55,7 @@ def get_num_threads() -> int:
 
 
 def is_forked() -> bool:
-    """Return whether a fork made this process: what was prepared for several threads is lost."""
+    """Return whether this process was forked: its parent's threads are gone."""
     return _is_forked
 
 
@@ -78,7 +78,7 @@ def count_for_plan(deterministic: bool) -> int:
 
 
 def set_num_threads(n_threads: SupportsIndex) -> None:
-    """Let kernels use this many threads, in every Context, from the next call on.
+    """Set the number of threads of kernels, in every Context, from the next call on.
 
     Plans are made anew. Results may differ in the last bits where a kernel adds in another order.
 

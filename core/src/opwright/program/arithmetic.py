@@ -2,8 +2,8 @@
 
 The core has no operators: each symbol stands for an operator type below, which is looked up when
 the symbol is used. If no plugin provides it, the error says what to install. Numbers and arrays
-beside a Variable become constants, as in any call of `opwright.ops`. An attribute that arrays have
-elsewhere is answered with the function to call: ``x.sum()`` with ``opwright.ops.sum(x)``.
+beside a Variable become constants, as in any call of `opwright.ops`. For an attribute of arrays in
+other libraries the error names the function to call: for ``x.sum()`` ``opwright.ops.sum(x)``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ANSWERS: Final = {
     "var": "write opwright.ops.variance(x)",
     "view": "write opwright.ops.reshape(x, shape=[-1])",
 }
-"""Attribute of an array elsewhere to what to write, where that is no operator of the same name."""
+"""Replacements for attributes of arrays in other libraries, if no operator has the same name."""
 
 
 SYMBOLS: Final = {
@@ -69,7 +69,7 @@ SYMBOLS: Final = {
     "-x": "negative",
     "abs": "abs",
 }
-"""The operator type of each symbol; that of a number alone takes it as an attribute."""
+"""The operator type of each symbol; one for a plain number takes it as an attribute."""
 
 _RUN: Final = "fetch it: opwright.Network(block).compile(feed, fetch=[variable])"
 
@@ -124,7 +124,7 @@ def _dtype(variable: Any) -> str:
 
 
 class NoValueError(ProgramError, TypeError):
-    """A Variable was used where only a value can be."""
+    """A Variable was used where a value is needed."""
 
 
 def _refusing(what: str, way_out: str) -> Callable[..., Any]:
@@ -157,10 +157,10 @@ class Arithmetic:
     __array_ufunc__ = None
     """Makes NumPy leave ``array + variable`` to the Variable."""
 
-    if not TYPE_CHECKING:  # type checkers shall report an unknown name
+    if not TYPE_CHECKING:  # type checkers should report an unknown name
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Raise AttributeError with the function that does what is meant."""
+            """Raise AttributeError that names the equivalent function."""
             raise AttributeError(describe_missing(type(self), name))
 
     __add__, __radd__ = _binary("+")
@@ -229,7 +229,7 @@ class Arithmetic:
 def describe_missing(owner: type, name: str) -> str:
     """Return the message for an attribute that a Variable does not have."""
     start = f"{owner.__name__}: there must be an attribute of that name, got {name!r}"
-    if name.startswith("_") or hasattr(owner, name):  # the slot of one that is being made
+    if name.startswith("_") or hasattr(owner, name):  # a slot that is not assigned yet
         return start
     answer = _ANSWERS.get(name)
     if answer is None and name in current_operators():

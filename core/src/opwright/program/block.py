@@ -50,21 +50,21 @@ class Block:
 
     @property
     def generation(self) -> int:
-        """A number that rises with every change of the program: plans are cached by it."""
+        """A counter that each change of the program increments; a part of the keys of plans."""
         return self.program.generation
 
     @property
     def parent(self) -> Block | None:
-        """The block around this one."""
+        """The enclosing block."""
         return None if self.parent_idx is None else self.program.blocks[self.parent_idx]
 
     @property
     def depth(self) -> int:
-        """How many blocks are around this one."""
+        """The number of enclosing blocks."""
         return sum(1 for _ in self._outward()) - 1
 
     def _outward(self) -> Iterator[Block]:
-        """Yield this block and those around it, up to the global one."""
+        """Yield this block and its enclosing blocks, up to the global one."""
         block: Block | None = self
         while block is not None:
             yield block
@@ -80,7 +80,7 @@ class Block:
         stop_gradient: bool = False,
         is_data: bool = False,
     ) -> Variable:
-        """Return a new variable, or the one of that name if it was declared in the same way.
+        """Return a new variable, or the existing one of that name with an equal declaration.
 
         Parameters
         ----------
@@ -170,7 +170,7 @@ class Block:
         return declared
 
     def _declare(self, variable: Variable) -> Variable:
-        """Add a variable, or return the one of its name that was declared in the same way."""
+        """Add a variable, or return the existing one of its name with an equal declaration."""
         name: object = variable.name
         if not isinstance(name, str) or not name:
             raise ProgramError(f"create_var: a name is a str that is not empty, got {name!r}")
@@ -198,7 +198,7 @@ class Block:
         self.program.note_name(variable.name)
 
     def rename_var(self, old: str, new: str) -> None:
-        """Give a variable another name; the caller changes the operators that use it."""
+        """Rename a variable; the caller updates the operators that use it."""
         variable = self.vars.pop(old)
         variable.name = new
         self.vars[new] = variable
@@ -229,14 +229,14 @@ class Block:
         self.parent_idx = parent.idx
 
     def find_var(self, name: str) -> Variable | None:
-        """Return the variable of that name in this block or those around it, else None."""
+        """Return the variable of that name in this or an enclosing block, else None."""
         for block in self._outward():
             if name in block.vars:
                 return block.vars[name]
         return None
 
     def var(self, name: str) -> Variable:
-        """Return the variable of that name in this block or those around it.
+        """Return the variable of that name in this or an enclosing block.
 
         Raises
         ------
@@ -247,7 +247,7 @@ class Block:
         return self.get_var(name, f"block {self.idx}") if variable is None else variable
 
     def get_var(self, name: str, who: str) -> Variable:
-        """Return what `var` returns; an error message begins with `who`."""
+        """Return `var` of that name; an error message begins with `who`."""
         variable = self.find_var(name)
         if variable is None:
             known = dict.fromkeys(chain.from_iterable(block.vars for block in self._outward()))
@@ -303,7 +303,7 @@ class Block:
         outputs: Mapping[str, Given] | None = None,
         attrs: Mapping[str, Any] | None = None,
     ) -> Operator:
-        """Add an operator before all others; everything else is as in `append_op`."""
+        """Insert an operator before all others; otherwise as `append_op`."""
         with transaction():
             op = make_operator(self, type, inputs or {}, outputs or {}, attrs or {})
             self.ops.insert(0, op)
@@ -311,12 +311,12 @@ class Block:
         return op
 
     def add_op(self, op: Operator) -> None:
-        """Add at the end an operator that was made for this block."""
+        """Append an operator that was made for this block."""
         self.ops.append(op)
         self.program.note_change(self._drop_op, op)
 
     def _drop_op(self, op: Operator) -> None:
-        if self.ops[-1] is op:  # nearly always; `remove` searches from the front
+        if self.ops[-1] is op:  # fast path; `remove` searches from the front
             self.ops.pop()
         else:
             self.ops.remove(op)
@@ -328,7 +328,7 @@ class Block:
         self.program.note_change(self.ops.__setitem__, slice(None), old)
 
     def replace_op(self, old: Operator, new: Operator) -> None:
-        """Put an operator in the place of another one."""
+        """Replace an operator by another one."""
         self.replace_ops([new if op is old else op for op in self.ops])
 
     def block_metas(self, index: int, names: Sequence[str]) -> list[Meta]:

@@ -41,12 +41,12 @@ Inferred = tuple[tuple[int, ...] | None, str]
 """Shape and dtype of one output; the shape is None where the rank is unknown."""
 
 _STRIDES: Final = (0x9E3779B1, 0xBB67AE85, 0x3C6EF373, 0xA54FF53B)
-"""What a turn adds to the step, by depth. Random numbers depend on 32 bits of the step; multiples
-of these lie far from each other there, so that no turn has the step of a later run.
+"""The increment of the step per iteration, by depth. Random numbers depend on 32 bits of the
+step; multiples of these are far apart there, so that no iteration has the step of a later run.
 """
 
 InputAdapter = Callable[["Block", "OpDefinition", Names], Names]
-"""From the names that an operator is given, by slot, to those that it reads.
+"""Maps the given names of an operator, by slot, to the names that it reads.
 
 It may append operators, such as ``cast``; these are not adapted.
 """
@@ -57,7 +57,7 @@ CheckOutput = Callable[[str, "tuple[int, ...] | None", str], None]
 
 
 class BlockPlace:
-    """A block as a place for operators, which get the names that `Block.append_op` gives them."""
+    """Appends operators to a block with the names that `Block.append_op` chooses."""
 
     __slots__ = ("block",)
 
@@ -67,7 +67,7 @@ class BlockPlace:
     def wire_random(
         self, definition: OpDefinition, inputs: Names, attrs: Attrs
     ) -> tuple[Names, Attrs]:
-        """Give a random operator a stream, and the step unless the caller gave None for it."""
+        """Give a random operator a stream, and the step unless the caller passed None for it."""
         program = self.block.program
         if STEP_SLOT not in inputs:
             inputs = {**inputs, STEP_SLOT: (program.step_variable().name,)}
@@ -76,7 +76,7 @@ class BlockPlace:
         return inputs, attrs
 
     def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
-        """Return a name after the type for the first output and lists, else after that output."""
+        """Return a name made of the type for the first output and lists, else of the output."""
         program = self.block.program
         if slot.duplicable or (slot is proto.outputs[0] and not slot.intermediate):
             return program.unique_name(proto.type)
@@ -123,7 +123,7 @@ def make_operator(
 
 
 def _name_variables(block: Block, op_type: str, attr: str, value: Any) -> Any:
-    """Return the value of an operand with names in place of Variables."""
+    """Return the value of an operand, with names instead of Variables."""
     items = list_items(value)
     if not any(isinstance(item, Variable) for item in items):
         return value
@@ -268,7 +268,7 @@ def _check_not_outer(block: Block, op_type: str, slot: str, name: str) -> None:
 
 
 def _block_indices(block: Block, proto: OpProto, attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes with the indices of Block objects."""
+    """Return the attributes, with indices instead of Block objects."""
     indices = dict(attrs)
     taken = {
         index
@@ -302,7 +302,7 @@ def _block_indices(block: Block, proto: OpProto, attrs: Mapping[str, Any]) -> di
 def _capture(
     block: Block, definition: OpDefinition, bound: Slots, attrs: Mapping[str, Any]
 ) -> None:
-    """Fill the slot of captured variables with what the bodies read, or check what is in it."""
+    """Fill the slot of captured variables with those that the bodies read, or check it."""
     control = definition.control
     if control is None:
         return
@@ -330,8 +330,8 @@ def _carry_step(
 ) -> tuple[Slots, Wanted, dict[str, Any]]:
     """Return the slots and attributes of a loop that also carries the step if its body reads it.
 
-    So every turn draws different random numbers. The body has a variable of the same name for the
-    step, which every turn raises; the gradient of the loop reads it like any other carried one.
+    This gives every iteration different random numbers. The body has a variable of the same name
+    for the step, which every iteration increments and the loop's gradient reads as a carried one.
     """
     index = attrs.get(control.block)
     body = None if index is None else block.program.block(index)  # completion refuses None
@@ -356,7 +356,7 @@ def _carry_step(
 
 
 def adapt_inputs(adapter: InputAdapter | None) -> AbstractContextManager[object]:
-    """Let `Block.append_op` replace what each new operator reads, in this thread or task.
+    """Have `Block.append_op` replace the inputs of each new operator, in this thread or task.
 
     Gradient operators are not adapted: their rules are written for the forward operators.
 
@@ -369,7 +369,7 @@ def adapt_inputs(adapter: InputAdapter | None) -> AbstractContextManager[object]
 
 
 def _adapted(block: Block, definition: OpDefinition, inputs: Names) -> dict[str, tuple[str, ...]]:
-    """Return what an operator that is appended to `block` reads."""
+    """Return the inputs of an operator that is appended to `block`."""
     adapter = _ADAPTER.get()
     if adapter is None:
         return dict(inputs)

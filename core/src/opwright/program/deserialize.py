@@ -32,7 +32,7 @@ STD_PLUGIN: Final = "std"
 """The entry point whose operator types have no prefix."""
 
 _MAX_DEPTH: Final = 64
-"""How deep blocks may nest; no sensible program comes near it."""
+"""The deepest nesting of blocks; no sensible program comes near it."""
 
 
 def program_from_proto(message: Any, program: Program) -> Program:

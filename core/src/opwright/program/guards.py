@@ -31,7 +31,7 @@ def default_main_program() -> Program:
 
 
 def default_startup_program() -> Program:
-    """Return the program that initialises the parameters of the main program."""
+    """Return the program that initializes the parameters of the main program."""
     return _programs()[1]
 
 
@@ -54,7 +54,7 @@ def program_guard(
     main : Program
         Layers append to it.
     startup : Program, optional
-        Initialisers append to it; by default the current one.
+        Initializers append to it; by default the current one.
 
     Yields
     ------

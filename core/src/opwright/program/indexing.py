@@ -21,11 +21,11 @@ Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 """An operator type, its inputs after x, and its attributes."""
 
 _END: Final = 2**31 - 1
-"""A position after the last element of any axis; its negative is before the first."""
+"""An index after the last element of any axis; its negative is before the first."""
 
 
 _Cut = tuple[int, int, int, int]
-"""What a slice takes: the axis, the first position, the one after the last, and the step."""
+"""A slice: the axis, the first index, the one after the last, and the step."""
 
 
 def read_key(x: Variable, key: Any) -> list[Call]:
@@ -76,11 +76,11 @@ def _fail(x: Variable, part: Any, way_out: str) -> NoReturn:
 
 
 def _add_full_slices(x: Variable, parts: list[Any]) -> list[Any]:
-    """Return the key with a full slice for every axis that it leaves out."""
+    """Return the key with a full slice for every omitted axis."""
     n_axes = sum(part is not None and part is not Ellipsis for part in parts)
     index = next((i for i, part in enumerate(parts) if part is Ellipsis), len(parts))
     if x.shape is None:
-        if index == len(parts):  # axes that are left out are the last ones, however many there are
+        if index == len(parts):  # omitted axes are the last ones, whatever their number
             return parts
         _fail_rank(x)
     if n_axes > len(x.shape):
@@ -139,14 +139,14 @@ def _list_calls(x: Variable, parts: Sequence[Any]) -> list[Call]:
 
 
 def _check_adjacent(x: Variable, parts: Sequence[Any]) -> None:
-    """Refuse an int apart from an array: NumPy, for which both are positions, moves the axes."""
+    """Refuse an int that is separated from an array: NumPy then moves the indexed axes."""
     places = [i for i, p in enumerate(parts) if p is not None and not isinstance(p, slice)]
     if places[-1] - places[0] != len(places) - 1:
         _fail(x, parts[places[-1]], "index with the int first, then with the array")
 
 
 def _read_slice(x: Variable, axis: int, part: slice) -> list[_Cut]:
-    """Return what a slice cuts from an axis: nothing if it is full."""
+    """Return the slice of an axis, none if it is full."""
     if part == slice(None):
         return []
     step = 1 if part.step is None else _bound(x, part.step)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Names = tuple[str, ...]
 Given = Variable | str | Iterable[Variable | str] | None
-"""What a slot takes: a variable, its name, a list of these, or None if it is absent."""
+"""The operand of a slot: a variable, its name, a list of these, or None if absent."""
 
 
 def definition_of(op_type: str, operators: OpRegistry | None = None) -> OpDefinition:
@@ -194,13 +194,13 @@ def _name_of(op_type: str, slot: str, item: object, block: Block | None) -> str:
 
 
 def bind_slots(op_type: str, given: Mapping[str, Given], block: Block | None = None) -> Slots:
-    """Return the names in each slot, () for None; SlotError for what is no variable or name.
+    """Return the names in each slot, () for None; SlotError for any other object.
 
     With a `block`, ProgramError for a Variable that is not the one of its name there.
     """
     bound: Slots = {}
     for slot, value in given.items():
-        if type(value) is str and value:  # the most common form, in a third of the time
+        if type(value) is str and value:  # fast path for the most common form
             bound[slot] = (value,)
         elif isinstance(value, list | tuple):
             bound[slot] = tuple([_name_of(op_type, slot, item, block) for item in value])

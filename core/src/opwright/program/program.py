@@ -33,7 +33,7 @@ from opwright.vocabulary import STEP
 
 _SEED_MAX = 2**63 - 1
 _FREE_FIELDS = ("initializer", "optimize", "regularizer")
-"""Attributes of a parameter that are not serialised."""
+"""Attributes of a parameter that are not serialized."""
 
 _PREFIX: ContextVar[str] = ContextVar("prefix", default="")
 
@@ -99,7 +99,7 @@ class Program:
 
     @property
     def generation(self) -> int:
-        """A number that rises with every change, until which plans are cached."""
+        """A counter that each change increments, which invalidates cached plans."""
         return self._generation
 
     def touch(self) -> None:
@@ -113,7 +113,7 @@ class Program:
 
     def _revert(self, undo: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         undo(*arguments)
-        self._generation += 1  # plans of what was reverted must not serve later changes
+        self._generation += 1  # plans of reverted changes must not serve later ones
 
     def global_block(self) -> Block:
         """Return block 0, where parameters live."""
@@ -170,13 +170,13 @@ class Program:
         return self._unique.make(_PREFIX.get() + prefix, self._names.__contains__)
 
     def free_name(self, name: str) -> str:
-        """Return `name` if it is free, else ``<name>_<n>`` with the first free n."""
+        """Return `name` if it is free, else ``<name>_<n>`` with the smallest free n."""
         if name not in self._names:
             return name
         return self._unique.make(name, self._names.__contains__)
 
     def take_name(self, name: str) -> str:
-        """Return what `free_name` returns; no later call does."""
+        """Reserve and return the name of `free_name`."""
         free = self.free_name(name)
         self.note_name(free)
         return free
@@ -197,11 +197,11 @@ class Program:
         return stream
 
     def peek_stream(self) -> int:
-        """Return what `next_stream` will return."""
+        """Return the next result of `next_stream`."""
         return self._streams
 
     def restore_streams(self, next_stream: int) -> None:
-        """Set what `next_stream` will return, to continue the count of a saved program."""
+        """Set the next result of `next_stream`, to continue the count of a saved program."""
         self._streams = next_stream
 
     def step_variable(self) -> Variable:
@@ -216,7 +216,7 @@ class Program:
         return list(self.global_block().parameters())
 
     def infer_shapes(self) -> None:
-        """Infer the shapes and dtypes of all outputs anew, from data and persistable variables.
+        """Infer the shapes and dtypes of all outputs again, from data and persistable variables.
 
         Call it after the shape of a data variable or parameter was set.
         """
@@ -251,7 +251,7 @@ class Program:
 
     @suggest_arguments
     def prune(self, targets: Variable | str | Iterable[Variable | str]) -> Program:
-        """Return a new program with only what computes the targets.
+        """Return a new program with only the operators that compute the targets.
 
         Parameters
         ----------
@@ -288,14 +288,14 @@ class Program:
         self.touch()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By its serialised form: definitions of operators have functions, which pickle refuses.
+        # In serialized form: definitions of operators have functions, which pickle refuses.
         from opwright.program.serialize import program_to_bytes
 
         fields = {
             parameter.name: {name: getattr(parameter, name) for name in _FREE_FIELDS}
             for parameter in self.parameters()
         }
-        state = (self._unique.copy(), self._current_idx)  # what is not serialised
+        state = (self._unique.copy(), self._current_idx)  # not serialized
         return _make_program, (program_to_bytes(self), state, fields)
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def program_to_proto(
     program: Program, feeds: Sequence[str] = (), fetches: Sequence[str] = ()
 ) -> pb.ProgramDesc:
-    """Return the message of a program; the same program always gives the same message.
+    """Return the message of a program; equal programs have equal messages.
 
     `feeds` and `fetches` are those of a saved program. FormatError where a message cannot hold a
     name or a number.
@@ -77,5 +77,5 @@ def _write_var(message: pb.VarDesc, variable: Variable) -> None:
 def program_to_bytes(
     program: Program, feeds: Sequence[str] = (), fetches: Sequence[str] = ()
 ) -> bytes:
-    """Return a program as the bytes of a file; the same program always gives the same bytes."""
+    """Return a program as the bytes of a file; equal programs have equal bytes."""
     return messages.program_to_bytes(program_to_proto(program, feeds, fetches))

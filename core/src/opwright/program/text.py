@@ -40,7 +40,7 @@ def format_program(program: Program) -> str:
 
 
 def format_block(block: Block, title: str = "") -> str:
-    """Return the text of one block: the variables that it is given, then its operators."""
+    """Return the text of one block: its given variables, then its operators."""
     parts = [lines for lines in (_format_given(block), _format_operators(block)) if lines]
     indented = ["\n".join(_INDENT + line for line in lines) for lines in parts]
     return f"{title or f'block {block.idx}'}:\n" + ("\n\n".join(indented) or f"{_INDENT}(empty)")
@@ -142,7 +142,7 @@ def _format_value(type: AttrType, value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(_format_value(type.element, item) for item in value)}]"
     if isinstance(value, str) and type.element is not AttrType.STRING:
-        return show(value, "")  # of a variable in the place of a number
+        return show(value, "")  # of a variable in place of a number
     if isinstance(value, str):
         return '"' + show(value.replace("\\", "\\\\").replace('"', '\\"'), "") + '"'
     if isinstance(value, float) and math.isfinite(value) and abs(value) >= 1e16:

@@ -74,7 +74,7 @@ def infer_block(block: Block) -> None:
 
 
 def prune_block(block: Block, needed: set[str]) -> None:
-    """Keep the operators of a block that write what is needed at its end."""
+    """Keep the operators of a block that write values needed at its end."""
     kept = []
     for op in reversed(block.ops):
         outputs = set(op.output_names())
@@ -88,7 +88,7 @@ def prune_block(block: Block, needed: set[str]) -> None:
 
 
 def _prune_bodies(op: Operator, block: Block) -> None:
-    """Prune the bodies of an operator, and what it captures, to what the results need."""
+    """Prune the bodies and captured variables of an operator to those that the results need."""
     control = op.definition.control
     if control is None:
         return
@@ -149,7 +149,7 @@ def stop_training(program: Program) -> None:
         for op in block.ops:
             if op.attrs.get("training") is True:
                 op.attrs["training"] = False
-                op.inputs.pop("step", None)  # it draws no random numbers any more
+                op.inputs.pop("step", None)  # it no longer draws random numbers
     program.touch()
 
 

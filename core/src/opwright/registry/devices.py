@@ -1,4 +1,4 @@
-"""The devices that plugins provide, imported at first use, and the names by which users ask."""
+"""The devices that plugins provide, imported at first use, and the names that users write."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class DeviceName(NamedTuple):
         kind, colon, digits = text.partition(":")
         if not colon:
             return cls(kind)
-        # A machine has far fewer; of thousands of digits Python makes no int.
+        # Machines have far fewer devices, and Python refuses ints of thousands of digits.
         if not (digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS):
             other = (
                 "" if kind == HOST_DEVICE else f" or '{kind}:1', of at most {_MAX_DIGITS} digits"
@@ -88,7 +88,7 @@ class DeviceEntry(Entry):
 
     @property
     def is_native(self) -> bool:
-        """Whether the device is compiled: what its target names is a library."""
+        """Whether the device is compiled: its target is a library."""
         return is_library(self.target)
 
     def load(self, libraries: LibraryTable) -> object:  # type: ignore[override]  # may be in one
@@ -110,7 +110,7 @@ class DeviceEntry(Entry):
         Raises
         ------
         PluginError
-            Where it cannot be imported, or has not all methods.
+            If it cannot be imported, or lacks a method.
         """
         if isinstance(self.arrays, str):
             self.arrays = load_target(self.arrays, self.name, self.package, self._notes)

@@ -1,16 +1,16 @@
-"""Records imports while they last, so that later processes know a plugin that ends the process.
+"""Records running imports, so that later processes recognize a plugin that kills the process.
 
 ``os._exit``, a crash, or a kill while an import hangs leave no chance to report anything. So a note
 is written before a plugin's module is imported or its library opened, and removed after it. A note
-whose process is gone names what that process was importing. The next process warns. What two
-processes were importing the third tries in a process of its own: both may have been killed for a
-reason of their own. Where that ends as well, it is skipped until its files change or the user asks
+whose process is gone names the import that was running. The next process warns. If an import
+killed two processes, the third tries it in a separate process: both may have been killed for
+another reason. If that dies as well, the import is skipped until its files change or the user asks
 to retry.
 """
 
 from __future__ import annotations
 
-# pathlib takes 4 ms to import, and all of this a tenth of one.
+# pathlib takes 4 ms to import, all of this 0.1 ms.
 # ruff: noqa: PTH103, PTH108, PTH118, PTH208
 import contextlib
 import fcntl
@@ -26,17 +26,17 @@ from opwright.records import NamedTuple
 from opwright.registry.package import Package
 
 MOST_ENDED: Final = 3
-"""The number of ended processes after which an import is skipped; the last one only tried it."""
+"""The number of dead processes after which an import is skipped; the last one was a trial."""
 
 TRIAL_S: Final = 20.0
-"""The time that a process has to try an import, its start included, in seconds."""
+"""The time limit of a trial import, with the start of its process, in seconds."""
 
 _PREFIX: Final = "importing-"
 _MOST_BYTES: Final = 4096
 
 
 class EndedImport(NamedTuple):
-    """What a process that has ended was importing.
+    """The import that a dead process was running.
 
     `subject` is the module, ``"opwright_acme.plugin"``, or the library,
     ``"opwright_acme/libacme.so"``; `pid` the process, `path` the note, and `time_ns` when the
@@ -87,7 +87,7 @@ class ImportNotes:
         self._forget(ended)  # it works
 
     def find_ended(self) -> list[EndedImport]:
-        """Return what processes were importing when they ended, read once."""
+        """Return the imports that dead processes were running, read once."""
         if self._ended is None:
             ended = [item for item in map(_read, _list_files(self._folder)) if item is not None]
             outdated = list(filter(_has_changed, ended))
@@ -120,21 +120,21 @@ def noted(
 
 
 def _survives(function: str, arguments: tuple[Any, ...]) -> bool:
-    """Tell whether a process of its own comes to the end of this call."""
+    """Whether a separate process survives this call."""
     from opwright.child import Child, ChildEnded, ChildRaised  # 6 ms, rarely needed
 
     try:
         with Child("opwright.child:run_trial", function, *arguments, capture=True) as child:
             child.receive(TRIAL_S)
     except (ChildRaised, OpwrightError):
-        return True  # what raises ends no process
+        return True  # raising an exception kills no process
     except ChildEnded:
         return False
     return True
 
 
 def is_left_out(ended: list[EndedImport]) -> bool:
-    """Tell whether the import that ended these processes is skipped."""
+    """Whether the import that killed these processes is skipped."""
     return len(ended) >= MOST_ENDED
 
 
@@ -237,7 +237,7 @@ def _list_files(folder: str) -> list[str]:
 
 
 def _read(path: str) -> EndedImport | None:
-    """Return the content of a note; None where its process lives, or has just removed it."""
+    """Return the content of a note; None if its process is alive, or has just removed it."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

@@ -60,14 +60,14 @@ class KernelEntry(Entry):
     priority, may_reuse, capturable, deterministic, strided
         As given to `opwright.plugin.KernelRegistrar.add`.
     by_threads : bool
-        Whether another number of threads may change the last bits.
+        Whether the number of threads may change the last bits.
     blocks : bool
         Whether it may wait for another process.
     prefers : mapping of str to value
         Attribute values with which the kernel is fastest, ``{"data_format": "NHWC"}``; lists are
         tuples. A hint for passes: it does not influence which kernel is chosen.
     is_native : bool
-        Whether the kernel is compiled: what its target names is a library.
+        Whether the kernel is compiled: its target is a library.
     find_refusal : str
         ``"module:attribute"`` of a function that returns why the kernel would refuse on this
         machine, empty for none. Commands ask it, see `opwright.registry.kernels`; plans do not.
@@ -108,8 +108,8 @@ class KernelEntry(Entry):
         PluginError
             Where the target cannot be imported, or its library cannot be used.
         RegistrationError
-            Where it is no kernel, does not take what the operator has, or names what the operator
-            has not.
+            If it is no kernel, does not take the operator's slots and attributes, or names
+            others.
         """
         loaded = self._load_native() if self.is_native else super()._load()
         self._check(loaded)
@@ -152,7 +152,7 @@ class KernelEntry(Entry):
                 raise RegistrationError(f"{self.who}: prefers: {error}") from None
 
     def suits(self, attrs: Mapping[str, object], name: str) -> bool:
-        """Tell whether `attrs` are as the kernel prefers, of which attribute `name` is a part."""
+        """Whether `attrs` are those that the kernel prefers, and `name` is one of them."""
         return name in self.prefers and all(attrs.get(k) == v for k, v in self.prefers.items())
 
     @property

@@ -27,10 +27,10 @@ from opwright.registry.registrations import (
 )
 
 REFUSED: Final = "refused: "
-"""Begins the report of a kernel that declined; that of one that failed to load begins otherwise."""
+"""Prefix of the report of a kernel that declined, unlike one that failed to load."""
 
 WOULD_REFUSE = "would refuse: "
-"""Begins the report of a kernel that was not asked to prepare anything."""
+"""Prefix of the report of a kernel whose prepare was not called."""
 
 _SHOWN_KEYS = 12
 
@@ -48,7 +48,7 @@ class KernelRegistry:
         self._ops = ops
         self._report = report or PluginReport()
         self._registered: dict[str, list[tuple[KernelRegistration, Package]]] = {}
-        # Made of the registrations at first use, then kept: entries hold the imported kernels.
+        # Created from the registrations at first use and kept: entries hold the imported kernels.
         self._entries: dict[str, list[KernelEntry]] = {}
         self._candidates: dict[tuple[str, str, str], tuple[KernelEntry, ...]] = {}
 
@@ -70,7 +70,7 @@ class KernelRegistry:
 
     @property
     def epoch(self) -> Epoch:
-        """What every addition advances."""
+        """The counter that every addition increments."""
         return self._report.epoch
 
     def enter(self, registrations: Sequence[KernelRegistration], package: Package) -> None:
@@ -84,9 +84,9 @@ class KernelRegistry:
         self.epoch.advance()
 
     def find_clash(self, registrations: Iterable[KernelRegistration]) -> tuple[str, Package] | None:
-        """Return a key that is taken already, as text, and the package that has it; or None."""
-        # Every process asks this for thousands of kernels, nearly all of them without others
-        # beside them: a table of all keys would take longer to fill than the others to look at.
+        """Return a key that is already taken, as text, and the package that has it; or None."""
+        # Every process calls this for thousands of kernels, nearly all of them without others
+        # of the same type: filling a table of all keys would take longer than comparing.
         for new in registrations:
             for other, package in self._registered.get(new.op_type, ()):
                 if other.library == new.library and other.device == new.device:
@@ -203,7 +203,7 @@ class KernelRegistry:
 
     def _advise(self, op_type: str, device: str) -> str | None:
         if {device, ANY}.intersection(self.devices_of(op_type)):
-            return None  # the device has kernels, only not for this dtype: no package fixes that
+            return None  # the device has kernels, but not for this dtype: no package fixes that
         if device == HOST_DEVICE and "." in op_type:
             return None  # the host's own plugin provides kernels for standard operators
         return advise_plugin(device, self._report)
@@ -236,7 +236,7 @@ def _apply_pins(
 
 
 def find_refusal(target: str, package: Package, options: Mapping[str, Any]) -> str | None:
-    """Ask a plugin's function why kernels would refuse here; None where they would not.
+    """Ask a plugin's function why kernels would refuse on this machine; None if they would not.
 
     `target` is ``"module:attribute"`` of a function without arguments, or of ``options`` (the value
     of every option), which returns a text or None. The reason is one line. PluginError where the
@@ -271,7 +271,7 @@ def find_refusals(
 ) -> tuple[dict[tuple[str, Package], str], list[str]]:
     """Ask each function once, as `find_refusal` does; empty targets are skipped.
 
-    Returns the reasons, and the errors of functions that gave no answer: their kernels are assumed
+    Returns the reasons, and the errors of functions that failed: their kernels are assumed
     to work.
     """
     reasons: dict[tuple[str, Package], str] = {}

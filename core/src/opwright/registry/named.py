@@ -3,7 +3,7 @@
 A registration names an object as ``"module:attribute"``; its module is imported at first use.
 The registries that need little more than this are here: annexes, which are objects that plugins
 name for other packages; options, which are settings that users choose for a whole plan; and passes,
-which are functions that rewrite a lowered list of operators.
+which are functions that rewrite lowered operators.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def load_target(
     """Import the module of `target` and return its attribute.
 
     `who` is the operator, kernel, device or pass that needs it, and begins errors. `notes` records
-    the import while it lasts, in case it ends the process. OutOfMemoryError where there is no
+    the import while it runs, in case it kills the process. OutOfMemoryError if there is no
     memory for it now; PluginError where it fails, has ended processes before, or lacks the
     attribute.
     """
@@ -58,7 +58,7 @@ def load_target(
         ) from error
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # also what calls sys.exit
+    except BaseException as error:  # includes sys.exit
         reason, advice = describe_error(error), advise_command(error, package)
         raise PluginError(
             f"{who}: {target!r} of {package.label} failed to load, got {reason}; {advice}",
@@ -73,7 +73,7 @@ class Entry:
     Attributes
     ----------
     key : object
-        What names it in messages.
+        Its name in messages.
     registration : object
         As the plugin's hook gave it.
     package : Package
@@ -102,10 +102,10 @@ class Entry:
     def load(self) -> Any:
         """Return the object that the plugin named, imported once.
 
-        PluginError where it cannot be imported, RegistrationError where it is not what it must be.
+        PluginError if it cannot be imported, RegistrationError if it is of the wrong kind.
         """
         if self._loaded is None:
-            # Threads that meet here do the same twice and store the same: no lock is needed.
+            # Concurrent threads store equal results: no lock is needed.
             self._loaded = self._load()
         return self._loaded
 
@@ -185,7 +185,7 @@ class NamedRegistry(Generic[_Entry]):
         return self._entries.setdefault(name, entry)
 
     def get(self, name: str) -> _Entry:
-        """Return the entry of this name, or raise what `not_found` returns."""
+        """Return the entry of this name, or raise the error of `not_found`."""
         entry = self.find(name)
         if entry is None:
             raise self.not_found(name)
@@ -203,8 +203,8 @@ class NamedRegistry(Generic[_Entry]):
 class AnnexRegistry(NamedRegistry[Entry]):
     """Annexes by topic and subject; a pair belongs to one plugin.
 
-    The core gives them no meaning. Whoever asks for a topic decides what its subjects are, and
-    what an object of it must be.
+    The core gives them no meaning. The package that asks for a topic defines its subjects, and
+    the kind of its objects.
     """
 
     noun = "annex"
@@ -280,7 +280,7 @@ class OptionRegistry(NamedRegistry[Entry]):
             if entry is None:
                 known = hint(str(name), self._registered, "options")
                 raise SettingError(f"{who}: unknown option, got {name!r}{known}")
-            if type(value) is not type(entry.default):  # True is an int, and no number of anything
+            if type(value) is not type(entry.default):  # True is an int, but no number
                 kind = type(entry.default)
                 noun = "an int" if kind is int else f"a {kind.__name__}"
                 raise SettingError(
@@ -356,7 +356,7 @@ class PassRegistry(NamedRegistry[PassEntry]):
     def of_phases(self, phases: Iterable[str], device: str) -> tuple[PassEntry, ...]:
         """Return the passes of some phases for one device, in the order in which they run.
 
-        Within a phase those for this device come first, and those for any device after them. Then
+        Within a phase those for this device come first, then those for any device. Within these
         the order of the plugins counts, opwright's own first and others by distribution, and within
         a plugin the order of its registrations.
         """

@@ -51,7 +51,7 @@ class NativeKernel:
         typed_by_value: bool = False,
         untyped: str = "",
     ) -> _runtime.Prepared:
-        """Make the kernel ready for attributes that are given, and for metas, slot by slot.
+        """Prepare the kernel for given attributes, and for metas, slot by slot.
 
         `packable` are the flat arguments that the plan reads from the scope and never writes,
         `unread` those that nothing reads. With `deterministic`, `n_threads` is the same on every
@@ -82,7 +82,7 @@ class NativeKernel:
     def prepare_call(
         self, proto: OpProto, metas: _Metas, attrs: Mapping[str, Any], device: _runtime.Device
     ) -> _runtime.Prepared:
-        """Make the kernel ready for a `DeviceCall`, of an operator that it does not know."""
+        """Prepare the kernel for a `DeviceCall`, of an operator that it does not know."""
         return self.prepare(proto, metas, attrs, device=device, typed_by_value=True)
 
 
@@ -134,7 +134,7 @@ def arg_flags(
     packable: Sequence[int],
     unread: Sequence[int],
 ) -> list[int]:
-    """Return what `prepare` is told of each argument."""
+    """Return the description of each argument for `prepare`."""
     flags = [
         _runtime.ARG_SHAPE_ONLY if slot.shape_only else 0
         for slot, metas in zip(proto.inputs, inputs, strict=True)

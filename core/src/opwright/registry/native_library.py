@@ -1,4 +1,4 @@
-"""Compiled libraries of plugins: found in their package, opened at first use, read by type and key.
+"""Compiled libraries of plugins: located in their package, opened at first use, read by key.
 
 A hook module names a library by its path in the package, ``"opwright_acme/libacme.so"``, instead of
 ``"module:attribute"``. The operator's type, or the kernel's key, in the registration selects what
@@ -34,10 +34,10 @@ from opwright.registry.native_kernel import NativeKernel, coded_metas, typed_att
 from opwright.registry.package import Package
 from opwright.registry.registrations import ANY
 
-# The message of the loader of glibc where a library links another that it does not find.
+# The message of glibc's loader for a linked library that is missing.
 _UNFOUND: Final = re.compile(r'got "([^/\s"]+): cannot open shared object file')
 
-# The end of the runtime's message for a library that was built for a later ABI than its own.
+# The end of the runtime's message for a library built for a newer ABI.
 _NEWER: Final = "; install a newer opwright"
 
 
@@ -82,7 +82,7 @@ class NativeLibrary:
         self._library = library
         self.label = label
         self._ops = {row[0]: (index, *row[1:]) for index, row in enumerate(library.ops)}
-        # Those looked for so far: of the hundreds that a library has, a process uses a few.
+        # Entries looked up so far: of hundreds in a library, a process uses a few.
         self._kernels: dict[tuple[str, str, str], list[NativeKernel]] = {}
 
     def load_definition(self, type: str, hidden: bool = False) -> OpDefinition:
@@ -131,7 +131,7 @@ class NativeLibrary:
         raise PluginError(f"{key}: no such kernel is in {self.label}; {there}")
 
     def find_device(self, name: str) -> NativeDevice:
-        """Return the library's device of this name, not yet opened, or raise PluginError."""
+        """Return the library's device of this name, unopened, or raise PluginError."""
         names = self._library.devices
         if name not in names:
             raise PluginError(
@@ -186,7 +186,7 @@ class LibraryTable:
         OutOfMemoryError
             Where there is no memory for its tables at the moment.
         PluginError
-            Where it is missing, is no plugin library, is for another machine or ABI, or has ended
+            If it is missing, is no plugin library, is for another machine or ABI, or has killed
             processes that opened it.
         """
         known = self._libraries.get((target, package))
@@ -211,14 +211,14 @@ class LibraryTable:
                 f"{who}: {label} must bear the plugin's name {package.plugin!r}, "
                 f"got {opened.name!r}; name the entry point and ow_plugin alike"
             )
-        # Of two threads that meet here the first one's object stays; the file is open once.
+        # Of two concurrent threads the first one's object stays; the file is open once.
         return self._libraries.setdefault((target, package), NativeLibrary(opened, label))
 
 
 def _open(path: str, package: Package) -> _runtime.Library:
-    """Open a library, after libraries that it links and the system's loader does not find.
+    """Open a library, after its linked libraries that the system's loader does not find.
 
-    A library of another distribution may be in a folder that is on no search path, as in an
+    A library of another distribution may be in a folder outside the search path, as in an
     environment that sees the packages of a second one.
     """
     opened: set[str] = set()

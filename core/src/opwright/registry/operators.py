@@ -32,7 +32,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
     def libraries(self) -> LibraryTable:
         """The compiled libraries that operators and kernels came from."""
         if self._libraries is None:
-            from opwright.registry.native_library import LibraryTable  # most processes open none
+            from opwright.registry.native_library import LibraryTable  # few processes open one
 
             self._libraries = LibraryTable(self.notes)
         return self._libraries
@@ -113,7 +113,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
             return "; no plugin provides any operator"
         failure = self._report.find_failure(type.partition(".")[0])
         if failure is not None and failure.package not in self._report.loaded:
-            return ""  # its plugin is quarantined, which is reported
+            return ""  # its plugin is quarantined, and reported there
         alias = self._find_by_alias(type)
         if alias is not None:
             return f"; did you mean {alias!r}?"
@@ -142,7 +142,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
             definition = library.load_definition(type, registration.hidden)
         else:
             definition = load_target(target, type, package, self.notes)
-        # Of two threads that meet here the first one's object stays.
+        # Of two concurrent threads the first one's object stays.
         checked = self._checked(type, definition, package, registration.hidden)
         return self._entries.setdefault(type, checked)
 
@@ -168,7 +168,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
         return definition
 
     def _derive(self, type: str) -> OpDefinition | None:
-        """Make the definition of ``<forward>_grad`` where the rule of ``<forward>`` writes it."""
+        """Create the definition of ``<forward>_grad`` if the rule of ``<forward>`` writes it."""
         if not type.endswith(GRAD_SUFFIX):
             return None
         forward = self.find(type.removesuffix(GRAD_SUFFIX))

@@ -1,4 +1,4 @@
-"""Packages, plugins that failed to load, the lines that errors quote about them, and advice.
+"""Packages, plugins that failed to load, their reports in errors, and advice.
 
 Advice about a plugin that is missing or broken is a command where there is one.
 """
@@ -52,7 +52,7 @@ class PluginFailure(NamedTuple):
     reason : str
         One line: the error and its text, or the rule that the plugin broke.
     traceback : str
-        Where it happened; empty where no code of the plugin raised.
+        The traceback; empty if no code of the plugin raised.
     advice : str
         The command that is most likely to help.
     """
@@ -64,7 +64,7 @@ class PluginFailure(NamedTuple):
 
 
 class PluginReport:
-    """What became of every installed plugin; registries share it for their error texts.
+    """The state of every installed plugin; registries share it for their error texts.
 
     `loaded` plugins are in use, `failures` are quarantined, and OPWRIGHT_PLUGINS disables
     `disabled`. `notes` records each import while it lasts, None: nowhere. `epoch` rises with every
@@ -86,7 +86,7 @@ class PluginReport:
         self._quarantined: set[tuple[Package, str]] = set()
 
     def lines(self, without: Container[Package] = (), first: str = "") -> Iterator[str]:
-        """Yield one line for each plugin that is installed and yet provides nothing.
+        """Yield one line for each installed plugin that provides nothing.
 
         Packages in `without` are skipped; the plugin `first` comes first.
         """
@@ -102,7 +102,7 @@ class PluginReport:
             yield f"installed, but not named in OPWRIGHT_PLUGINS: {names}"
 
     def explain(self, title: str, advice: str | None, first: str = "") -> str:
-        """Return the text of an error for what is missing: title, `lines`, and what to install."""
+        """Return the text of an error for a missing object: title, `lines`, what to install."""
         lines = [title, *(f"  {line}" for line in self.lines(first=first))]
         return "\n".join(lines if advice is None else [*lines, f"  to get it: {advice}"])
 
@@ -147,7 +147,7 @@ def advise_command(error: BaseException, package: Package) -> str:
     if isinstance(error, PluginError) and error.advice is not None:
         return error.advice
     module = error.name if isinstance(error, ImportError) else None
-    module = module if isinstance(module, str) else None  # a plugin may write anything there
+    module = module if isinstance(module, str) else None  # a plugin may set anything
     if module is not None and module.partition(".")[0] == _CORE:
         return f"pip install --upgrade {_CORE}"  # the plugin was written for a newer one
     if module is None or not isinstance(error, ModuleNotFoundError):

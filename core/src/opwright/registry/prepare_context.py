@@ -1,4 +1,4 @@
-"""What a kernel class reads in ``prepare``: attributes, metas and threads, before any data."""
+"""The context of a kernel's ``prepare``: attributes, metas and threads, before any data."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Unsupported(Refuse):
 
 
 class Attributes(dict[str, Any]):
-    """The attributes of an operator, and in `read` the names of those that a kernel asked for."""
+    """The attributes of an operator, with the names that a kernel has read in `read`."""
 
     def __init__(self, attrs: Mapping[str, Any]) -> None:
         super().__init__(attrs)
@@ -56,7 +56,7 @@ class Attributes(dict[str, Any]):
         return super().__getitem__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return an attribute, or the default for what the operator does not have."""
+        """Return an attribute, or the default if the operator lacks it."""
         self.read.add(name)
         return super().get(name, default)
 
@@ -101,21 +101,21 @@ class PrepareContext:
     device_number : int
         Which of the devices of that type.
     n_threads : int
-        How many threads the kernel may use.
+        The number of threads that the kernel may use.
     deterministic : bool
         Whether every run must give the same bits: then `n_threads` is the same on every machine,
         and nothing that is measured may decide.
     unread : frozenset of str
-        Output slots that nothing reads, for they are there for a gradient alone: the kernel need
+        Output slots that nothing reads, because they exist for a gradient: the kernel need
         not write them, though they have memory.
     options : dict
         The value of every option that a plugin declares, by name: ``"acme.fast_exp"``.
     workspace_bytes : int
-        What `workspace` requested.
+        The bytes requested by `workspace`.
     packs : dict of str to callable
-        What `pack` requested.
+        The functions requested by `pack`.
     deferred : list of (callable, object) or None
-        What `defer` collected; None where nothing can be deferred.
+        The work collected by `defer`; None if nothing can be deferred.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class PrepareContext:
             Takes a list of `work`, of all kernels that gave this same function. It must not raise
             where one work fails: the ``prepare`` of the kernel that needs it does.
         work : object
-            What this kernel needs.
+            The work of this kernel.
         """
         if self.deferred is None:
             return False

@@ -48,7 +48,7 @@ def _sort_parameters(
         elif parameter.kind is parameter.VAR_KEYWORD:
             names["kwargs"].append(name)
         elif name in slots:
-            # Attributes go by keyword, so whatever stands behind one cannot go by position.
+            # Attributes are keywords, so parameters behind one cannot be positional.
             by_position = parameter.kind in _BY_POSITION and not names["attributes"]
             names["positions" if by_position else "keywords"].append(name)
         elif name in attrs and parameter.kind is not parameter.POSITIONAL_ONLY:
@@ -117,7 +117,7 @@ def check_signature(
 def _find_fault(
     names: dict[str, list[str]], proto: OpProto, attrs: list[str], called: str
 ) -> str | None:
-    """Return what is wrong with the parameters, after "kernel"; None for nothing."""
+    """Return the fault of the parameters, to follow "kernel"; None if there is none."""
     taken = {*names["positions"], *names["keywords"], *names["attributes"]}
     slots = (*proto.inputs, *proto.outputs)
     for name in names["unknown"]:

@@ -1,6 +1,6 @@
 """The registrations of a plugin as plain data, and their rules.
 
-Nothing is imported, and the index file keeps them. Each breach of a rule is a RegistrationError
+Nothing is imported, and the index file stores them. Each violated rule is a RegistrationError
 that names the culprit.
 """
 
@@ -80,7 +80,7 @@ def check_target(target: object, who: str, *, libraries: bool = False) -> None:
 
 
 def _read_list(given: object) -> tuple[Any, ...]:
-    """Return a list as a tuple, and what is none, such as a text, as a tuple of None."""
+    """Return a list as a tuple, and any other object, such as a str, as a tuple of None."""
     is_list = isinstance(given, Iterable) and not isinstance(given, str)
     return tuple(given) if is_list else (None,)  # type: ignore[arg-type]
 
@@ -141,7 +141,7 @@ def check_device(device: object, who: str) -> None:
 
 
 def fits_dtype(named: Collection[str], dtype: str) -> bool:
-    """Tell whether a kernel for the named dtypes is for one: ``"*"`` leaves out the narrow ones."""
+    """Whether a kernel for the named dtypes serves one: ``"*"`` excludes the narrow ones."""
     return dtype in named or (ANY in named and dtype not in NARROW_DTYPES)
 
 

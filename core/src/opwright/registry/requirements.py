@@ -35,8 +35,8 @@ _COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 def find_missing(distribution: str) -> list[str]:
     """Return the requirements of a distribution that are not installed, as arguments for pip.
 
-    Extras are not looked at, and requirements with a marker that is not understood here are
-    skipped: what is named is really missing.
+    Extras are ignored, and requirements with a marker that is not understood here are
+    skipped, so that the result is really missing.
     """
     missing = []
     for match in _read_requirements(distribution):
@@ -52,10 +52,10 @@ def list_extras(distribution: str) -> list[tuple[str, str]]:
 
 
 def ask(function: Callable[[str], _T], name: str) -> _T | None:
-    """Return what a function of importlib knows of a distribution or module.
+    """Return the result of a function of importlib about a distribution or module.
 
-    None where it is missing, or is described by files that cannot be read: what is asked for here
-    only helps to explain another failure.
+    None if it is missing, or its files cannot be read: the result only helps to explain
+    another failure.
     """
     try:
         return function(name)
@@ -72,7 +72,7 @@ def _read_requirements(distribution: str) -> list[re.Match[str]]:
 
 
 def find_missing_for(module: str, distribution: str) -> list[str]:
-    """Return what to install so that a distribution finds a top-level module that it imports.
+    """Return the requirements to install for a top-level module that a distribution imports.
 
     That is the missing requirement of the module's name. Where none has that name it is every
     missing requirement, because a module and its distribution may differ in name.

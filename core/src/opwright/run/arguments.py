@@ -91,7 +91,7 @@ def choose_target(
 
 
 def check_range(who: str, first: Any, last: Any, count: int) -> tuple[int, int]:
-    """Return the first operator to run and the end; ProgramError for what is no range."""
+    """Return the first operator to run and the end; ProgramError for an invalid range."""
     begin = 0 if first is None else first
     end = count - 1 if last is None else last
     for name, index in (("first", begin), ("last", end)):
@@ -144,7 +144,7 @@ def check_delivery(fetch_as: Any, detach: Any) -> None:
 def check_fed(
     items: Iterable[Variable | str], argument: str, feeds: Iterable[FeedSpec]
 ) -> frozenset[str]:
-    """Return the names of feeds that an argument has; FeedError for what is not fed."""
+    """Return the names of feeds in an argument; FeedError for a name that is no feed."""
     names = frozenset(list_names(items))
     fed = [spec.name for spec in feeds]
     for name in names:

@@ -1,4 +1,4 @@
-"""Finds what a network is fed, and what it reads and writes of a scope."""
+"""Finds the feeds of a network, and the variables of a scope that it reads and writes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from opwright.run.arguments import check_fetches, list_items
 
 
 def feed_spec(block: Block | None, ops: Sequence[Operator], item: Variable | str) -> FeedSpec:
-    """Return what is fed to a variable; FeedError where the operators have no such variable."""
+    """Return the spec of a feed; FeedError if the operators have no such variable."""
     name = item if isinstance(item, str) else item.name
     if block is None:
         known = names_read_first(ops)
@@ -45,7 +45,7 @@ def make_template(
 ) -> LowerRequest:
     """Return the request of all operators, without metas.
 
-    FeedError for an unknown fetch, for what is fed twice, and for `varying` that is not in the
+    FeedError for an unknown fetch, a duplicate feed, and `varying` that is not in the
     scope.
     """
     fed = [spec.name for spec in feeds]
@@ -86,7 +86,7 @@ def lasting_names(
 
 
 def scope_metas(scope: Scope, names: Iterable[str], device: Device) -> dict[str, Meta]:
-    """Return the metas of those names that the scope has, after moving them to `device`.
+    """Return the metas of the names that the scope has, after moving them to `device`.
 
     ``@step`` is created if it is missing: every program begins at step 0.
     """

@@ -35,7 +35,7 @@ class PreparedRun(NamedTuple):
 
 
 class CompiledSource:
-    """Lowers the plans of one compiled network; the runtime finds those that are kept.
+    """Lowers the plans of one compiled network; the runtime finds cached ones.
 
     `template` has no metas of feeds and persistables yet. Where there is `plan`, it is the only
     one; the first `n_bound` feeds are then given by whoever made it.
@@ -73,11 +73,11 @@ class CompiledSource:
         return compiled
 
     def refuse_names(self, n_positional: int, names: tuple[str, ...]) -> None:
-        """Raise FeedError for the names of a call that are not those of the feeds."""
+        """Raise FeedError if the names of a call are not those of the feeds."""
         check_feed_names(names, self._names[self._n_bound :], n_positional - self._n_bound)
 
     def read_feed(self, i: int, value: Any) -> Any:
-        """Return a value of feed `i`, which the runtime cannot read itself, as it can."""
+        """Convert a value of feed `i` that the runtime cannot read itself."""
         spec = self.feeds[i]
         if spec.name in self.template.given.shape_only and isinstance(value, (Meta, np.ndarray)):
             return _make_unread(value, spec)
@@ -97,7 +97,7 @@ class CompiledSource:
         given = {spec.name: check_array(array, spec) for spec, array in pairs}
         tensors = (spec.name for spec, array in pairs if isinstance(array, _runtime.Tensor))
         kept = self.template.persistables
-        structure = self._scope.structure_version  # read first: a change meanwhile raises it
+        structure = self._scope.structure_version  # read first: concurrent changes increment it
         if self._kept[0] != structure:
             self._kept = structure, scope_metas(self._scope, kept.lasting, self._device)
         n_threads = count_for_plan(self._target.deterministic)
@@ -115,7 +115,7 @@ class CompiledSource:
     ) -> PreparedRun:
         """Return the plan of ``compiled.plan_for(feeds, scope)``; see `Network.plan_for`."""
         lowered, ordered = compiled.find_plan(_checked_feeds(feeds))
-        if compiled.writes:  # runs write into copies
+        if compiled.writes:  # runs write to copies
             named = zip(lowered.plan.feed_names, ordered, strict=True)
             ordered = tuple(_copy(a) if name in compiled.writes else a for name, a in named)
         written = frozenset(name for op in self.template.code.ops for name in op.output_names())

@@ -1,4 +1,4 @@
-"""Calls a network in two steps: a forward, and what depends on feeds that come later."""
+"""Calls a network in two steps: a forward, and the part that depends on later feeds."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ Backward = partial[list[Any]]
 class CutNetwork(NamedTuple):
     """A network in two halves; a call returns the fetches of the first, and `backward`.
 
-    Whoever wants to hold what is between them calls `first` itself: it returns its `n_early`
-    fetches, then what else the second half reads, and at last a pair: the second half, and where
-    each of its first arguments comes from, a feed by its name or a result by its position.
+    To keep the values between the halves, call `first` directly: it returns its `n_early`
+    fetches, then the other values that the second half reads, and last a pair: the second half, and
+    the source of each of its first arguments, a feed by its name or a result by its position.
     """
 
     first: _runtime.CompiledNetwork
@@ -71,22 +71,22 @@ def cut(
 ) -> CutNetwork:
     """Return a callable ``f(**feeds) -> (list, backward)`` that runs a program in two steps.
 
-    The call runs what depends on no late feed: a forward, with all state that it changes.
+    The call runs the operators without late feeds: a forward, with all its changes of state.
     ``backward(**late_feeds) -> list`` runs the rest. Both have the kernels of one plan.
-    ``backward`` holds what it reads of the forward, in as few bytes as possible: no parameter, no
-    value whose shape alone is read, and none that is quick to compute again. It may be called
-    several times, and after other calls of ``f``.
+    ``backward`` keeps the values that it reads of the forward, in as few bytes as possible: no
+    parameter, no value whose shape alone is read, and none that is cheap to recompute. It may be
+    called several times, and after other calls of ``f``.
 
     Parameters
     ----------
     program : Program
         Its global block is run, as it is now.
     feed, fetch : sequence of Variable or str
-        Of the forward, as for `Network.compile`. ``backward`` may read these arrays, what is fed
-        and what is returned, and the parameters again: leave them unchanged until then.
+        Of the forward, as for `Network.compile`. ``backward`` may read these arrays, the feeds
+        and results, and the parameters again: leave them unchanged until then.
     late_feed : sequence of Variable or str, or mapping
-        Of ``backward``, at least one. As a mapping, each with a variable of the forward that has
-        the same shape, as a gradient has it; otherwise its shape must be known.
+        Of ``backward``, at least one. In a mapping, each with a variable of the forward that has
+        the same shape, as for a gradient; otherwise its shape must be known.
     late_fetch : sequence of Variable or str
         What ``backward`` returns, in order.
     device, scope, passes, fallback, options, deterministic, lock, varying, fetch_as, detach
@@ -167,7 +167,7 @@ class HalvesSource(CompiledSource):
         self._late, self._delivery = late, delivery
 
     def __call__(self, arrays: tuple[Any, ...]) -> LoweredPlan:
-        """Return the first plan, which hands over the callable of the second one."""
+        """Return the first plan, which returns the callable of the second one."""
         request = self.request(arrays)
         own, given = self.template.given, request.given
         on_device = given.on_device.union(own.late if given.on_device else ())

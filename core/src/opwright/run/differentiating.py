@@ -36,7 +36,7 @@ _Trace = tuple[Callable[..., list[Any]], list[str]]
 
 @suggest_arguments
 def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """Return a function that computes ``f(*args)`` and its gradient at once.
+    """Return a function that computes ``f(*args)`` and its gradient together.
 
     Parameters and errors are those of `grad`.
 
@@ -69,7 +69,7 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
         From arrays to a float scalar (shape ``()`` or one element), by calls of ``opwright.ops``.
         Other arguments, such as numbers and strings, are passed unchanged; they must be hashable.
     argnums : int or sequence of int
-        Which positional arguments to differentiate by: float arrays of any shape.
+        The positional arguments to differentiate by: float arrays of any shape.
 
     Returns
     -------
@@ -128,7 +128,7 @@ class _Differentiated:
                     "out of argnums, or cast it"
                 )
         value = self._f(*args)
-        if isinstance(value, float):  # which depends on no argument
+        if isinstance(value, float):  # it depends on no argument
             block = by[0].block.program.current_block()
             value = append_constant(
                 block, value, by[0].dtype, "grad", f"argument {self._argnums[0]}"

@@ -1,4 +1,4 @@
-"""Calls one operator: on Variables it is appended to the block, on arrays it runs at once.
+"""Calls one operator: on Variables it is appended to the block, on arrays it runs immediately.
 
 The runtime finds one-operator plans by shapes, dtypes and attributes. It calls this code only to
 lower a new combination, and for arguments that it cannot read: Variables, numbers, lists, arrays on
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Missing(enum.Enum):
-    """Stands for a required argument that was not given."""
+    """Marks a required argument that was not given."""
 
     VALUE = enum.auto()
 
@@ -86,7 +86,7 @@ class EagerSource:
 
     @property
     def call(self) -> Callable[..., Any]:
-        """What the operator's function calls: `eager` if it has an input, an array or a Variable.
+        """Called by the operator's function: `eager` if an input is an array or a Variable.
 
         An operator that needs no inputs is appended inside a `program_guard`, or where a Variable
         gives a number.
@@ -161,7 +161,7 @@ class EagerSource:
     def _as_variable(
         self, block: Block, slot: VarProto, item: Any, given: list[list[Any]]
     ) -> Variable:
-        """Return a Variable, for a number or an array that of a constant of the program."""
+        """Return a Variable; numbers and arrays become constants of the program."""
         if isinstance(item, Variable):
             return item
         dtype, beside = self._expected_dtype(slot, given)

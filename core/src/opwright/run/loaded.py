@@ -30,11 +30,11 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class LoadedProgram:
-    """A program with its parameters: what `opwright.load` returns.
+    """A program with its parameters, the result of `opwright.load`.
 
     It is called, from any number of threads, with arrays by position, by name, or in one dict for
     names that are no identifiers: ``loaded(x)``, ``loaded(img=x)``, ``loaded({"input.1": x})``.
-    `feeds` lists what it takes. The results are computed for prediction: without updates, and with
+    `feeds` lists its arguments. Results are computed for prediction: without updates, and with
     ``training`` false, see ``Program.clone(for_inference=True)``.
 
     Parameters
@@ -60,13 +60,13 @@ class LoadedProgram:
     Attributes
     ----------
     program : Program
-        The whole program. What is appended to it is trained and saved; calls compute `fetches`.
+        The whole program. Appended operators are trained and saved; calls compute `fetches`.
     notes : mapping
     device : str
     choices : dict
         The arguments `lock` and `options`.
     program_feeds : tuple of str
-        What the whole program is fed: labels, too, where it was saved for training.
+        The feeds of the whole program: also labels, if it was saved for training.
     """
 
     @suggest_arguments
@@ -93,10 +93,10 @@ class LoadedProgram:
         self.choices: dict[str, Any] = {"lock": lock, "options": options}
         self._lock = threading.Lock()
         self._part: Program | None = None
-        self._called: tuple[Network, CompiledNetwork] | None = None  # once it was called
+        self._called: tuple[Network, CompiledNetwork] | None = None  # after the first call
         is_chosen = device != HOST_DEVICE or lock is not None or options is not None
         if is_chosen and self._names and scope is not None:
-            self._compile()  # what is wrong with them, is said now
+            self._compile()  # report errors now
 
     @property
     def scope(self) -> Scope:
@@ -110,12 +110,12 @@ class LoadedProgram:
 
     @property
     def feeds(self) -> tuple[ArraySpec, ...]:
-        """What a call takes, in the order of positions; of a program without results, all feeds."""
+        """The arguments of a call, in order; for a program without results, all feeds."""
         return self._describe(self._list_feeds() if self._names else self.program_feeds)
 
     @property
     def fetches(self) -> tuple[ArraySpec, ...]:
-        """What a call returns, in order."""
+        """The results of a call, in order."""
         return self._describe(self._names)
 
     def __repr__(self) -> str:
@@ -130,7 +130,7 @@ class LoadedProgram:
         *args : array
             By position, in the order of `feeds`; or one dict of them by name.
         **feeds : array
-            By name; and, as for what `Network.compile` returns, `out` and `fetch_as`.
+            By name; also `out` and `fetch_as`, as of the result of `Network.compile`.
 
         Raises
         ------
@@ -153,7 +153,7 @@ class LoadedProgram:
 
     @suggest_arguments
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write it to a folder with the values that it has now: `opwright.save`.
+        """Write the program to a folder with its current values: `opwright.save`.
 
         Parameters
         ----------
@@ -172,9 +172,9 @@ class LoadedProgram:
         feeds: Mapping[str, Sequence[int | None]] | None = None,
         batch: tuple[int, int] | None = None,
     ) -> None:
-        """Write what a call computes to a file that runs without Python, and in `opwright.load`.
+        """Write the plans of a call to a file that runs without Python, and in `opwright.load`.
 
-        The file has plans for all batches of a range, and the values that the scope has now. It
+        The file has plans for all batches of a range, and the current values of the scope. It
         names the libraries of the kernels, with their versions. See ``opwright/run.h``.
 
         Parameters
@@ -183,7 +183,7 @@ class LoadedProgram:
             The file, as ``model.owb``; one that exists is replaced.
         feeds : mapping of str to sequence of int or None, optional
             Shapes of feeds, None for the batch: ``{"x": [None, 3, 224, 224]}``. By default those
-            of the variables, whose first dimension is the batch where it is unknown.
+            of the variables, with an unknown first dimension as the batch.
         batch : (int, int), optional
             The least and the largest batch; needed where a shape has one. For a large network some
             batches are tried: between them Python could choose other kernels.
@@ -196,13 +196,13 @@ class LoadedProgram:
         FeedError
             If `feeds` or `batch` do not fit.
         OSError
-            If the file cannot be written; one that was there is unchanged.
+            If the file cannot be written; an existing one is unchanged.
         """
         network, _ = self._called or self._compile()
         network.bundle(path, feeds, batch)
 
     def report(self) -> ProgramReport:
-        """Return what it consists of and, once it was called, which kernels compute it."""
+        """Return its feeds, results and parameters and, after the first call, its kernels."""
         report = ProgramReport(
             self.feeds,
             self.fetches,
@@ -220,7 +220,7 @@ class LoadedProgram:
         return [scope.var(variable.name) for variable in persistable_variables(self._find_part())]
 
     def _find_part(self) -> Program:
-        """Return what a call computes, all of a program without results."""
+        """Return the operators of a call; all, for a program without results."""
         with self._lock:
             if self._part is None:
                 self._part = self.program

@@ -1,4 +1,4 @@
-"""Loads what `save` has written, and bundles."""
+"""Loads saved programs and bundles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LoadedBundle(LoadedProgram):
-    """What `load` returns for a bundle: it is called as a `LoadedProgram`, and has no program.
+    """A loaded bundle, which is called like a `LoadedProgram` and has no program.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ class LoadedBundle(LoadedProgram):
 
     @property
     def feeds(self) -> tuple[ArraySpec, ...]:
-        """What a call takes, in the order of positions."""
+        """The arguments of a call, in order."""
         return self._source.feeds
 
     @property
     def fetches(self) -> tuple[ArraySpec, ...]:
-        """What a call returns, in order."""
+        """The results of a call, in order."""
         return self._source.fetches
 
     def bundle(self, *args: object, **options: object) -> None:
@@ -98,19 +98,19 @@ def load(
     Parameters
     ----------
     path : str or PathLike
-        The folder; or one of those in its ``generations``; or any with ``program.pb`` and
+        The folder; or one in its ``generations``; or any with ``program.pb`` and
         ``params.safetensors`` of one call of `save` in it. Or a file that `Network.bundle` wrote:
         its plans run without being lowered. Such a file is code, see ``opwright/run.h``.
     scope : Scope, optional
-        Where the persistable variables are set, and are when the result is called. By default the
+        The scope for the persistable variables, also for calls of the result. By default the
         result has a scope of its own: another program with the same names may be loaded.
     mmap : bool
         Whether parameters may lie in a map of their file: they are read from the disk when they are
-        used first, and processes share them. That is done for the scope of the result, and for
+        used first, and processes share them. This applies to the scope of the result, and to
         files of 1 MiB and more in ``generations``, which `save` never writes into, on a local
         disk. The file may then be replaced, renamed and removed, but not be written into or cut
-        off: that changes the parameters, or ends the process. What is written into a parameter
-        stays in memory. False reads everything at once.
+        off: that changes the parameters, or kills the process. Values written into a parameter
+        stay in memory. False reads everything immediately.
     trainable : bool
         False freezes the parameters: none of them gets a gradient.
     device, lock, options
@@ -119,7 +119,7 @@ def load(
     Returns
     -------
     LoadedProgram
-        The program with what it is fed and its results; it is called, trained, saved.
+        The program with its feeds and results; it can be called, trained and saved.
 
     Raises
     ------

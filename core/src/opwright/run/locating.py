@@ -1,4 +1,4 @@
-"""Reads the arguments of an eager call on the device of its arrays, which must all lie on one."""
+"""Reads the arguments of an eager call on the device of its arrays, which must be on one."""
 
 from __future__ import annotations
 

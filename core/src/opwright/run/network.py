@@ -64,7 +64,7 @@ class Network:
         self._ops: list[Operator] = []
         self._changes = 0
         self._runs = _runtime.Plans("Network.run")
-        self._recent: _runtime.Plans | None = None  # of what was compiled or run last
+        self._recent: _runtime.Plans | None = None  # of the last compile or run
         self._compiled: weakref.ref[_runtime.CompiledNetwork] | None = None
         operators: Any = () if self._block is block_or_operators else block_or_operators
         if not isinstance(operators, Iterable):
@@ -91,7 +91,7 @@ class Network:
 
     @property
     def generation(self) -> int:
-        """A number that rises with every change of the operators."""
+        """A counter that every change of the operators increments."""
         return self._changes if self._block is None else self._block.program.generation
 
     def add_op(self, op: Operator) -> int:
@@ -197,7 +197,7 @@ class Network:
             Names of the keyword arguments. An array is borrowed, read-only, for the call; one on
             `device`, of any library with ``__dlpack__``, is read there without a copy to the host.
         fetch : sequence of Variable or str
-            What is returned, in order: new NumPy arrays that belong to the caller.
+            The results, in order: new NumPy arrays that belong to the caller.
         device : str
             Device to run on: its type, with its number after a colon if that is not 0, as in
             ``"cuda:1"``.
@@ -220,17 +220,17 @@ class Network:
             The result of `lock`, or its file: the only kernels and passes to use, of these
             versions.
         writes : sequence of Variable or str
-            Feeds that are written as persistable variables are: into the caller's array, which must
+            Feeds that are written like persistable variables: into the caller's array, which must
             be contiguous and writable, and overlap no other feed.
         shape_only : sequence of Variable or str
-            Feeds whose elements nothing reads, as where a gradient needs the shape of a value
+            Feeds whose elements nothing reads, such as values of which a gradient needs the shape
             alone. They may be given as an `opwright.op.Meta`; strided NumPy arrays are not copied.
         varying : sequence of Variable or str
-            Variables of the scope that change from run to run, as parameters do that something
-            else trains: nothing is kept from run to run that depends on them alone.
+            Variables of the scope that change from run to run, such as parameters trained by
+            other code: values that depend on them alone are not cached between runs.
         fetch_as : callable, optional
-            Makes a result of what has ``__dlpack__``: ``torch.from_dlpack``, or a type with
-            DLPack's exchange API, ``torch.Tensor``, which takes less. Default: arrays of NumPy.
+            Converts results with ``__dlpack__``: ``torch.from_dlpack``, or a type with
+            DLPack's exchange API, ``torch.Tensor``, which is faster. Default: NumPy arrays.
         detach : bool
             Read arrays that require a gradient as their ``detach()``, see `detach_guard`.
 
@@ -244,9 +244,9 @@ class Network:
         FileMissingError, FormatError
             If the file of the lock is missing or damaged.
         FeedError
-            If a feed or fetch is no variable, or `writes` has what is not fed or not written.
-            Shapes are checked when the callable is called, and whether anything reads elements of
-            what is `shape_only`.
+            If a feed or fetch is no variable, or `writes` names one that is not fed or not written.
+            Shapes are checked in the call, as is whether an operator reads the elements of
+            a `shape_only` feed.
         ProgramError
             If `fallback` is anything else, or both `passes` and `lock` are given.
         DeviceNotFoundError, KernelError
@@ -267,7 +267,7 @@ class Network:
             f"network of {len(self.ops)} operators", detach, fetch_as
         )
         self._recent = compiled.plans
-        self._compiled = weakref.ref(compiled)  # weak: one that is gone cannot be profiled
+        self._compiled = weakref.ref(compiled)  # weak: a deleted one cannot be profiled
         return compiled
 
     @suggest_arguments
@@ -294,7 +294,7 @@ class Network:
         write_bundle(path, compiled, feeds, batch)
 
     def placement(self) -> Placement:
-        """Return what the plan that was lowered or run last runs on which device.
+        """Return the placement of the plan that was lowered or run last.
 
         Raises
         ------
@@ -304,9 +304,9 @@ class Network:
         return self._need_last("placement").placement
 
     def lock(self) -> Lock:
-        """Return the kernels and passes of what was lowered or run last.
+        """Return the kernels and passes of the network compiled or run last.
 
-        It has those for all feeds that the compiled network was called with, so call it with feeds
+        It covers all feeds with which the compiled network was called, so call it with feeds
         of each kind first.
 
         Raises
@@ -321,7 +321,7 @@ class Network:
     def plan_for(
         self, feeds: Mapping[str, Any] | None = None, scope: _runtime.Scope | None = None
     ) -> PreparedRun:
-        """Return the plan of what was compiled or run last for these feeds, with its arguments.
+        """Return the plan of the network compiled or run last for these feeds, with its arguments.
 
         Parameters
         ----------
@@ -367,7 +367,7 @@ class Network:
         *,
         scope: _runtime.Scope | None = None,
     ) -> Any:
-        """Measure each step of what was compiled or run last, by the annex ``kit[profile]``.
+        """Measure each step of the network compiled or run last, by the annex ``kit[profile]``.
 
         Raises
         ------

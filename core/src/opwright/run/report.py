@@ -14,13 +14,13 @@ from opwright.records import NamedTuple
 
 
 class ArraySpec(NamedTuple):
-    """What a call takes or returns.
+    """An argument or result of a call.
 
     Attributes
     ----------
     name : str
     shape : tuple of int or None, or None
-        None for a dimension that may change; None instead of a tuple where even their number is
+        None for a dimension that may change; None instead of a tuple if even the rank is
         unknown.
     dtype : str
     """
@@ -55,21 +55,21 @@ class Results(tuple[Any, ...]):
 
 
 class ProgramReport(NamedTuple):
-    """What `LoadedProgram.report` returns; as text a table.
+    """The result of `LoadedProgram.report`; as text a table.
 
     Attributes
     ----------
     feeds, fetches : tuple of ArraySpec
-        What a call takes and returns.
+        The arguments and results of a call.
     operators : mapping of str to int
         The operators that a call computes, by type, before passes.
     parameters : mapping of str to int
         The persistable variables that a call reads, with the bytes of each.
     device : str
     kernels : tuple of LockedKernel
-        What was chosen for the calls so far: operator, device, dtype, library, package, version.
+        The kernels of all calls so far: operator, device, dtype, library, package, version.
     placement : Placement or None
-        Counts of the plan of the last shapes that were new; None before the first call.
+        Counts of the plan lowered last; None before the first call.
     """
 
     feeds: tuple[ArraySpec, ...]
@@ -108,7 +108,7 @@ def _list(items: Iterable[object]) -> str:
 
 
 class PlanMemory(NamedTuple):
-    """What the plans of one operator or network keep.
+    """The memory of the plans of one operator or network.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class PlanMemory(NamedTuple):
     plan_bytes : int
         Bytes of the plans and their prepared kernels, estimated.
     idle_bytes : int
-        Bytes in which their runs work, kept for the next run.
+        Bytes of working memory, kept for the next run.
     """
 
     owner: str
@@ -147,7 +147,7 @@ class Memory(NamedTuple):
 
     @property
     def total_bytes(self) -> int:
-        """The bytes of all that is kept."""
+        """The total in bytes."""
         kept = self.packed_bytes + self.block_bytes
         return kept + sum(row.plan_bytes + row.idle_bytes for row in self.plans)
 
@@ -163,7 +163,7 @@ class Memory(NamedTuple):
 
 
 def memory() -> Memory:
-    """Return what operators and networks keep in memory between calls.
+    """Return the memory that operators and networks keep between calls.
 
     Kept are at most 4,096 plans of 48 MiB together, memory for their runs of 64 MiB together, and
     freed blocks of 128 MiB together. The plan that each network ran last, with its memory, is kept
@@ -179,7 +179,7 @@ def memory() -> Memory:
 
 
 def release_memory() -> None:
-    """Give all memory back that is kept for later calls; they lower their plans again."""
+    """Free all memory kept for later calls; they lower their plans again."""
     _runtime.release_plans(all=True)
     _runtime.free_retired()
     _runtime.free_kept_host()

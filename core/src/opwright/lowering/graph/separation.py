@@ -23,8 +23,8 @@ def least_separation(
     """Return the values to save, of the least size, so that all wanted ones can be computed.
 
     `sources_of` returns the values from which a value is computed: none for one that always exists,
-    None for one that can only be saved. A minimum cut of the flow from such values to the wanted ones
-    (Ford and Fulkerson 1956); of several, the one with the least to compute.
+    None for one that can only be saved. A minimum cut of the flow from such values to the wanted
+    ones (Ford and Fulkerson 1956); of several, the one with the least to compute.
     """
     wanted = list(wanted)
     saved = {value: None for value in wanted if sources_of(value) is None}

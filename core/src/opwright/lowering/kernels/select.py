@@ -245,8 +245,8 @@ def _choose_for(
         reason = find_exclusion(entry, op, signature, target)
         if reason is None:
             depends = depends or entry.takes_prepare
-            # Running out of memory ends the search: BLAS and OpenMP, which the next kernel may call, kill
-            # the process if they cannot allocate.
+            # Running out of memory ends the search: BLAS and OpenMP, which the next kernel may
+            # call, kill the process if they cannot allocate.
             prepared = _prepare(entry, op, device, graph, target, arguments)
             if not isinstance(prepared, Refuse):
                 unread = arguments.unread if entry.takes_prepare else ()

@@ -23,8 +23,8 @@ if TYPE_CHECKING:  # pathlib takes 4 ms to import, and reading does not need it
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
 
-_CHUNK_BYTES: Final = 16 << 20  # an interrupt waits for one of them
-_PART_BYTES: Final = 1 << 18  # stays in a processor's cache
+_CHUNK_BYTES: Final = 16 << 20  # a signal waits for the end of one of them
+_PART_BYTES: Final = 1 << 18  # fits a processor's cache
 _KINDS: Final = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -186,9 +186,9 @@ def read_small(path: StrPath, handle: int, max_bytes: int) -> bytes:
 
 
 def is_local(handle: int) -> bool:
-    """Whether an open file is on a disk of this machine, as far as is known.
+    """Whether an open file is on a local disk, as far as is known.
 
-    Another machine may remove the file of a network's disk, and a map of it is then a crash.
+    Another machine may remove a file on a network drive, and touching a map of it then crashes.
     """
     device = os.fstat(handle).st_dev
     key = f"{os.major(device)}:{os.minor(device)}"
@@ -202,10 +202,10 @@ def is_local(handle: int) -> bool:
 
 
 def map_file(path: StrPath, handle: int, size_bytes: int) -> Array | None:
-    """Return an open file as bytes in memory: read when used, and copied where they are written.
+    """Map an open file as bytes in memory, which are read on use and copied on write.
 
-    None where the system cannot map it. The file stays as it is. Its content is undefined where
-    others write into it, and touching what they cut off ends the process.
+    None if the system cannot map it. The file is never changed. Its content is undefined if
+    others write into it, and touching bytes that they cut off ends the process.
     """
     import mmap  # only large files are mapped
 
@@ -233,7 +233,7 @@ def read_into(path: StrPath, handle: int, target: memoryview, offset: int) -> No
 
 
 def read_chunks(path: StrPath, handle: int, begin: int, end: int) -> Iterator[memoryview]:
-    """Yield the bytes of a part of an open file; each chunk is overwritten by the next one."""
+    """Yield a part of an open file in chunks; each chunk is overwritten by the next."""
     buffer = memoryview(bytearray(min(_PART_BYTES, end - begin)))
     for position in range(begin, end, _PART_BYTES):
         chunk = buffer[: end - position]

@@ -6,7 +6,7 @@ is needed to keep savers apart. See ``docs/decisions/0047-generations.md``.
 
 The temporary names of a saver end with its token. It holds a lock on a file until it has saved; the
 system releases the lock when the process ends, for whatever reason. A lock decides only which files
-are left-overs: a saver whose files were removed as left-overs writes them again.
+are left over: a saver whose files were removed as left over writes them again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NEW: Final = ".new-"
 _OLD: Final = ".old-"
 _LINK: Final = ".link-"
 _ABANDONED_S: Final = 24 * 3600
-"""Where a file system has no locks, a saver that began so long before another one has ended."""
+"""Without file locks, a saver that started this long before another one is taken for ended."""
 
 _NUMBER: Final = re.compile(r"[0-9]{8,15}")
 _MAX_NUMBER: Final = 10**15 - 1
@@ -127,7 +127,7 @@ def publish(folder: Path, saver: Saver, fill: Fill, number: int | None = None) -
         if published:
             sync_folder(folder / GENERATIONS)
             return
-        if new.exists():  # the only number is taken
+        if new.exists():  # the requested number is taken
             remove_folder(new)
             return
         # Else another saver took this one for ended, which it cannot know without locks.
@@ -160,7 +160,7 @@ def _take_number(folder: Path, new: Path, only: int | None) -> bool:
 
 
 def point_to_newest(folder: Path, saver: Saver) -> None:
-    """Let the links at the top lead to the newest generation, for people and for other tools."""
+    """Point the links at the top to the newest generation, for people and other tools."""
     changed = True
     while changed:  # the saver of a newer one may have set the links before this one
         changed = False
@@ -209,7 +209,7 @@ def remove_old(folder: Path, saver: Saver, keep: int) -> None:
         )
 
 
-# -- savers of a folder, and what ended ones have left behind --------------------------------------
+# -- savers of a folder, and the left-over files of ended ones -------------------------------------
 
 
 class Saver:
@@ -250,7 +250,7 @@ class Saver:
         return self._folder / (_LINK + self.token)
 
     def retire(self, generation: Path) -> None:
-        """Remove a generation: readers lose it at once, then it leaves the disk."""
+        """Remove a generation: readers lose it immediately, then its files are deleted."""
         retired = self._generations / (_OLD + os.urandom(8).hex())
         try:
             generation.rename(retired)
@@ -278,7 +278,7 @@ class Saver:
         try:
             handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
-            return  # removed meanwhile, or of another user, who will clean it
+            return  # removed meanwhile, or of another user
         try:
             locked = _try_lock(handle)
             if locked or (locked is None and self._is_abandoned(handle)):

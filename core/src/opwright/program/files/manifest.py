@@ -49,7 +49,7 @@ Expected = Mapping[str, tuple[Shape | None, str]]
 _PROGRAM_KEY: Final = "opwright.program"
 _CHECKSUM_KEY: Final = "opwright.crc32"
 _MAX_LISTED: Final = 5
-_MAPPED_BYTES: Final = 1 << 20  # what is smaller, is read as quickly
+_MAPPED_BYTES: Final = 1 << 20  # smaller files are read as quickly
 
 
 class ParamsMark(NamedTuple):
@@ -154,7 +154,7 @@ def read_params(path: StrPath, handle: int, expected: Expected, *, mapped: bool 
 
 
 def _map_arrays(path: StrPath, handle: int, tensors: Mapping[str, Tensor], whole: Array) -> Arrays:
-    """Return tensors as parts of a map; bools, which are looked through, and odd ones are read."""
+    """Return tensors as parts of a map; bools, which are validated, and unaligned ones are read."""
     arrays = {}
     for name, tensor in tensors.items():
         item_bytes = dtype_to_numpy(tensor.meta.dtype).itemsize
@@ -189,7 +189,7 @@ PARAMS: Final = "params.safetensors"
 _FORMAT: Final = "opwright.generation"
 _VERSION: Final = 1
 _MAX_NOTES_BYTES: Final = 16 << 20
-_MAX_NOTES_DEPTH: Final = 64  # JSON is read by recursion: what is deeper depends on who calls
+_MAX_NOTES_DEPTH: Final = 64  # JSON is parsed recursively, on the caller's stack
 _MAX_BYTES: Final = _MAX_NOTES_BYTES + (1 << 16)
 
 
@@ -221,7 +221,7 @@ def write_generation(
 
 
 def check_notes(notes: object) -> dict[str, Any]:
-    """Return a copy of notes by way of JSON; AttributeValueError if that changes them."""
+    """Return a copy of notes through JSON; AttributeValueError if that changes them."""
     if notes is None:
         return {}
     if not isinstance(notes, Mapping) or not all(isinstance(name, str) for name in notes):

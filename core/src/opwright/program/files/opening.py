@@ -82,8 +82,8 @@ def folder_of(who: str, path: object) -> str:
 class SavedFiles(NamedTuple):
     """The files of one saved state; an `ExitStack` of whoever opened them closes them.
 
-    Those of a generation are opened at once, through its folder: they belong together, and a saver
-    that removes them does no harm. `stays` says whether nothing writes into them: `save` only adds
+    Files of a generation are opened together, through its folder: they are consistent, and a saver
+    that removes them does no harm. `stays` means that nothing writes into them: `save` only adds
     and removes generations. A pair by itself has no `notes`.
     """
 
@@ -131,7 +131,7 @@ def _check_params(file: OpenFile, manifest: Manifest, program: bytes) -> OpenFil
 
 
 def read_saved(folder: StrPath, read: Callable[[SavedFiles], Read]) -> Read:
-    """Return what `read` returns for the newest generation, or for a pair by itself.
+    """Return the result of `read` for the newest generation, or for a pair by itself.
 
     If that fails, and another process has saved meanwhile, the new generation is read instead.
     FileMissingError if the folder has no saved program.
@@ -171,7 +171,7 @@ def _open(folder: StrPath, newest: int | None) -> Iterator[SavedFiles]:
 
 
 def _missing(folder: StrPath, newest: int | None, error: OSError) -> FileMissingError | FormatError:
-    """Return the error for a missing file, which says what the folder has."""
+    """Return the error for a missing file, which names the content of the folder."""
     name = os.path.basename(error.filename or PROGRAM)
     if newest is not None:
         generation = os.path.join(folder, GENERATIONS, name_of(newest))
@@ -227,7 +227,7 @@ def open_params(stack: ExitStack, folder: StrPath, program: bytes) -> OpenFile:
 def check_top_level(folder: StrPath) -> None:
     """Raise FormatError if a file at the top of a folder with generations belongs to none of them.
 
-    Whoever put it there expects `load` to read it, but `load` reads the newest generation. A copy
+    Its author expects `load` to read it, but `load` reads the newest generation. A copy
     of a generation's file is accepted: tools that copy folders turn links into files.
     """
     for name in _find_foreign(folder):
@@ -272,13 +272,13 @@ def _mark_in(manifest: Manifest, name: str) -> tuple[int, ParamsMark]:
 def _manifests(folder: StrPath) -> Iterator[Manifest]:
     for number in list_numbers(folder):
         path = os.path.join(folder, GENERATIONS, name_of(number))
-        # A generation that is gone or damaged has no file that could be loaded.
+        # A missing or damaged generation has no loadable file.
         with suppress(OSError, FormatError), open_folder(path) as handle:
             yield read_manifest(os.path.join(path, MANIFEST), handle)
 
 
 def adopt_pair(folder: Path, saver: Saver) -> None:
-    """Turn a pair by itself into a generation, so that it can be loaded at any moment of a save.
+    """Convert a pair by itself into a generation, so that it can be loaded at any time of a save.
 
     Do nothing if the pair is not complete, or another saver has done it.
     """
@@ -315,7 +315,7 @@ def read_whole(path: str | os.PathLike[str], *, mapped: bool) -> tuple[SavedProg
     for variable in persistable_variables(saved.program):
         array = arrays[variable.name]
         if variable.shape != array.shape:
-            variable.shape = array.shape  # with the sizes that are unknown in the program
+            variable.shape = array.shape  # with the open sizes of the program
     return saved, arrays
 
 

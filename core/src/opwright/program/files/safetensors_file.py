@@ -1,8 +1,8 @@
 """Reads and writes the safetensors format: a header of JSON, then the bytes of the tensors.
 
 Source: https://github.com/huggingface/safetensors, section "Format". Files are read and written
-through handles, by copying: see ``docs/decisions/0048-own-safetensors-reader.md`` for why. What is
-to be written passes the reader first, so that no file is written that it would refuse.
+through handles, by copying: see ``docs/decisions/0048-own-safetensors-reader.md`` for why. The
+writer checks its output with the reader, so that no file is written that the reader refuses.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from opwright.program.files.disk import Chunk, StrPath, read_into
 from opwright.records import NamedTuple
 
 METADATA: Final = "__metadata__"
-"""The name of the free text in a header, which no tensor has."""
+"""The reserved name of the free text in a header."""
 
 _LENGTH_BYTES: Final = 8
 _LINE_BYTES: Final = 64
-"""A cache line, and the widest vector register: kernels read fastest what begins at one."""
+"""A cache line, and the widest vector register: kernels read aligned data fastest."""
 _MAX_HEADER_BYTES: Final = 32 << 20  # 200,000 tensors; the format allows three times as many
 _MAX_RANK: Final = 64  # NumPy's
 
 _WRITER: Final = "save: the arrays must be what load accepts"
 
 _STORED_AS: Final = {"int4": "int8", "uint4": "uint8"}
-"""For what the format has no name; the metadata says which tensors these are."""
+"""Stand-ins for dtypes without a name in the format; the metadata lists these tensors."""
 
 _CODES: Final = {
     **{dtype: short_dtype(dtype).upper() for dtype in DTYPES if dtype not in _STORED_AS},
@@ -60,7 +60,7 @@ def encode(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> list[Chu
 
     FormatError where `read_header` or `read_array` would refuse them.
     """
-    # Each begins at a multiple of its item size, and those that fill lines at one of a line.
+    # Aligned to their item size, and to cache lines where they fill some.
     names = sorted(arrays, key=lambda name: _rank(name, arrays[name]))
     header: dict[str, Any] = {METADATA: {**metadata, **_describe_stored(arrays)}}
     chunks: list[Chunk] = []
@@ -117,14 +117,14 @@ def read_array(path: StrPath, handle: int, name: str, tensor: Tensor) -> Array:
 
 
 def _empty_bytes(size_bytes: int) -> Array:
-    """Return memory that begins at a line."""
+    """Return memory aligned to a cache line."""
     memory = np.empty(size_bytes + _LINE_BYTES, np.uint8)
     begin = -memory.__array_interface__["data"][0] % _LINE_BYTES
     return memory[begin : begin + size_bytes]
 
 
 def view_array(path: StrPath, name: str, tensor: Tensor, data: Array) -> Array:
-    """Return the bytes of a tensor as an array; FormatError where they are none of its dtype."""
+    """Return the bytes of a tensor as an array; FormatError if they are invalid for its dtype."""
     dtype = dtype_to_numpy(tensor.meta.dtype)
     try:
         array = data.view(dtype).reshape(tensor.meta.shape)
@@ -159,7 +159,7 @@ def _check_name(who: str, name: str) -> None:
 
 
 def _check_bools(who: str, name: str, array: Array) -> None:
-    """Refuse bytes other than 0 and 1: kernels compute with them as they are."""
+    """Refuse bytes other than 0 and 1: kernels do not check them."""
     if array.dtype == np.bool_ and array.size:
         largest = int(array.view(np.uint8).max())
         if largest > 1:
@@ -182,7 +182,7 @@ def _key_of(dtype: str) -> str:
 
 
 def _read_stored(who: str, metadata: Mapping[str, str], tensors: dict[str, Tensor]) -> None:
-    """Give tensors the dtypes that the metadata says."""
+    """Set the dtypes of tensors from the metadata."""
     for dtype, stored in _STORED_AS.items():
         text = metadata.get(_key_of(dtype), "[]")
         names = _parse_json(who, text)
@@ -195,7 +195,7 @@ def _read_stored(who: str, metadata: Mapping[str, str], tensors: dict[str, Tenso
 
 
 def _parse_header(who: str, text: bytes | bytearray, size_bytes: int) -> Header:
-    """Return the header of a file of so many bytes."""
+    """Return the header of a file of this many bytes."""
     entries = _parse(who, text)
     metadata = entries.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):

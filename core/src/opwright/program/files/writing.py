@@ -46,7 +46,7 @@ def save(
 
     Each call adds a generation, a folder with ``program.pb`` and ``params.safetensors``, and
     removes the oldest. The files of these names at the top of the folder are links to the newest.
-    After a full disk, an interrupt or a crash at any moment, what was saved before is complete.
+    After a full disk, an interrupt or a crash at any moment, earlier saves are complete.
     Several processes, also on several machines, may save to one folder: each adds its own
     generation, and the last one is loaded.
 
@@ -59,9 +59,9 @@ def save(
     scope : Scope, optional
         Contains the persistable variables; by default the default scope.
     fetch : list of Variable or str, optional
-        The results, in order, for those who load the program.
+        The results, in order, that a loaded program returns.
     keep : int, at least 1
-        How many generations the folder keeps, with the new one.
+        The number of generations that the folder keeps, with the new one.
     notes : mapping, optional
         A few values that JSON can write, to be saved with the generation; `load` returns them as
         the attribute ``notes`` of its result.
@@ -83,14 +83,14 @@ def save(
     FileTakenError
         If the folder has a file that `save` did not write with the name of one of its links.
     OSError
-        If the files cannot be written; what was saved before can still be loaded.
+        If the files cannot be written; earlier saves can still be loaded.
 
     Warns
     -----
     RuntimeWarning
         If the program is saved, but an older generation cannot be removed.
     """
-    from pathlib import Path  # it takes 4 ms to import, which `load` need not wait for
+    from pathlib import Path  # takes 4 ms to import, which `load` avoids
 
     from opwright.program.serialize import program_to_bytes  # imports protobuf
 
@@ -103,7 +103,7 @@ def save(
         program.global_block().get_var(name, "save: fetch")
     arrays = _collect(program, default_scope() if scope is None else scope)
     data = program_to_bytes(program, feed_names(program), fetches)
-    program_from_proto(data, Program())  # raises where `load` would
+    program_from_proto(data, Program())  # raises if `load` would
     mark = mark_of(arrays, data)
     params = encode_params(arrays, mark)
     manifest = Manifest(len(data), sum(map(len, params)), mark, kept_notes)

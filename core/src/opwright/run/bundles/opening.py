@@ -53,7 +53,7 @@ class BundleSource:
         check_feed_names(names, [spec.name for spec in self.feeds], n_positional)
 
     def read_feed(self, i: int, value: Any) -> Any:
-        """Return a value of feed `i`, which the runtime cannot read itself, as it can."""
+        """Convert a value of feed `i` that the runtime cannot read itself."""
         spec = self._read[i]
         return read_feed(value, spec.label, spec.dtype, self._device, self._context)
 
@@ -71,7 +71,7 @@ def is_bundle(path: str | os.PathLike[str]) -> bool:
     try:
         with open_regular(path, follow=True) as handle:
             return os.pread(handle, len(MAGIC), 0) == MAGIC
-    except (OSError, TypeError, ValueError):  # what loads a folder says more
+    except (OSError, TypeError, ValueError):  # the loader of folders reports more
         return False
 
 

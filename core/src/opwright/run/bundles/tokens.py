@@ -26,7 +26,7 @@ class Affine(NamedTuple):
 
 
 def join(first: Sequence[Any], n: int, last: Sequence[Any], m: int) -> list[Any] | None:
-    """Return the tokens that are `first` for a batch of n and `last` for one of m > n.
+    """Return the tokens that equal `first` for a batch of n and `last` for one of m > n.
 
     None where there are none.
     """
@@ -61,7 +61,7 @@ def matches(joined: Sequence[Any], n: int, tokens: Sequence[Any]) -> bool:
 
 
 def encode(tokens: Iterable[Any]) -> bytes:
-    """Return tokens as bytes; a text that comes again is its number."""
+    """Return tokens as bytes; a repeated text is written as its number."""
     data = bytearray()
     texts: dict[bytes, int] = {}
     for token in tokens:

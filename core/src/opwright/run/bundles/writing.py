@@ -44,7 +44,7 @@ def write_bundle(
     feeds: Mapping[str, Shape] | None = None,
     batch: tuple[int, int] | None = None,
 ) -> None:
-    """Write what a compiled network is lowered to for a range of batches: `Network.bundle`.
+    """Write the plans of a compiled network for a range of batches: `Network.bundle`.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ class _Lowering:
         for name in self._recorder.persistables:
             variable = self._scope.find_var(name)
             if variable is None or not variable.is_set:
-                continue  # the plan makes it
+                continue  # computed by the plan
             array = variable.numpy()
             code = dtype_to_code(variable.dtype or "")
             digest = hashlib.sha256(_bytes_of(array)).digest()
@@ -236,7 +236,7 @@ def _join_ends(streams: Mapping[int, list[Any]], begin: int, end: int) -> list[A
 
 
 def _list_tried(least: int, most: int, n_tokens: int) -> list[int]:
-    """Return the batches to lower for: all where that takes little time."""
+    """Return the batches to lower for; all of them if that is fast."""
     if (most - least) * n_tokens <= _MOST_TOKENS:
         return list(range(least, most + 1))
     near = {least + i for i in range(4)} | {most}
@@ -246,7 +246,7 @@ def _list_tried(least: int, most: int, n_tokens: int) -> list[int]:
 
 
 def _shape_of(spec: FeedSpec, given: Any) -> tuple[int | None, ...]:
-    """Return the shape of a feed; None is the batch, by default the first dim that is unknown."""
+    """Return the shape of a feed; None is the batch, by default the first unknown dim."""
     known = spec.shape
     if spec.dtype is None:
         raise FeedError(f"bundle: {spec.name!r} must be a variable with a dtype, got none")

@@ -90,7 +90,7 @@ def _signature(function: Callable[..., Any], proto: OpProto) -> Any:
         parameters.append(inspect.Parameter(RETURNS, inspect.Parameter.KEYWORD_ONLY, default=None))
     try:
         return signature.replace(parameters=parameters)
-    except ValueError:  # a required input stands behind an optional one
+    except ValueError:  # a required input follows an optional one
         shown = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters]
         return signature.replace(parameters=shown)
 
@@ -104,7 +104,7 @@ class _Extension:
         self._calls: dict[object, Callable[..., Any]] = {}
 
     def __call__(self, unknown: dict[str, Any]) -> Callable[..., Any]:
-        """Return what to call with all arguments in order; raise for an unknown name."""
+        """Return the callable for all arguments in order; raise for an unknown name."""
         for name in unknown:
             if name != RETURNS:
                 self._reject(name)
