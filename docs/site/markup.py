@@ -15,15 +15,15 @@ def escape(text: str) -> str:
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table, empty where it has no rows; the cells are Markdown."""
-    lines = [f"| {' | '.join(map(_cell, row))} |" for row in rows]
-    if not lines:
-        return ""
-    return "\n".join([f"| {' | '.join(titles)} |", "|" + "---|" * len(titles), *lines])
+    """Return a table without its empty columns, empty if it has no rows; cells are Markdown."""
+    columns = zip(titles, *([_cell(text) for text in row] for row in rows), strict=True)
+    kept = [column for column in columns if any(column[1:])]
+    lines = [f"| {' | '.join(cells)} |" for cells in zip(*kept, strict=True)]
+    return "\n".join([lines[0], "|" + "---|" * len(kept), *lines[1:]]) if kept else ""
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|") or " "
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def code(language: str, text: str) -> str:

@@ -1,4 +1,4 @@
-"""A page for each operator, made from its OpProto, and their index by name space."""
+"""A page for each operator, made from its OpProto, and their index by subject."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from curves import draw_operator
 from formulas import find_formulas, typeset
 from markup import code, escape, table
+from subjects import SUBJECTS, find_subjects
 from timings import describe_timings, load_timings
 from timings import make_page as make_timings_page
 
@@ -19,14 +20,17 @@ from opwright.op import (
     OpProto,
     VarProto,
 )
+from opwright_kit.commands.example import find_example
 from opwright_kit.commands.page import describe_slot
 
-STANDARD = "Standard operators"
 LONGEST_SUMMARY = 110
 INTRODUCTION = """\
-Each is a function of `opwright.ops`, for arrays and for variables of a program. These pages are
-made from what the operators say of themselves, as `opwright ops NAME` is.
-[What they take beside PyTorch](speed.md) is measured."""
+Each is a function of `opwright.ops`, for arrays and for variables of a program. These pages show
+the descriptions of the operators, as does `opwright ops NAME`.
+[Their times beside PyTorch](speed.md) are measured."""
+
+SLOT_TITLES = ("slot", "meaning", "rules")
+BLOCKS = "It runs blocks of a program: [Write a loop](../write_a_loop.md) has examples."
 
 
 def make_pages() -> dict[str, str]:
@@ -51,11 +55,12 @@ def make_page(type: str, context: Context, timings: dict[str, Any]) -> str:
         typeset(find_formulas(proto)),
         _paragraphs(proto.comment),
         draw_operator(proto, context),
-        _section("Inputs", table(("slot", "what", ""), (_slot(s, proto) for s in proto.inputs))),
-        _section("Outputs", table(("slot", "what", ""), (_slot(s, proto) for s in proto.outputs))),
+        _section("Example", _example(definition, context)),
+        _section("Inputs", table(SLOT_TITLES, (_slot(s, proto) for s in proto.inputs))),
+        _section("Outputs", table(SLOT_TITLES, (_slot(s, proto) for s in proto.outputs))),
         _section(
             "Attributes",
-            table(("attribute", "type", "default", "range", "what"), map(_attr, proto.attrs)),
+            table(("attribute", "type", "default", "range", "meaning"), map(_attr, proto.attrs)),
         ),
         _section("Gradient", _describe_gradient(definition)),
         _section("Kernels", _kernels(type, context)),
@@ -73,6 +78,16 @@ def _signature(proto: OpProto) -> str:
         attrs.append(f"{attr.name}{default}")
     marker = ["*"] if attrs else []
     return f"opwright.ops.{proto.type}({', '.join([*slots, *marker, *attrs])})"
+
+
+def _example(definition: OpDefinition, context: Context) -> str:
+    """Return a call that has run on the host, with the shapes of its arguments and results."""
+    if definition.control is not None:
+        return BLOCKS
+    example = find_example(definition, context)
+    if example is None:
+        return ""
+    return "\n\n".join([code("python", "\n".join(example.code())), f"`{example.shapes()}`"])
 
 
 def _slot(slot: VarProto, proto: OpProto) -> tuple[str, ...]:
@@ -126,16 +141,19 @@ def _paragraphs(comment: str) -> str:
 
 
 def _make_index(types: list[str], context: Context) -> str:
-    """Return the list of all operators by name space, the standard ones first."""
-    spaces: dict[str, list[str]] = {STANDARD: []}
+    """Return the list of all operators, the standard ones by subject."""
+    subject_of = find_subjects()
+    groups: dict[str, tuple[str, list[str]]] = {s.title: (s.sentence, []) for s in SUBJECTS}
     for type in types:
-        prefix, dot, _ = type.rpartition(".")
-        spaces.setdefault(f"opwright.ops.{prefix}" if dot else STANDARD, []).append(type)
-    parts = [
-        "# Operators",
-        INTRODUCTION,
-    ]
-    for title, members in spaces.items():
+        if type in subject_of:
+            title, sentence = subject_of[type].title, ""
+        else:
+            title, sentence = f"`opwright.ops.{type.rpartition('.')[0]}`", _owner(type, context)
+        groups.setdefault(title, (sentence, []))[1].append(type)
+    parts = ["# Operators", INTRODUCTION]
+    for title, (sentence, members) in groups.items():
+        if not members:
+            continue
         rows = [
             (
                 f"[`{type}`]({type}.md)",
@@ -144,11 +162,12 @@ def _make_index(types: list[str], context: Context) -> str:
             )
             for type in members
         ]
-        parts += [
-            f"## {title}",
-            table(("operator", "what", "kernels on"), rows),
-        ]
+        parts += [f"## {title}", sentence, table(("operator", "meaning", "kernels on"), rows)]
     return "\n\n".join(parts) + "\n"
+
+
+def _owner(type: str, context: Context) -> str:
+    return f"Operators of {context.ops.package_of(type).distribution}."
 
 
 def _first_sentence(comment: str) -> str:

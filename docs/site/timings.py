@@ -32,7 +32,7 @@ def describe_timings(op_type: str, timings: Mapping[str, Any]) -> str:
     measured = timings["operators"].get(op_type)
     if measured is None:
         return ""
-    titles = ("float32 elements", "", "opwright", "PyTorch", "ratio", "NumPy")
+    titles = ("float32 elements", "run", "opwright", "PyTorch", "ratio", "NumPy")
     kernel = f"`opwright.ops.{op_type}`, kernel {measured['kernel']}"
     return f"{table(titles, map(_cells, measured['times']))}\n\n{escape(kernel)}, {_how(timings)}"
 
@@ -51,7 +51,7 @@ def make_page(timings: Mapping[str, Any]) -> str:
         for op, row in rows
         if _ratio(row) > timings["limit"]
     ]
-    titles = ("operator", "float32 elements", "", "opwright", "PyTorch", "ratio")
+    titles = ("operator", "float32 elements", "run", "opwright", "PyTorch", "ratio")
     parts = [
         "---\norphan: true\n---",
         "# Operators beside PyTorch",
@@ -128,7 +128,8 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _describe(row: Row) -> str:
-    return ", ".join(filter(None, [row["layout"], "with gradient" if row["gradient"] else ""]))
+    words = [row["layout"], "with gradient" if row["gradient"] else ""]
+    return ", ".join(filter(None, words)) or "forward"
 
 
 def _ratio(row: Row) -> float:

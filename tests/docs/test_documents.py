@@ -73,6 +73,13 @@ def test_what_a_page_prints_does_not_depend_on_the_rounding(name: str, tmp_path:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_column_of_a_table_has_a_title(page: Path) -> None:
+    rule = re.compile(r"^(\|.*\|)\n\|(?: *:?-+:? *\|)+$", re.MULTILINE)
+    for title in rule.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        assert all(cell.strip() for cell in title.strip("|").split("|")), title
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_console_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
     for block in read_blocks(page):
         if block.language == "console":

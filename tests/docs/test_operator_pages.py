@@ -50,6 +50,7 @@ def load(name: str) -> ModuleType:
 
 
 formulas, curves, timings = load("formulas"), load("curves"), load("timings")
+markup, operators, subjects = load("markup"), load("operators"), load("subjects")
 
 
 def read(comment: str) -> list[str]:
@@ -179,8 +180,8 @@ def measured_times() -> dict[str, Any]:
 def test_times_are_shown_with_date_and_processor_and_only_where_measured() -> None:
     text = timings.describe_timings("exp", measured_times())
     assert "2026-11-01 on A\\_Processor" in text
-    assert "| 1,000 |   | 1 µs | 2 µs | 0.50 | 4 µs |" in text
-    assert "| 1,000 | with gradient | 1 µs | 2 µs | 0.50 |   |" in text
+    assert "| 1,000 | forward | 1 µs | 2 µs | 0.50 | 4 µs |" in text
+    assert "| 1,000 | with gradient | 1 µs | 2 µs | 0.50 |  |" in text
     assert timings.describe_timings("conv2d", measured_times()) == ""
 
 
@@ -192,6 +193,37 @@ def test_the_page_of_times_gives_the_reason_of_what_is_slow() -> None:
     assert page.count("<circle") == 3
     picture = page[page.index("<svg") : page.index("</svg>") + len("</svg>")]
     assert "exp with gradient: 0.50" in "".join(ElementTree.fromstring(picture).itertext())
+
+
+def test_every_standard_operator_has_one_subject_on_the_index() -> None:
+    modules = [module for subject in subjects.SUBJECTS for module in subject.modules.split()]
+    assert len(modules) == len(set(modules))
+    own = {
+        type for type in ow.list_ops() if ow.current_context().ops.package_of(type).plugin == "std"
+    }
+    assert set(subjects.find_subjects()) == own
+
+
+def test_the_index_names_subjects_with_a_sentence_and_packages_with_their_distribution() -> None:
+    index = operators._make_index(["relu", "dist.barrier"], ow.current_context())
+    assert "## Activations\n\nFunctions of one element between layers.\n\n| operator |" in index
+    assert "## `opwright.ops.dist`\n\nOperators of opwright-dist.\n\n| operator |" in index
+    assert "## Losses" not in index
+
+
+def test_the_page_of_an_operator_shows_a_call_that_runs() -> None:
+    page = operators.make_page("adaptive_max_pool2d", ow.current_context(), measured_times())
+    [call] = re.findall(r"## Example\n\n```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(call, names)
+    shapes = f"x {list(names['x'].shape)} -> out {list(names['out'].shape)}"
+    assert f"`{shapes}" in page
+
+
+def test_a_column_without_any_cell_is_left_out_of_a_table() -> None:
+    rows = [("x", "", "1"), ("y", "", "")]
+    assert markup.table(("a", "b", "c"), rows) == "| a | c |\n|---|---|\n| x | 1 |\n| y |  |"
+    assert markup.table(("a", "b"), []) == ""
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def test_what_leaves_the_documents_is_copied_and_a_folder_is_named(tmp_path: Pat
         "docs/decisions/README.md": "# Decisions\n",
         "src/a.c": "int a;\n",
         "src/b.svg": "<svg/>\n",
-        "README.md": "# It\n\n![b](src/b.svg), [P](docs/page.md)\n\n## Start\n\nmake\n",
+        "README.md": "# It\n\n![b](src/b.svg), [P](docs/page.md)\n\n## The packages\n\nmany\n",
         "CHANGELOG.md": "# Changelog\n",
         "CONTRIBUTING.md": "[Page](docs/page.md#part)\n",
     }.items():
