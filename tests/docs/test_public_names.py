@@ -19,8 +19,10 @@ from python_modules import MODULES, public_names  # noqa: E402 - beside the site
 
 ROOMS = {
     "backward",
+    "cache_folder",
     "cli",
     "describe",
+    "disk",
     "framework_pb2",
     "lowering",
     "plugins",

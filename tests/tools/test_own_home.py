@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 PLACES = """
 import json, os, site, sys
-from opwright.plugins.index import find_cache_folder
+from opwright.cache_folder import find_cache_folder
 print(json.dumps([os.path.expanduser("~"), site.getuserbase(), find_cache_folder()]))
 """
 

@@ -39,6 +39,7 @@ _HOMES = {
     "Lock": "opwright.lowering.lock",
     "load": "opwright.run.loading",
     "load_program": "opwright.run.loading",
+    "load_translated": "opwright.run.translated",
     "load_tensors": "opwright.program.files",
     "memory": "opwright.run.report",
     "name_guard": "opwright.program",
@@ -49,6 +50,7 @@ _HOMES = {
     "save": "opwright.program.files",
     "scope_guard": "opwright.program",
     "set_num_threads": "opwright.plugins.threads",
+    "suggest_arguments": "opwright.describe.arguments",
     "transaction": "opwright.describe.journal",
     "value_and_grad": "opwright.run.differentiating",
 }

@@ -14,6 +14,7 @@ from opwright._runtime import Scope as Scope
 from opwright._runtime import detach_guard as detach_guard
 from opwright._version import __version__ as __version__
 from opwright.backward import append_backward as append_backward
+from opwright.describe.arguments import suggest_arguments as suggest_arguments
 from opwright.describe.journal import transaction as transaction
 from opwright.device.feeds import check_feed as check_feed
 from opwright.kernel import explain as explain
@@ -49,3 +50,4 @@ from opwright.run.loading import load_program as load_program
 from opwright.run.network import Network as Network
 from opwright.run.report import memory as memory
 from opwright.run.report import release_memory as release_memory
+from opwright.run.translated import load_translated as load_translated

@@ -42,6 +42,7 @@ from opwright._runtime_plans import PlanBuilder as PlanBuilder
 from opwright._runtime_plans import Plans as Plans
 from opwright._runtime_plans import advance_epochs as advance_epochs
 from opwright._runtime_plans import describe_plans as describe_plans
+from opwright._runtime_plans import describe_processor as describe_processor
 from opwright._runtime_plans import free_kept_host as free_kept_host
 from opwright._runtime_plans import kept_host_bytes as kept_host_bytes
 from opwright._runtime_plans import packed_bytes as packed_bytes

@@ -218,6 +218,9 @@ class Epoch:
     def now(self) -> int: ...
     def advance(self) -> None: ...
 
+def describe_processor() -> str:
+    """Return name and features of the processor, by which kernels are chosen."""
+
 def advance_epochs() -> None:
     """Advance every epoch of the process."""
 
@@ -277,5 +280,5 @@ class Bundle:
     def new_scope(self) -> Scope:
         """Return a scope with copies of what runs write, and the weights."""
 
-    def plan_for(self, metas: Sequence[tuple[tuple[int, ...], int]], n_threads: int) -> Plan:
-        """Return the plan for inputs of these shapes and dtype codes; FeedError where none fits."""
+    def plan_for(self, arrays: tuple[Any, ...], n_threads: int) -> Plan:
+        """Return the plan for arrays, in the order of the inputs; FeedError where none fits."""

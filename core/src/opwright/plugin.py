@@ -16,6 +16,7 @@ device is present, for example, is checked when it is first used.
 
 from __future__ import annotations
 
+from opwright.cache_folder import find_cache_folder
 from opwright.describe.arguments import check_arguments, suggest_arguments
 from opwright.describe.journal import record as record_undo
 from opwright.describe.names import find_nearest, hint, hint_argument
@@ -37,7 +38,6 @@ from opwright.plugins.hooks import (
     opwright_options,
     opwright_passes,
 )
-from opwright.plugins.index import find_cache_folder
 from opwright.plugins.scan import GROUP, PluginRecord, Source, scan
 from opwright.program.building import adapt_inputs
 from opwright.registry import Package, PluginFailure

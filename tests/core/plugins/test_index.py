@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from opwright.cache_folder import find_cache_folder
 from opwright.plugin import PluginRecord
 from opwright.plugins import index
 from opwright.plugins.scan import Source, WatchedFile
@@ -293,12 +294,12 @@ def test_the_folder_stays_small(tmp_path):
     ],
 )
 def test_the_cache_folder_follows_the_environment(environ, folder):
-    assert index.find_cache_folder(environ) == folder
+    assert find_cache_folder(environ) == folder
 
 
 def test_without_a_home_there_is_no_index(monkeypatch):
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
-    assert index.find_cache_folder({}) is None
+    assert find_cache_folder({}) is None
     assert index.read(None, []).state == "off: there is no cache folder"
 
 

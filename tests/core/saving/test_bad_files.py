@@ -13,6 +13,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from opwright import load, load_program, save
+from opwright.disk import write_file
 from opwright.errors import (
     AttributeTypeError,
     FileMissingError,
@@ -21,7 +22,6 @@ from opwright.errors import (
     OpwrightError,
 )
 from opwright.program.files import opening
-from opwright.program.files.disk import write_file
 from opwright.program.files.manifest import encode_params, mark_of
 from opwright.program.serialize import program_to_bytes
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from opwright.program.files import disk
+from opwright import disk
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 
 from opwright import Program, load, load_tensors, save
 from opwright.describe import wire as messages
+from opwright.disk import write_file
 from opwright.errors import AttributeValueError, FormatError, ProgramError
 from opwright.program.files import safetensors_file
-from opwright.program.files.disk import write_file
 from opwright.program.files.safetensors_file import encode
 
 

@@ -10,8 +10,8 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
+from opwright.disk import open_regular, write_file
 from opwright.errors import FormatError
-from opwright.program.files.disk import open_regular, write_file
 from opwright.program.files.safetensors_file import encode, read_array, read_header
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]

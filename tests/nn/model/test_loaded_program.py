@@ -13,6 +13,7 @@ import pytest
 
 import opwright as ow
 import opwright_nn as nn
+from opwright import disk
 from opwright.errors import (
     AttributeTypeError,
     DeviceNotFoundError,
@@ -23,7 +24,6 @@ from opwright.errors import (
     SettingError,
     VariableNotFoundError,
 )
-from opwright.program.files import manifest
 
 X = np.random.default_rng(1).random((6, 8), np.float32)
 
@@ -194,7 +194,7 @@ def count_maps(folder):
 @pytest.fixture
 def local(monkeypatch):
     """Let any disk be that of this machine: the one of a test may be unknown."""
-    monkeypatch.setattr(manifest, "is_local", lambda handle: True)
+    monkeypatch.setattr(disk, "is_local", lambda handle: True)
 
 
 def test_large_parameters_lie_in_their_file(tmp_path, local):

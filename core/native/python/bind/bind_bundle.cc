@@ -1,10 +1,16 @@
 // Bundle for Python: its plans run in compiled networks as those that were lowered do.
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <pybind11/stl.h>
 
+#include "python/arrays/numpy_bridge.h"
 #include "python/bind/handles.h"
 #include "python/bind/interpreter_end.h"
 #include "runtime/bundle/bundle.h"
@@ -12,8 +18,6 @@
 namespace opwright {
 
 namespace {
-
-using CodedMeta = std::pair<std::vector<int64_t>, uint32_t>;
 
 py::list Ports(const std::vector<Port>& ports) {
   py::list list;
@@ -25,19 +29,42 @@ py::list Ports(const std::vector<Port>& ports) {
   return list;
 }
 
-PlanHandle PlanFor(Bundle& self, const std::vector<CodedMeta>& metas, int32_t n_threads) {
-  const GilReleased released;  // the kernels of the first plan of a batch are made ready
+// The plan for arrays, in the order of the inputs.
+PlanHandle PlanFor(Bundle& self, const py::tuple& arrays, int32_t n_threads) {
   std::vector<DLTensor> tensors;
-  for (const auto& [shape, code] : metas) {
+  for (const py::handle value : arrays) {
+    if (!PyArray_Check(value.ptr())) {
+      Throw(ErrorKind::kFeed, "feed: a bundle must be fed arrays on the host, got a tensor");
+    }
+    PyArrayObject* array = AsArray(value.ptr());
     DLTensor tensor{};
-    tensor.ndim = static_cast<int32_t>(shape.size());
-    tensor.dtype = DtypeFromCode(code);
-    tensor.shape = const_cast<int64_t*>(shape.data());
+    tensor.ndim = PyArray_NDIM(array);
+    tensor.dtype = DtypeOf(PyArray_DESCR(array), "feed");
+    tensor.shape = PyArray_DIMS(array);
     tensors.push_back(tensor);
   }
   std::vector<const DLTensor*> inputs;
   for (const DLTensor& tensor : tensors) inputs.push_back(&tensor);
+  if (inputs.size() != self.inputs().size()) {
+    Throw(ErrorKind::kFeed, self.who(), ": must be fed ", self.inputs().size(), " arrays, got ",
+          inputs.size());
+  }
+  const GilReleased released;  // the kernels of the first plan of a batch are made ready
   return {self.PlanFor(self.BatchOf(inputs), n_threads)};
+}
+
+// Name and features of the processor, by which kernels are chosen.
+std::string DescribeProcessor() {
+  std::string text;
+#ifdef __x86_64__
+  for (const uint32_t leaf : {1U, 7U, 0x80000002U, 0x80000003U, 0x80000004U}) {
+    std::array<uint32_t, 4> registers{};
+    __get_cpuid_count(leaf, 0, &registers[0], &registers[1], &registers[2], &registers[3]);
+    if (leaf == 1) registers[1] = 0;  // has the number of the core
+    for (const uint32_t number : registers) text += Concat(number, " ");
+  }
+#endif
+  return text;
 }
 
 }  // namespace
@@ -56,7 +83,8 @@ void BindBundle(py::module_& module) {
           "batch",
           [](const Bundle& self) { return py::make_tuple(self.least_batch(), self.most_batch()); })
       .def("new_scope", &Bundle::NewScope)
-      .def("plan_for", &PlanFor, py::arg("metas"), py::arg("n_threads"));
+      .def("plan_for", &PlanFor, py::arg("arrays"), py::arg("n_threads"));
+  module.def("describe_processor", &DescribeProcessor, "Name and features of the processor.");
 }
 
 }  // namespace opwright

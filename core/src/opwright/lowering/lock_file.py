@@ -13,15 +13,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from opwright.errors import FileMissingError, FileTakenError, FormatError
-from opwright.lowering.locked import LockedKernel, LockedPass
-from opwright.program.files.disk import (
+from opwright.disk import (
     check_format,
     open_regular,
     read_small,
     sync_folder,
     write_file,
 )
+from opwright.errors import FileMissingError, FileTakenError, FormatError
+from opwright.lowering.locked import LockedKernel, LockedPass
 
 _FORMAT: Final = "opwright.lock"
 _VERSION: Final = 1

@@ -21,6 +21,7 @@ from opwright.describe.journal import setting
 from opwright.describe.names import hint
 from opwright.errors import KernelNotFoundError, PluginError
 from opwright.plugins.discover import Discovery, Registries, Settings, discover, make_registries
+from opwright.plugins.plain import default_epoch
 from opwright.plugins.scan import PluginRecord
 from opwright.registry import ANY, KernelEntry, PluginFailure
 
@@ -262,6 +263,7 @@ def _make_default() -> Context:
     # Context would wait for this thread, and this one for its import lock. Two threads
     # that arrive together both run discovery, and the first one's Context stays.
     context = Context.discover()
+    context.epoch = context.report.epoch = default_epoch
     with _default_lock:
         if _default is None:
             _default = context

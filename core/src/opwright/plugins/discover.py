@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from opwright._version import __version__
+from opwright.cache_folder import find_cache_folder, read_switch
 from opwright.describe.names import hint
 from opwright.errors import SettingError
 from opwright.plugins import index
@@ -141,22 +142,15 @@ class Settings(NamedTuple):
         """
         return Settings(
             _read_names("OPWRIGHT_PLUGINS") or None,
-            _read_switch("OPWRIGHT_STRICT"),
-            index.find_cache_folder(),
-            _read_switch("OPWRIGHT_CHECKED"),
+            read_switch("OPWRIGHT_STRICT"),
+            find_cache_folder(),
+            read_switch("OPWRIGHT_CHECKED"),
             _read_names("OPWRIGHT_ISOLATE"),
         )
 
 
 def _read_names(name: str) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, os.environ.get(name, "").split(","))))
-
-
-def _read_switch(name: str) -> bool:
-    value = os.environ.get(name, "").strip().lower()
-    if value not in {"", "0", "1", "false", "true", "no", "yes", "off", "on"}:
-        raise SettingError(f"{name}: must be 0 or 1, got {value!r}; set it to 1")
-    return value in {"1", "true", "yes", "on"}
 
 
 class Discovery(NamedTuple):

@@ -1,28 +1,27 @@
 """Keeps the registrations of plugins in a file, so that later processes import no plugin.
 
 There is one file for each set of installed plugins, so that environments that share a cache folder
-do not overwrite each other. It is written under a temporary name and renamed, so it is complete or
-absent; two first processes write the same. A file that is stale, corrupt or cannot be written costs
-time only.
+do not overwrite each other; two first processes write the same. A file that is stale, corrupt or
+cannot be written costs time only.
 
-The named modules are imported later, so the file is read only if no other user may have written
-it, and a record may only name modules and libraries of its own distribution. It is text in columns,
-each with a table of its values: with hundreds of kernels that is read as quickly as byte code is.
+The named modules are imported later, so a record may only name modules and libraries of its
+own distribution. It is text in columns, each with a table of its values: with hundreds of kernels
+that is read as quickly as byte code is.
 """
 
 from __future__ import annotations
 
 # pathlib takes 4 ms to import, as long as reading an index.
-# ruff: noqa: PTH100, PTH103, PTH105, PTH108, PTH111, PTH116, PTH117, PTH118, PTH120, PTH208
+# ruff: noqa: PTH118, PTH120
 import contextlib
 import functools
 import os
-import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from opwright.cache_folder import read_trusted, remove_oldest, write_trusted
 from opwright.errors import RegistrationError
 from opwright.foreign import raise_if_of_signal
 from opwright.plugins.load import stat_file
@@ -89,25 +88,6 @@ class IndexFile(NamedTuple):
     state: str
 
 
-def find_cache_folder(environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the folder of the index: OPWRIGHT_CACHE_DIR, or in the user's cache; None if neither.
-
-    Parameters
-    ----------
-    environ : mapping, optional
-        By default ``os.environ``.
-    """
-    env = os.environ if environ is None else environ
-    if env.get("OPWRIGHT_CACHE_DIR"):
-        return os.path.abspath(env["OPWRIGHT_CACHE_DIR"])
-    if env.get("XDG_CACHE_HOME"):
-        return os.path.join(os.path.abspath(env["XDG_CACHE_HOME"]), "opwright")
-    home = os.path.expanduser("~")
-    if not os.path.isabs(home):  # no home folder, as in some containers
-        return None
-    return os.path.join(home, ".cache", "opwright")
-
-
 def index_path(folder: str, sources: Iterable[Source], core_version: str) -> str:
     """Return the file for these plugins, this Python and this core."""
     environment = [FORMAT, core_version, sys.implementation.cache_tag, sys.platform]
@@ -128,7 +108,8 @@ def read(path: str | None, sources: Iterable[Source]) -> IndexFile:
     if path is None:
         return IndexFile(None, {}, "off: there is no cache folder")
     try:
-        records = {key_of(record.source): record for record in parse(_read_trusted(path))}
+        listed = parse(read_trusted(path, _MOST_BYTES))
+        records = {key_of(record.source): record for record in listed}
     except (FileNotFoundError, NotADirectoryError):
         return IndexFile(path, {}, "absent")
     except OSError as error:
@@ -139,27 +120,6 @@ def read(path: str | None, sources: Iterable[Source]) -> IndexFile:
     installed = {key_of(source): source for source in sources}
     fresh = {key: r for key, r in records.items() if _is_valid(r, installed.get(key))}
     return IndexFile(path, fresh, "read" if len(fresh) == len(installed) else "read in part")
-
-
-def _read_trusted(path: str) -> bytes:
-    """Return the content of a file that no other user may write; OSError for any other one."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        status = os.fstat(file)
-        _check_trust(path, status)
-        _check_trust(os.path.dirname(path), os.stat(os.path.dirname(path)))
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
-            raise OSError(f"it must be a file of at most {_MOST_BYTES} bytes")
-        return os.read(file, status.st_size)
-    finally:
-        os.close(file)
-
-
-def _check_trust(path: str, status: os.stat_result) -> None:
-    if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
-        raise PermissionError(
-            f"{path} must belong to this user or root, and no other may write it; chmod go-w {path}"
-        )
 
 
 def parse(data: bytes) -> list[PluginRecord]:
@@ -281,34 +241,12 @@ def write(path: str, records: Iterable[PluginRecord]) -> str:
 
     Nothing is raised: without an index, the next process imports the hook modules again.
     """
-    data, folder = dump(record for record in records if record.files), os.path.dirname(path)
-    temporary = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
+    data = dump(record for record in records if record.files)
     try:
-        os.makedirs(folder, 0o755, exist_ok=True)
-        _check_trust(folder, os.stat(folder))
-        try:
-            file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-            with open(file, "wb") as stream:
-                stream.write(data)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        _remove_oldest(folder)
+        write_trusted(path, [data])
+        # Every environment that ever existed left a file in the folder.
+        remove_oldest(os.path.dirname(path), "plugins-", _KEPT_FILES, _MOST_BYTES)
     except OSError as error:
         raise_if_of_signal(error)
         return f"unwritable: {error}"
     return "written"
-
-
-def _remove_oldest(folder: str) -> None:
-    """Remove old files: every environment that ever existed has left one."""
-    names = [name for name in os.listdir(folder) if name.startswith("plugins-")]
-    if len(names) <= _KEPT_FILES:
-        return
-    files = [stat_file(os.path.join(folder, name)) for name in names]
-    ages = sorted((file.mtime_ns, file.path) for file in files if file is not None)
-    for _, path in ages[:-_KEPT_FILES]:
-        with contextlib.suppress(OSError):  # another process may have removed it
-            os.unlink(path)

@@ -38,8 +38,11 @@ class CompiledSource:
     """Lowers the plans of one compiled network; the runtime finds cached ones.
 
     `template` has no metas of feeds and persistables yet. Where there is `plan`, it is the only
-    one; the first `n_bound` feeds are then given by whoever made it.
+    one; the first `n_bound` feeds are then given by whoever made it. `keep` is given each request
+    that was lowered.
     """
+
+    keep: Callable[[CompiledSource, LowerRequest], object] | None = None
 
     def __init__(
         self,
@@ -89,7 +92,10 @@ class CompiledSource:
         FeedError for one of a wrong dtype or shape.
         """
         request = self.request(arrays)
-        return self._plan or lower(request)
+        lowered = self._plan or lower(request)
+        if self.keep is not None:
+            self.keep(self, request)
+        return lowered
 
     def request(self, arrays: tuple[Any, ...]) -> LowerRequest:
         """Return the request for feeds that are ready, in order, and the current scope."""

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import math
 import os
-import threading
+from _thread import RLock  # threading takes 2 ms to import
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from opwright._runtime import Scope
 from opwright.describe.arguments import suggest_arguments
-from opwright.describe.dtypes import Array, dtype_to_numpy
 from opwright.errors import ProgramError
-from opwright.program import Program
-from opwright.program.files.writing import save
-from opwright.program.program import feed_names, persistable_variables
-from opwright.registry import HOST_DEVICE
-from opwright.run.network import Network
-from opwright.run.report import ArraySpec, ProgramReport, Results
+from opwright.run.results import ArraySpec, Called
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what was kept is called without most of them
     from opwright._runtime import CompiledNetwork, Scope, ScopeVariable
+    from opwright.describe.dtypes import Array
+    from opwright.lowering import LowerRequest
     from opwright.lowering.lock import Lock
+    from opwright.program import Program
+    from opwright.run.compiled import CompiledSource
+    from opwright.run.network import Network
+    from opwright.run.report import ProgramReport
 
 
+_HOST: Final = "cpu"
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class LoadedProgram:
+class LoadedProgram(Called):
     """A program with its parameters, the result of `opwright.load`.
 
     It is called, from any number of threads, with arrays by position, by name, or in one dict for
@@ -65,6 +65,8 @@ class LoadedProgram:
     device : str
     choices : dict
         The arguments `lock` and `options`.
+    keep : callable or None
+        Called with each request that was lowered, and its source.
     program_feeds : tuple of str
         The feeds of the whole program: also labels, if it was saved for training.
     """
@@ -78,10 +80,12 @@ class LoadedProgram:
         feeds: Sequence[str] | None = None,
         *,
         notes: Mapping[str, Any] = _NOTHING,
-        device: str = HOST_DEVICE,
+        device: str = _HOST,
         lock: Lock | str | os.PathLike[str] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
+        from opwright.program.program import feed_names
+
         self.program = program
         self._scope = scope
         self.notes = notes
@@ -91,10 +95,11 @@ class LoadedProgram:
             program.global_block().get_var(name, "LoadedProgram")
         self.device = device
         self.choices: dict[str, Any] = {"lock": lock, "options": options}
-        self._lock = threading.Lock()
+        self._lock = RLock()
         self._part: Program | None = None
         self._called: tuple[Network, CompiledNetwork] | None = None  # after the first call
-        is_chosen = device != HOST_DEVICE or lock is not None or options is not None
+        self.keep: Callable[[CompiledSource, LowerRequest], object] | None = None
+        is_chosen = device != _HOST or lock is not None or options is not None
         if is_chosen and self._names and scope is not None:
             self._compile()  # report errors now
 
@@ -122,28 +127,6 @@ class LoadedProgram:
         feeds, fetches = ", ".join(self.program_feeds), ", ".join(self._names)
         return f"LoadedProgram({feeds} -> {fetches or 'nothing'}, on {self.device})"
 
-    def __call__(self, /, *args: Any, **feeds: Any) -> Results:
-        """Return the results for arrays.
-
-        Parameters
-        ----------
-        *args : array
-            By position, in the order of `feeds`; or one dict of them by name.
-        **feeds : array
-            By name; also `out` and `fetch_as`, as of the result of `Network.compile`.
-
-        Raises
-        ------
-        FeedError
-            For a missing or unknown feed, or one of a wrong shape.
-        ProgramError
-            For a program without results, and for one of `load_program`, without parameters.
-        """
-        _, compiled = self._called or self._compile()
-        results = Results(compiled(*args, **feeds))
-        results.names = self._names
-        return results
-
     def parameters(self) -> dict[str, Array]:
         """Return a copy of each persistable variable that a call reads, by name.
 
@@ -162,6 +145,8 @@ class LoadedProgram:
         **options
             The arguments `keep` and `notes` of `opwright.save`.
         """
+        from opwright.program.files.writing import save
+
         options.setdefault("notes", dict(self.notes))
         save(path, self.program, self.scope, self._names, **options)
 
@@ -203,6 +188,8 @@ class LoadedProgram:
 
     def report(self) -> ProgramReport:
         """Return its feeds, results and parameters and, after the first call, its kernels."""
+        from opwright.run.report import ProgramReport
+
         report = ProgramReport(
             self.feeds,
             self.fetches,
@@ -216,6 +203,8 @@ class LoadedProgram:
         return report._replace(kernels=network.lock().kernels, placement=network.placement())
 
     def _read_variables(self) -> list[ScopeVariable]:
+        from opwright.program.program import persistable_variables
+
         scope = self.scope
         return [scope.var(variable.name) for variable in persistable_variables(self._find_part())]
 
@@ -230,10 +219,17 @@ class LoadedProgram:
 
     def _list_feeds(self) -> list[str]:
         """Return the feeds that a call reads."""
+        from opwright.program.program import feed_names
+
         read = frozenset(feed_names(self._find_part()))
         return [name for name in self.program_feeds if name in read]
 
+    def _callable(self) -> CompiledNetwork:
+        return (self._called or self._compile())[1]
+
     def _compile(self) -> tuple[Network, CompiledNetwork]:
+        from opwright.run.network import Network
+
         scope = self.scope
         if not self._names:
             raise ProgramError(
@@ -244,6 +240,8 @@ class LoadedProgram:
         with self._lock:
             if self._called is None:
                 compiled = network.compile(feeds, self._names, self.device, scope, **self.choices)
+                source: Any = compiled.source
+                source.keep = self.keep
                 self._called = network, compiled
             return self._called
 
@@ -255,6 +253,8 @@ class LoadedProgram:
 def _size_bytes(variable: ScopeVariable) -> int:
     if variable.shape is None or variable.dtype is None:
         return 0
+    from opwright.describe.dtypes import dtype_to_numpy
+
     return math.prod(variable.shape) * dtype_to_numpy(variable.dtype).itemsize
 
 

@@ -4,76 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from opwright._runtime import Scope
 from opwright.describe.arguments import suggest_arguments
 from opwright.errors import AttributeTypeError, ProgramError
-from opwright.program import Program
-from opwright.program.files import read_alone, read_whole
-from opwright.registry import HOST_DEVICE
-from opwright.run.bundles.opening import is_bundle, open_bundle
+from opwright.run.bundles.opening import LoadedBundle, is_bundle
+from opwright.run.kept import Place, find_place, open_kept
 from opwright.run.loaded import LoadedProgram
-from opwright.run.network import Network
-from opwright.run.report import ArraySpec, ProgramReport
 
 if TYPE_CHECKING:
+    from opwright.lowering import LowerRequest
     from opwright.lowering.lock import Lock
-
-
-class LoadedBundle(LoadedProgram):
-    """A loaded bundle, which is called like a `LoadedProgram` and has no program.
-
-    Parameters
-    ----------
-    path : str or PathLike
-        The file.
-
-    Raises
-    ------
-    FormatError, PluginError
-        As `load` raises them.
-
-    Attributes
-    ----------
-    batch : (int, int)
-        The least and the largest size of dimensions that are None in `feeds`.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        source = open_bundle(path)
-        super().__init__(Program(), None, (), ())
-        self._source, self.batch = source, source.bundle.batch
-        self._names = tuple(spec.name for spec in source.fetches)
-        self.program_feeds = tuple(spec.name for spec in source.feeds)
-        self._called = Network(), source.callable(f"bundle {os.fspath(path)}")
-
-    @property
-    def scope(self) -> Scope:
-        """ProgramError: it has plans, no program that is trained or saved."""
-        raise ProgramError(
-            "LoadedProgram: a bundle has plans alone, got a call for its program; load the folder "
-            "that opwright.save has written"
-        )
-
-    @property
-    def feeds(self) -> tuple[ArraySpec, ...]:
-        """The arguments of a call, in order."""
-        return self._source.feeds
-
-    @property
-    def fetches(self) -> tuple[ArraySpec, ...]:
-        """The results of a call, in order."""
-        return self._source.fetches
-
-    def bundle(self, *args: object, **options: object) -> None:
-        """Raise ProgramError, as `scope` does."""
-        _ = self.scope
-
-    def report(self) -> ProgramReport:
-        """Raise ProgramError, as `scope` does."""
-        _ = self.scope
-        return super().report()
+    from opwright.run.compiled import CompiledSource
 
 
 @suggest_arguments
@@ -83,7 +26,7 @@ def load(
     *,
     mmap: bool = True,
     trainable: bool = True,
-    device: str = HOST_DEVICE,
+    device: str = "cpu",
     lock: Lock | str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> LoadedProgram:
@@ -140,13 +83,21 @@ def load(
     for name, value in (("mmap", mmap), ("trainable", trainable)):
         if not isinstance(value, bool):
             raise AttributeTypeError(f"load: {name} must be True or False, got {value!r}")
+    is_usual = scope is None and device == "cpu" and lock is None and options is None
     if is_bundle(path):
-        if scope is not None or device != HOST_DEVICE or lock is not None or options is not None:
+        if not is_usual:
             raise ProgramError(
                 "load: a bundle must be loaded without scope, device, lock and options, which are "
                 "in it, got one of them"
             )
-        return LoadedBundle(path)
+        return cast("LoadedProgram", LoadedBundle(path))
+    place = find_place(path) if is_usual else None
+    kept = open_kept(place, mapped=mmap, trainable=trainable) if place else None
+    if place and kept:
+        kept.keep = keeper(place, kept, None)
+        return kept
+    from opwright.program.files import read_whole
+
     saved, arrays = read_whole(path, mapped=mmap and scope is None)
     if scope is None:
         scope = Scope()
@@ -156,7 +107,7 @@ def load(
         scope.set_all(arrays)
     for parameter in () if trainable else saved.program.parameters():
         parameter.trainable = False
-    return LoadedProgram(
+    loaded = LoadedProgram(
         saved.program,
         scope,
         saved.fetches,
@@ -166,6 +117,23 @@ def load(
         lock=lock,
         options=options,
     )
+    if place:
+        loaded.keep = keeper(place, loaded, saved.program.generation)
+    return loaded
+
+
+def keeper(place: Place, loaded: LoadedProgram, generation: int | None) -> Any:
+    """Return a function that keeps plans as long as program and scope are as saved."""
+    structure = loaded.scope.structure_version
+
+    def keep(source: CompiledSource, request: LowerRequest) -> None:
+        is_same = generation is None or generation == loaded.program.generation
+        if is_same and structure == loaded.scope.structure_version:
+            from opwright.run.keeping import keep_plan
+
+            keep_plan(place, loaded, source, request)
+
+    return keep
 
 
 @suggest_arguments
@@ -182,5 +150,7 @@ def load_program(path: str | os.PathLike[str]) -> LoadedProgram:
     FileMissingError, FormatError, OperatorNotFoundError
         As `load` does.
     """
+    from opwright.program.files import read_alone
+
     saved = read_alone(path)
     return LoadedProgram(saved.program, None, saved.fetches, saved.feeds, notes=saved.notes)

@@ -3,55 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from opwright import _runtime
-from opwright.describe.names import hint
-from opwright.errors import VariableNotFoundError
-from opwright.lowering import Placement
-from opwright.lowering.locked import LockedKernel
 from opwright.records import NamedTuple
+from opwright.run.results import ArraySpec
 
-
-class ArraySpec(NamedTuple):
-    """An argument or result of a call.
-
-    Attributes
-    ----------
-    name : str
-    shape : tuple of int or None, or None
-        None for a dimension that may change; None instead of a tuple if even the rank is
-        unknown.
-    dtype : str
-    """
-
-    name: str
-    shape: tuple[int | None, ...] | None
-    dtype: str
-
-    def __str__(self) -> str:
-        dims = ["?" if dim is None else str(dim) for dim in self.shape or ()]
-        return f"{self.name} {self.dtype}[{'...' if self.shape is None else ', '.join(dims)}]"
-
-
-class Results(tuple[Any, ...]):
-    """The results of a call, in order; ``results["prob"]`` is one by its name.
-
-    Attributes
-    ----------
-    names : tuple of str
-    """
-
-    names: tuple[str, ...]
-
-    def __getitem__(self, key: Any) -> Any:
-        if not isinstance(key, str):
-            return super().__getitem__(key)
-        if key not in self.names:
-            raise VariableNotFoundError(
-                f"results: no such result, got {key!r}{hint(key, self.names, 'results')}"
-            )
-        return super().__getitem__(self.names.index(key))
+if TYPE_CHECKING:
+    from opwright.lowering import Placement
+    from opwright.lowering.locked import LockedKernel
 
 
 class ProgramReport(NamedTuple):

@@ -18,7 +18,7 @@ from opwright_onnx._version import __version__
 
 if TYPE_CHECKING:
     from opwright_onnx.errors import ModelError, UnsupportedError, ValueNeededError
-    from opwright_onnx.loading import load
+    from opwright_onnx.opening import load
     from opwright_onnx.saving import SaveReport, save
 
 _HOMES = {
@@ -26,7 +26,7 @@ _HOMES = {
     "SaveReport": "saving",
     "UnsupportedError": "errors",
     "ValueNeededError": "errors",
-    "load": "loading",
+    "load": "opening",
     "save": "saving",
 }
 """Imported at first use: discovery imports this package for its table alone."""

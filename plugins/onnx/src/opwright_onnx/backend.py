@@ -11,7 +11,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 import opwright as ow
 from opwright_onnx.errors import ModelError, ValueNeededError
-from opwright_onnx.loading import load
+from opwright_onnx.opening import load
 from opwright_onnx.specializing import is_tensor, specialize
 from opwright_onnx.translate.codes import KINDS, Codes, as_codes, carried_dtype
 

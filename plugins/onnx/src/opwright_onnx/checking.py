@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 import opwright as ow
 from opwright.errors import OpwrightError
 from opwright_onnx.dtypes import array_dtype
-from opwright_onnx.loading import load
+from opwright_onnx.opening import load
 from opwright_onnx.saving import make_tensor, write_model
 from opwright_onnx.translate.schemas import find_schema
 from opwright_onnx.translate.table import find_row

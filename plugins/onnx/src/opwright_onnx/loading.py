@@ -1,4 +1,4 @@
-"""`load`: an ONNX model as a program that is called, trained, compiled and saved."""
+"""An ONNX model as a program that is called, trained, compiled and saved."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from google.protobuf.message import DecodeError
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, FileMissingError, OpwrightError
-from opwright.plugin import suggest_arguments
 from opwright_onnx.dtypes import Array, array_dtype, dtype_name
 from opwright_onnx.errors import ModelError, UnsupportedError, ValueNeededError
 from opwright_onnx.messages import ModelProto, TensorProto, TypeProto, ValueInfoProto
@@ -29,76 +28,11 @@ MAX_FILE_BYTES: Final = 2**31 - 1
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
-@suggest_arguments
-def load(
-    model: str | os.PathLike[str] | ModelProto | bytes,
-    *,
-    trainable: bool = False,
-    inputs: Mapping[str, Any] = _NOTHING,
-    shapes: Mapping[str, Sequence[int | None]] = _NOTHING,
-    device: str = "cpu",
-    options: Mapping[str, Any] | None = None,
+def load_model(
+    model: str | os.PathLike[str] | ModelProto | bytes, **choices: Any
 ) -> ow.LoadedProgram:
-    """Return an ONNX model as a program with its weights.
-
-    Sizes that the model leaves open stay open: one program serves every batch size and length. What
-    depends on initializers alone is computed once, here. Weights of the file are copied once, those
-    of a message or of other files not at all; no code of the model is run, and no file outside of
-    its folder is read.
-
-    Parameters
-    ----------
-    model : str, PathLike, ModelProto or bytes
-        A file, or its content. Files beside it are read only for a model that is given by its path.
-    trainable : bool
-        Make parameters of the initializers that are floats of at least one axis. Then nothing that
-        depends on them is computed in advance.
-    inputs : mapping of str to array
-        Values of inputs that must be known when the model is loaded, such as the axes of a
-        reduction. They are no feeds of the result. A sequence is a list of arrays.
-    shapes : mapping of str to sequence of int or None
-        Shapes of inputs, in the place of those of the model; None is an open size.
-    device, options
-        As of ``Network.compile``, for calls of the result.
-
-    Returns
-    -------
-    LoadedProgram
-        Its feeds and results have the names of the model's inputs and outputs. ``notes["onnx"]``
-        names the dimensions of inputs and outputs as the model does, the producer, the opsets and
-        the metadata.
-
-    Raises
-    ------
-    FileMissingError
-        If there is no such file.
-    ModelError
-        For a model that is damaged, or breaks a rule of an operator; it names node and rule.
-    UnsupportedError
-        For an operator, or a use of one, that opwright has no counterpart for.
-    ValueNeededError
-        If a node needs the value of an input, or an open size, when the model is loaded.
-
-    Examples
-    --------
-    ::
-
-        model = opwright_onnx.load("resnet50.onnx")
-        (scores,) = model({"input.1": images})
-    """
-    if not isinstance(trainable, bool):
-        raise AttributeTypeError(f"load: trainable must be True or False, got {trainable!r}")
-    proto, folder, weights = read_model(model)
-    program, texts = load_parts(
-        proto,
-        folder,
-        weights,
-        trainable=trainable,
-        inputs=inputs,
-        shapes=shapes,
-        device=device,
-        options=options,
-    )
+    """Return a model as a program: `opwright_onnx.load`, with all its arguments."""
+    program, texts = load_parts(*read_model(model), **choices)
     if texts or program is None:
         raise UnsupportedError(f"outputs must be tensors of numbers, got strings: {sorted(texts)}")
     return program

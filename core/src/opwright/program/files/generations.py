@@ -21,8 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from opwright.errors import FileTakenError, FormatError
-from opwright.program.files.disk import (
+from opwright.disk import (
     StrPath,
     is_same,
     kind_of,
@@ -31,6 +30,7 @@ from opwright.program.files.disk import (
     remove_folder,
     sync_folder,
 )
+from opwright.errors import FileTakenError, FormatError
 from opwright.program.files.manifest import PARAMS, PROGRAM
 
 if TYPE_CHECKING:

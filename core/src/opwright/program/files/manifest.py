@@ -7,27 +7,24 @@ has neither. Both are in the metadata, which other safetensors readers ignore.
 from __future__ import annotations
 
 import json
-import os
-import sys
 import zlib
 from collections.abc import Iterable, Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from opwright.describe.dtypes import Array, dtype_from_numpy, dtype_to_numpy
 from opwright.describe.meta import Meta, Shape, shapes_match
-from opwright.errors import AttributeValueError, FormatError
-from opwright.program.files.disk import (
+from opwright.disk import (
     Chunk,
     StrPath,
     check_format,
-    is_local,
-    map_file,
+    digest_of,
+    map_large,
     open_regular,
     read_chunks,
     read_small,
     write_file,
 )
+from opwright.errors import AttributeValueError, FormatError
 from opwright.program.files.safetensors_file import (
     Tensor,
     data_of,
@@ -49,7 +46,6 @@ Expected = Mapping[str, tuple[Shape | None, str]]
 _PROGRAM_KEY: Final = "opwright.program"
 _CHECKSUM_KEY: Final = "opwright.crc32"
 _MAX_LISTED: Final = 5
-_MAPPED_BYTES: Final = 1 << 20  # smaller files are read as quickly
 
 
 class ParamsMark(NamedTuple):
@@ -57,16 +53,6 @@ class ParamsMark(NamedTuple):
 
     program: str
     checksum: str
-
-
-def digest_of(program: bytes) -> str:
-    """Return the SHA-256 of a program."""
-    try:  # as Python's `random` does: hashlib loads OpenSSL, 3 ms
-        sha256 = import_module("_sha2" if sys.version_info >= (3, 12) else "_sha256").sha256
-    except ImportError:
-        from hashlib import sha256
-    digest: str = sha256(program).hexdigest()
-    return digest
 
 
 def mark_of(arrays: Mapping[str, Array], program: bytes) -> ParamsMark:
@@ -135,9 +121,7 @@ def read_params(path: StrPath, handle: int, expected: Expected, *, mapped: bool 
     metadata, tensors = read_header(path, handle)
     mark = _mark_in(path, metadata)
     _check_metas(path, tensors, expected)
-    whole = None
-    if mapped and os.fstat(handle).st_size >= _MAPPED_BYTES and is_local(handle):
-        whole = map_file(path, handle, os.fstat(handle).st_size)
+    whole = map_large(path, handle) if mapped else None
     if whole is None:
         arrays = {name: read_array(path, handle, name, tensors[name]) for name in expected}
         checksum = _checksum_of(arrays)
@@ -264,7 +248,11 @@ def _nests_too_deep(notes: object) -> bool:
 def read_manifest(path: StrPath, folder: int) -> Manifest:
     """Return the manifest of an open folder; FormatError if it is none, or of a newer format."""
     with open_regular(path, folder) as handle:
-        data = read_small(path, handle, _MAX_BYTES)
+        return parse_manifest(path, read_small(path, handle, _MAX_BYTES))
+
+
+def parse_manifest(path: StrPath, data: bytes) -> Manifest:
+    """Return the manifest that `data` is; `path` is for messages."""
     try:
         content = json.loads(data)
         check_format(path, content, _FORMAT, _VERSION)

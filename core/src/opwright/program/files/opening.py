@@ -18,16 +18,17 @@ from opwright.describe.arguments import suggest_arguments
 from opwright.describe.dtypes import Array
 from opwright.describe.wire_reading import MAX_PROGRAM_BYTES
 from opwright.describe.wire_reading import read_program as read_message
-from opwright.errors import AttributeTypeError, FileMissingError, FormatError
-from opwright.program import Program
-from opwright.program.deserialize import read_blocks
-from opwright.program.files.disk import (
+from opwright.disk import (
     StrPath,
+    digest_of,
     open_folder,
     open_regular,
     read_chunks,
     read_small,
 )
+from opwright.errors import AttributeTypeError, FileMissingError, FormatError
+from opwright.program import Program
+from opwright.program.deserialize import read_blocks
 from opwright.program.files.generations import (
     GENERATIONS,
     Saver,
@@ -46,7 +47,6 @@ from opwright.program.files.manifest import (
     Manifest,
     ParamsMark,
     check_belongs,
-    digest_of,
     read_manifest,
     read_mark,
     read_params,
@@ -331,16 +331,17 @@ def read_alone(path: str | os.PathLike[str]) -> SavedProgram:
     """Return a saved program without its parameters, for `opwright.load_program`."""
     given = folder_of("load_program", path)
     if os.path.exists(given) and not os.path.isdir(given):
-        return _parse(read_program(given, follow=True), {})
+        return parse_saved(read_program(given, follow=True), {})
     return read_saved(given, _read_parsed)[1]
 
 
 def _read_parsed(files: SavedFiles) -> tuple[bytes, SavedProgram]:
     data = files.read_program()
-    return data, _parse(data, files.notes)
+    return data, parse_saved(data, files.notes)
 
 
-def _parse(data: bytes, notes: Mapping[str, Any]) -> SavedProgram:
+def parse_saved(data: bytes, notes: Mapping[str, Any]) -> SavedProgram:
+    """Return the saved program that `data` is; FormatError for what is none."""
     message = read_message(data)
     program = read_blocks(message, Program())
     feeds, fetches = tuple(message.get("feeds", ())), tuple(message.get("fetches", ()))

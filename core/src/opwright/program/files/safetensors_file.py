@@ -18,16 +18,14 @@ import numpy as np
 from opwright.describe.dtypes import DTYPES, Array, dtype_from_numpy, dtype_to_numpy, short_dtype
 from opwright.describe.meta import Meta
 from opwright.describe.names import is_text
+from opwright.disk import LINE_BYTES, Chunk, StrPath, empty_bytes, read_into
 from opwright.errors import FormatError
-from opwright.program.files.disk import Chunk, StrPath, read_into
 from opwright.records import NamedTuple
 
 METADATA: Final = "__metadata__"
 """The reserved name of the free text in a header."""
 
 _LENGTH_BYTES: Final = 8
-_LINE_BYTES: Final = 64
-"""A cache line, and the widest vector register: kernels read aligned data fastest."""
 _MAX_HEADER_BYTES: Final = 32 << 20  # 200,000 tensors; the format allows three times as many
 _MAX_RANK: Final = 64  # NumPy's
 
@@ -75,14 +73,14 @@ def encode(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> list[Chu
         chunks.append(data_of(array))
         _check_bools(_WRITER, name, array)
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-(_LENGTH_BYTES + len(text)) % _LINE_BYTES)
+    text += b" " * (-(_LENGTH_BYTES + len(text)) % LINE_BYTES)
     length = _check_length(_WRITER, len(text)).to_bytes(_LENGTH_BYTES, "little")
     _parse_header(_WRITER, text, _LENGTH_BYTES + len(text) + end)
     return [length + text, *chunks]
 
 
 def _rank(name: str, array: Array) -> tuple[bool, int, str]:
-    return array.nbytes % _LINE_BYTES != 0, -array.dtype.itemsize, name
+    return array.nbytes % LINE_BYTES != 0, -array.dtype.itemsize, name
 
 
 def data_of(array: Array) -> memoryview:
@@ -111,16 +109,9 @@ def read_header(path: StrPath, handle: int) -> Header:
 
 def read_array(path: StrPath, handle: int, name: str, tensor: Tensor) -> Array:
     """Return a tensor of an open file as a new array."""
-    data = _empty_bytes(tensor.end - tensor.begin)
+    data = empty_bytes(tensor.end - tensor.begin)
     read_into(path, handle, data.data, tensor.begin)
     return view_array(path, name, tensor, data)
-
-
-def _empty_bytes(size_bytes: int) -> Array:
-    """Return memory aligned to a cache line."""
-    memory = np.empty(size_bytes + _LINE_BYTES, np.uint8)
-    begin = -memory.__array_interface__["data"][0] % _LINE_BYTES
-    return memory[begin : begin + size_bytes]
 
 
 def view_array(path: StrPath, name: str, tensor: Tensor, data: Array) -> Array:

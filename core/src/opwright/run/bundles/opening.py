@@ -3,67 +3,58 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from opwright import _runtime
-from opwright.describe.dtypes import dtype_to_code
-from opwright.device.feeds import FeedSpec, check_array, check_feed_names
-from opwright.device.intake import read_feed
-from opwright.device.opening import open_device
-from opwright.errors import FeedError
-from opwright.plugins.context import current_context
+from opwright.disk import open_regular
+from opwright.errors import ProgramError
 from opwright.plugins.threads import get_num_threads
-from opwright.program.files.disk import open_regular
-from opwright.registry import HOST
-from opwright.run.bundles.tokens import MAGIC
-from opwright.run.report import ArraySpec
+from opwright.run.results import ArraySpec, Called
 
-Ports = Sequence[tuple[str, str, tuple[tuple[int, int], ...]]]
+MAGIC: Final = b"\x89OWB\r\n\x1a\n"
+"""The first bytes of a bundle."""
+
+_OF_PROGRAMS: Final = frozenset(
+    {"bundle", "choices", "notes", "parameters", "program", "report", "save", "scope"}
+)
 
 
-class BundleSource:
-    """Finds the plans of one bundle for the runtime.
+class PlanSource:
+    """Finds the plans of a compiled network that is not lowered, for the runtime.
 
-    Attributes
+    Parameters
     ----------
-    bundle : _runtime.Bundle
-    feeds, fetches : tuple of ArraySpec
-        What a call takes and returns; dimensions that depend on the batch are None.
+    feeds : sequence of ArraySpec
+    find_plan : callable
+        Returns the plan for a tuple of arrays, one for each feed.
     """
 
-    def __init__(self, bundle: _runtime.Bundle) -> None:
-        self.bundle = bundle
-        self.feeds, self.fetches = _specs_of(bundle.inputs), _specs_of(bundle.outputs)
-        self._read = [
-            FeedSpec(spec.name, tuple(-1 if d is None else d for d in spec.shape or ()), spec.dtype)
-            for spec in self.feeds
-        ]
-        self._context = current_context()
-        self._device = open_device(HOST, self._context)
-
-    def callable(self, label: str) -> _runtime.CompiledNetwork:
-        """Return the callable; `label` names it in `opwright.memory`."""
-        names, scope = [spec.name for spec in self.feeds], self.bundle.new_scope()
-        epoch = self._context.epoch
-        return _runtime.CompiledNetwork(scope, names, self, self._device, epoch, label)
+    def __init__(
+        self, feeds: Sequence[ArraySpec], find_plan: Callable[[tuple[Any, ...]], Any]
+    ) -> None:
+        self._feeds, self._find_plan = feeds, find_plan
 
     def refuse_names(self, n_positional: int, names: tuple[str, ...]) -> None:
         """Raise FeedError for names of a call that are no feeds."""
-        check_feed_names(names, [spec.name for spec in self.feeds], n_positional)
+        from opwright.device.feeds import check_feed_names
+
+        check_feed_names(names, [spec.name for spec in self._feeds], n_positional)
 
     def read_feed(self, i: int, value: Any) -> Any:
         """Convert a value of feed `i` that the runtime cannot read itself."""
-        spec = self._read[i]
-        return read_feed(value, spec.label, spec.dtype, self._device, self._context)
+        from opwright.device.intake import read_feed
+        from opwright.device.opening import open_device
+        from opwright.plugins.context import current_context
+        from opwright.registry import HOST
 
-    def __call__(self, arrays: tuple[Any, ...]) -> _runtime.Plan:
+        context, spec = current_context(), self._feeds[i]
+        label = f"feed {spec.name!r}"
+        return read_feed(value, label, spec.dtype, open_device(HOST, context), context)
+
+    def __call__(self, arrays: tuple[Any, ...]) -> Any:
         """Return the plan for feeds that are ready, in order; FeedError where there is none."""
-        metas = [check_array(array, spec) for array, spec in zip(arrays, self._read, strict=True)]
-        if any(isinstance(array, _runtime.Tensor) for array in arrays):
-            raise FeedError("feed: a bundle must be fed arrays on the host, got a tensor")
-        coded = [(meta.shape, dtype_to_code(meta.dtype)) for meta in metas]
-        return self.bundle.plan_for(coded, get_num_threads())
+        return self._find_plan(arrays)
 
 
 def is_bundle(path: str | os.PathLike[str]) -> bool:
@@ -75,17 +66,58 @@ def is_bundle(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def open_bundle(path: str | os.PathLike[str], folders: Sequence[str] = ()) -> BundleSource:
-    """Open a bundle; libraries are also looked for in the folders of installed plugins.
+class LoadedBundle(Called):
+    """A loaded bundle, which is called like a `LoadedProgram` and has no program.
 
-    FormatError for a file that is damaged or foreign; PluginError for a library that is missing, of
-    another version, or cannot be opened.
+    Parameters
+    ----------
+    path : str or PathLike
+        The file.
+    folders : sequence of str
+        Where libraries are looked for first, before those of installed plugins.
+
+    Raises
+    ------
+    FormatError
+        For a file that is damaged or foreign.
+    PluginError
+        For a library that is missing, of another version, or cannot be opened.
+
+    Attributes
+    ----------
+    batch : (int, int)
+        The least and the largest size of dimensions that are None in `feeds`.
+    feeds, fetches : tuple of ArraySpec
+        The arguments and results of a call, in order.
     """
-    installed = _runtime.__file__.rsplit("/", 2)[0]  # the packages are beside ours
-    return BundleSource(_runtime.Bundle(os.fspath(path), [*folders, installed]))
+
+    def __init__(self, path: str | os.PathLike[str], folders: Sequence[str] = ()) -> None:
+        installed = _runtime.__file__.rsplit("/", 2)[0]  # the packages are beside ours
+        bundle = _runtime.Bundle(os.fspath(path), [*folders, installed])
+        self.batch = bundle.batch
+        self.feeds, self.fetches = _specs_of(bundle.inputs), _specs_of(bundle.outputs)
+        self.program_feeds = tuple(spec.name for spec in self.feeds)
+        self._names = tuple(spec.name for spec in self.fetches)
+        source = PlanSource(self.feeds, lambda feeds: bundle.plan_for(feeds, get_num_threads()))
+        self._plans = _runtime.CompiledNetwork(
+            bundle.new_scope(), self.program_feeds, source, label=f"bundle {os.fspath(path)}"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_PROGRAMS:
+            raise ProgramError(
+                f"LoadedProgram: a bundle has plans alone, got a call for its {name}; load the "
+                "folder that opwright.save has written"
+            )
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
+    def _callable(self) -> _runtime.CompiledNetwork:
+        return self._plans
 
 
-def _specs_of(ports: Ports) -> tuple[ArraySpec, ...]:
+def _specs_of(
+    ports: Sequence[tuple[str, str, tuple[tuple[int, int], ...]]],
+) -> tuple[ArraySpec, ...]:
     return tuple(
         ArraySpec(name, tuple(None if step else base for step, base in dims), dtype)
         for name, dtype, dims in ports

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from opwright.lowering.layout.recording import About, Size
 from opwright.records import NamedTuple
-
-MAGIC: Final = b"\x89OWB\r\n\x1a\n"
-"""The first bytes of a bundle."""
 
 _INT, _AFFINE, _TEXT, _SAME_TEXT, _FLOAT = range(5)  # as core/native/runtime/bundle/tokens.cc reads
 

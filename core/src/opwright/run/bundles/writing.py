@@ -14,12 +14,13 @@ import numpy as np
 from opwright.describe.arguments import suggest_arguments
 from opwright.describe.dtypes import Array, dtype_to_code, dtype_to_numpy
 from opwright.describe.names import hint
+from opwright.disk import write_file
 from opwright.errors import FeedError, ProgramError
 from opwright.lowering import lower
 from opwright.lowering.layout.recording import Recorder, Size
 from opwright.plugins.threads import count_for_plan
-from opwright.program.files.disk import write_file
-from opwright.run.bundles.tokens import MAGIC, Affine, encode, join, matches
+from opwright.run.bundles.opening import MAGIC
+from opwright.run.bundles.tokens import Affine, encode, join, matches
 
 if TYPE_CHECKING:
     from opwright._runtime import CompiledNetwork, Scope
@@ -56,17 +57,33 @@ def write_bundle(
     """
     from pathlib import Path  # it takes 4 ms to import
 
-    descriptor, arrays = _Lowering(compiled, feeds or {}, batch).describe()
+    lowering = _Lowering(compiled.source, compiled.scope, feeds or {}, batch)
+    descriptor, arrays = lowering.describe()
     target = Path(path)
     temporary = target.with_name(f"{target.name}.{os.getpid()}.new")
     try:
-        write_file(temporary, _chunks(descriptor, arrays))
+        write_file(temporary, list_chunks(descriptor, arrays))
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _chunks(descriptor: bytes, arrays: Sequence[Array]) -> Iterator[bytes | memoryview]:
+def describe_plan(
+    source: CompiledSource, shapes: Sequence[Sequence[int]], n_threads: int
+) -> tuple[bytes, list[str]] | None:
+    """Return the descriptor of one plan, without weights, and the libraries that it needs.
+
+    None for a plan that writes variables.
+    """
+    feeds = {spec.name: shape for spec, shape in zip(source.feeds, shapes, strict=True)}
+    lowering = _Lowering(source, None, feeds, None)
+    descriptor, _ = lowering.describe(n_threads)
+    recorder = lowering.recorder
+    return None if recorder.written else (descriptor, list(recorder.libraries))
+
+
+def list_chunks(descriptor: bytes, arrays: Sequence[Array]) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of a bundle."""
     begin = _round_up(_HEADER.size + len(descriptor))
     size = begin + sum(_round_up(array.nbytes) for array in arrays)
     digest = hashlib.sha256(descriptor).digest()
@@ -93,15 +110,18 @@ class _Lowering:
     ----------
     least, most : int
         The range of batches.
+    recorder : Recorder
+
+    A `scope` of None has no weights.
     """
 
     def __init__(
         self,
-        compiled: CompiledNetwork,
+        source: Any,
+        scope: Scope | None,
         feeds: Mapping[str, Shape],
         batch: tuple[int, int] | None,
     ) -> None:
-        source: Any = compiled.source
         template = source.template
         if template.given.written or template.given.shape_only:
             raise ProgramError("bundle: must be compiled without writes and shape_only, got some")
@@ -115,18 +135,20 @@ class _Lowering:
             if name not in known:
                 raise FeedError(f"bundle: feeds names no feed, got {name!r}{hint(name, known)}")
         self._source: CompiledSource = source
-        self._scope: Scope = compiled.scope
+        self._scope = scope
         self._shapes = [_shape_of(spec, feeds.get(spec.name)) for spec in source.feeds]
         is_open = any(None in shape for shape in self._shapes)
         self.least, self.most = _check_batch(batch, is_open)
-        self._recorder = Recorder(template.target)
+        self.recorder = Recorder(template.target)
         self._outputs: dict[int, list[Any]] = {}  # by batch
 
-    def describe(self) -> tuple[bytes, list[Array]]:
-        """Return the descriptor, and the weights in its order."""
+    def describe(self, n_threads: int = 0) -> tuple[bytes, list[Array]]:
+        """Return the descriptor, and the weights in its order; with `n_threads` for it alone."""
         target = self._source.template.target
         count = count_for_plan(target.deterministic)
         ranges = [(1, 1, 1), (2, _MOST_THREADS, max(count, 2))]
+        if n_threads:
+            ranges = [(n_threads, n_threads, n_threads)]
         if target.deterministic:
             ranges = [(1, _MOST_THREADS, count)]
         variants: list[bytes] = []
@@ -135,7 +157,7 @@ class _Lowering:
                 section = encode(tokens)
                 variants += (encode((begin, end, least, most, len(section))), section)
         tensors, arrays = self._list_tensors()
-        written = self._recorder.written
+        written = self.recorder.written
         head = [self.least, self.most, *self._list_kernels()[0], *self._list_ports()]
         head += (len(written), *written, *tensors, *self._list_kernels()[1], len(variants) // 2)
         return b"".join((encode(head), *variants)), arrays
@@ -170,7 +192,7 @@ class _Lowering:
             dims = tuple(n if dim is None else dim for dim in shape)
             arrays.append(np.broadcast_to(np.zeros((), dtype_to_numpy(spec.dtype or "")), dims))
         request = self._source.request(tuple(arrays))
-        recorder, target = self._recorder, copy.copy(request.target)
+        recorder, target = self.recorder, copy.copy(request.target)
         target.n_threads, target.recorder = n_threads, recorder
         target.last_short, target.chosen_kernels, target.chosen_passes = [], {}, {}
         recorder.target, recorder.plans = target, []
@@ -201,8 +223,8 @@ class _Lowering:
         tokens: list[Any] = [0]
         arrays: list[Array] = []
         offset = 0
-        for name in self._recorder.persistables:
-            variable = self._scope.find_var(name)
+        for name in self.recorder.persistables:
+            variable = self._scope.find_var(name) if self._scope else None
             if variable is None or not variable.is_set:
                 continue  # computed by the plan
             array = variable.numpy()
@@ -215,7 +237,7 @@ class _Lowering:
 
     def _list_kernels(self) -> tuple[list[Any], list[Any]]:
         """Return the tokens of libraries, by file name, and of their kernels."""
-        recorder = self._recorder
+        recorder = self.recorder
         paths = list(recorder.libraries)
         needed = {path for (path, *_), i in recorder.kernels.items() if i in recorder.needed}
         libraries: list[Any] = [len(paths)]

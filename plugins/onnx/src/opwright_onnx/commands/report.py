@@ -11,8 +11,9 @@ import opwright as ow
 from opwright.commands import align, make_feeds
 from opwright.errors import CommandError, OpwrightError
 from opwright_onnx.errors import ValueNeededError
-from opwright_onnx.loading import load, read_dims, read_model
+from opwright_onnx.loading import read_dims, read_model
 from opwright_onnx.messages import GraphProto, ModelProto, NodeProto
+from opwright_onnx.opening import load
 from opwright_onnx.translate.model import read_opsets
 from opwright_onnx.translate.own import PREFIX, find_own
 from opwright_onnx.translate.schemas import find_schema

@@ -1,4 +1,4 @@
-"""Writes and reads files for `save` and `load`.
+"""Writes and reads files: those of `save` and `load`, and those of the cache folder.
 
 A file is written under a new name, never through a link, and is on the disk when it is closed. Only
 regular files are read, and no read takes more memory than the file has bytes.
@@ -8,21 +8,28 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from opwright.describe.dtypes import Array
 from opwright.errors import FormatError
 
 if TYPE_CHECKING:  # pathlib takes 4 ms to import, and reading does not need it
     from pathlib import Path
 
+    from opwright.describe.dtypes import Array
+
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
 
+LINE_BYTES: Final = 64
+"""A cache line, and the widest vector register: kernels read aligned data fastest."""
+
+_MAPPED_BYTES: Final = 1 << 20  # smaller files are read as quickly
 _CHUNK_BYTES: Final = 16 << 20  # a signal waits for the end of one of them
 _PART_BYTES: Final = 1 << 18  # fits a processor's cache
 _KINDS: Final = {
@@ -216,6 +223,32 @@ def map_file(path: StrPath, handle: int, size_bytes: int) -> Array | None:
     except OSError:
         return None
     return np.frombuffer(mapped, np.uint8)
+
+
+def map_large(path: StrPath, handle: int) -> Array | None:
+    """Return what `map_file` does; None for files that are small, or on a network's disk."""
+    size_bytes = os.fstat(handle).st_size
+    is_large = size_bytes >= _MAPPED_BYTES and is_local(handle)
+    return map_file(path, handle, size_bytes) if is_large else None
+
+
+def empty_bytes(size_bytes: int) -> Array:
+    """Return memory aligned to a cache line."""
+    memory = np.empty(size_bytes + LINE_BYTES, np.uint8)
+    begin = -memory.__array_interface__["data"][0] % LINE_BYTES
+    return memory[begin : begin + size_bytes]
+
+
+def digest_of(data: Any) -> str:
+    """Return the SHA-256 of bytes."""
+    with memoryview(data) as view:
+        if view.nbytes < _MAPPED_BYTES:  # hashlib loads OpenSSL, 3 ms, which is faster then
+            with suppress(ImportError):
+                own = import_module("_sha2" if sys.version_info >= (3, 12) else "_sha256")
+                return str(own.sha256(view).hexdigest())
+        from hashlib import sha256
+
+        return sha256(view).hexdigest()
 
 
 def read_into(path: StrPath, handle: int, target: memoryview, offset: int) -> None:

@@ -1,0 +1,99 @@
+"""The cache folder, through which processes pass results to later ones.
+
+Its files name code that is imported, opened and run later, so a file is read only if no other user
+may have written it. Files are written under a temporary name and renamed: complete or absent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable, Mapping
+
+from opwright.errors import SettingError
+
+
+def find_cache_folder(environ: Mapping[str, str] | None = None) -> str | None:
+    """Return the cache folder: OPWRIGHT_CACHE_DIR, or in the user's cache; None if neither.
+
+    Parameters
+    ----------
+    environ : mapping, optional
+        By default ``os.environ``.
+    """
+    env = os.environ if environ is None else environ
+    if env.get("OPWRIGHT_CACHE_DIR"):
+        return os.path.abspath(env["OPWRIGHT_CACHE_DIR"])
+    if env.get("XDG_CACHE_HOME"):
+        return os.path.join(os.path.abspath(env["XDG_CACHE_HOME"]), "opwright")
+    home = os.path.expanduser("~")
+    if not os.path.isabs(home):  # no home folder, as in some containers
+        return None
+    return os.path.join(home, ".cache", "opwright")
+
+
+def read_switch(name: str, default: bool = False) -> bool:
+    """Return an environment variable that is 0 or 1; SettingError for another value."""
+    value = os.environ.get(name, "").strip().lower()
+    if value not in {"", "0", "1", "false", "true", "no", "yes", "off", "on"}:
+        raise SettingError(f"{name}: must be 0 or 1, got {value!r}; set it to 1")
+    return value in {"1", "true", "yes", "on"} if value else default
+
+
+def read_trusted(path: str, most_bytes: int) -> bytes:
+    """Return the content of a file that no other user may write; OSError for any other one."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        status = os.fstat(file)
+        check_trust(path, status)
+        check_trust(os.path.dirname(path), os.stat(os.path.dirname(path)))
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
+            raise OSError(f"it must be a file of at most {most_bytes} bytes")
+        return os.read(file, status.st_size)
+    finally:
+        os.close(file)
+
+
+def check_trust(path: str, status: os.stat_result) -> None:
+    """Raise PermissionError if users other than this one and root may write a file."""
+    if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
+        raise PermissionError(
+            f"{path} must belong to this user or root, and no other may write it; chmod go-w {path}"
+        )
+
+
+def write_trusted(path: str, chunks: Iterable[bytes | memoryview]) -> None:
+    """Write or replace a file, in a folder that is made where it is missing; OSError if it fails.
+
+    The file is not synchronized: after a crash it may be damaged, which readers must detect.
+    """
+    folder = os.path.dirname(path)
+    temporary = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
+    os.makedirs(folder, 0o755, exist_ok=True)
+    check_trust(folder, os.stat(folder))
+    try:
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        with open(file, "wb") as stream:
+            stream.writelines(chunks)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def remove_oldest(folder: str, begin: str, most_files: int, most_bytes: int) -> None:
+    """Keep the files of a folder whose names begin so within bounds: the newest stay."""
+    ages = []
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        with contextlib.suppress(OSError):  # another process may have removed it
+            if name.startswith(begin):
+                status = os.lstat(path)
+                ages.append((status.st_mtime_ns, path, status.st_size))
+    for i, (_, path, size_bytes) in enumerate(sorted(ages, reverse=True)):
+        most_bytes -= size_bytes
+        if i >= most_files or most_bytes < 0:
+            with contextlib.suppress(OSError):
+                os.unlink(path)

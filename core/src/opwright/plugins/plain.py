@@ -1,0 +1,20 @@
+"""Tells whether the default Context is unchanged since discovery, as kept plans require."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from opwright._runtime import Epoch
+
+default_epoch: Final = Epoch()
+"""The epoch of the default Context, and of kept plans before that exists."""
+
+_unchanged: Final = Epoch()
+
+
+def is_plain() -> bool:
+    """Tell whether the default Context is current, without pins and later registrations."""
+    module = sys.modules.get("opwright.plugins.context")
+    is_default = module is None or module.guarded_context.get() is None
+    return is_default and default_epoch.now == _unchanged.now

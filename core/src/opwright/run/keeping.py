@@ -1,0 +1,142 @@
+"""Keeps the plans of what was loaded, see `opwright.run.kept`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from opwright.cache_folder import read_trusted, remove_oldest, write_trusted
+from opwright.describe.dtypes import dtype_to_numpy
+from opwright.disk import open_regular, read_chunks, remove_folder
+from opwright.errors import OpwrightError
+from opwright.plugins import context as contexts
+from opwright.plugins.plain import default_epoch, is_plain
+from opwright.program.files.safetensors_file import read_header
+from opwright.program.program import feed_names
+from opwright.run.bundles.writing import describe_plan, list_chunks
+from opwright.run.kept import (
+    Place,
+    Record,
+    dump_record,
+    find_place,
+    parse_record,
+    read_record,
+    stat_of,
+)
+
+if TYPE_CHECKING:
+    from opwright.lowering import LowerRequest
+    from opwright.run.compiled import CompiledSource
+    from opwright.run.loaded import LoadedProgram
+
+_MOST_MODEL_BYTES: Final = 1 << 31
+"""Of the parameters of translated models."""
+
+_MOST_FILES: Final = 4096
+_MOST_BYTES: Final = 1 << 28
+"""Of all that is kept; of more the oldest is removed. A plan of 50 layers takes 30,000."""
+
+
+def keep_plan(
+    place: Place, loaded: LoadedProgram, source: CompiledSource, request: LowerRequest
+) -> None:
+    """Keep the plan of a request, which is lowered again for that.
+
+    Plans that no bundle can have, such as those with kernels in Python, are not kept, nor programs
+    that write variables, nor plans of a Context other than the default one or with failed plugins.
+    If the cache folder cannot be written, the next process lowers again.
+    """
+    context = request.target.context
+    if context.epoch is not default_epoch or not is_plain() or context.failures:
+        return
+    try:
+        metas = [(meta.shape, meta.dtype) for meta in request.given.metas.values()]
+        described = describe_plan(source, [shape for shape, _ in metas], request.target.n_threads)
+        if described is None:
+            return
+        descriptor, libraries = described
+        write_trusted(place.path_for(metas), list_chunks(descriptor, []))
+        record = _make_record(place, loaded, [*_list_files(context), *libraries])
+        write_trusted(f"{place.stem}.record", [dump_record(record)])
+        remove_oldest(os.path.dirname(place.stem), "", _MOST_FILES, _MOST_BYTES)
+    except (OpwrightError, OSError, ValueError):
+        return
+
+
+def keep_model(folder: str, loaded: LoadedProgram) -> Place | None:
+    """Save a program for `opwright.load_translated`; None if that is impossible."""
+    context, parent = contexts.current_context(), os.path.dirname(folder)
+    if context.epoch is not default_epoch or context.failures:
+        return None
+    try:
+        os.makedirs(parent, 0o700, exist_ok=True)
+        if tuple(feed_names(loaded.program)) != loaded.program_feeds:
+            return None
+        loaded.save(folder)
+        place = find_place(folder)
+        if place is None:
+            return None
+        files = tuple(map(stat_of, dict.fromkeys(_list_files(context))))
+        record = Record(0, 0, stat_of(place.params), (), (), (), (), files)
+        write_trusted(f"{folder}.record", [dump_record(record)])
+        _remove_oldest_models(parent)
+    except (OpwrightError, OSError, ValueError):
+        return None
+    return place
+
+
+def _remove_oldest_models(parent: str) -> None:
+    ages = []
+    for name in os.listdir(parent):
+        if not name.endswith(".record"):
+            continue
+        path = os.path.join(parent, name)
+        with contextlib.suppress(OSError, ValueError):
+            size_bytes = parse_record(read_trusted(path, _MOST_BYTES)).params[1]
+            ages.append((os.stat(path).st_mtime_ns, path, size_bytes))
+    left = _MOST_MODEL_BYTES
+    for _, path, size_bytes in sorted(ages, reverse=True):
+        left -= size_bytes
+        if left < 0:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+                remove_folder(Path(path.removesuffix(".record")))
+
+
+def _list_files(context: contexts.Context) -> Iterable[str]:
+    """Yield all files of loaded plugins, which lowering depends on."""
+    tops = {"opwright"}
+    for record in context.records:
+        tops.add(record.source.target.partition(":")[0].partition(".")[0])
+        yield os.path.join(record.source.location, "entry_points.txt")
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and name.partition(".")[0] in tops:
+            yield file
+
+
+def _make_record(place: Place, loaded: LoadedProgram, files: Iterable[str]) -> Record:
+    """Return the record of a saved state; ValueError for dtypes that records do not have."""
+    before = read_record(place.stem)
+    if before is not None:
+        files = dict.fromkeys((*(path for path, *_ in before.files), *files))
+        return before._replace(files=tuple(map(stat_of, files)))
+    checksum, weights = 0, []
+    with open_regular(place.params, follow=True) as handle:
+        for name, (meta, begin, _) in read_header(place.params, handle)[1].items():
+            kind = dtype_to_numpy(meta.dtype)
+            if kind.kind not in "fiu":
+                raise ValueError(f"{meta.dtype} is checked when it is read")
+            weights.append((name, str(kind), meta.shape, begin))
+        size_bytes = os.fstat(handle).st_size
+        for chunk in read_chunks(place.params, handle, place.begin, size_bytes):
+            checksum = zlib.crc32(chunk, checksum)
+    watched = tuple(map(stat_of, dict.fromkeys(files)))
+    n_ops = len(loaded._find_part().global_block().ops)
+    feeds = loaded.feeds, loaded.fetches, loaded.program_feeds
+    return Record(n_ops, checksum, stat_of(place.params), *feeds, tuple(weights), watched)

@@ -1,0 +1,366 @@
+"""Plans kept in the cache folder, by content, so that later processes need no lowering.
+
+A saved state has a record, which is text, and a bundle without weights for each combination of
+shapes. The record has feeds, results, the positions of the parameters in their file, and all files
+that took part in the lowering; a change of one of them makes it invalid. Missing and damaged files
+cost only time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import zlib
+from _thread import RLock
+from collections.abc import Iterable, Mapping, Sequence
+from contextvars import Context as Variables
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from opwright import _runtime
+from opwright._version import __version__
+from opwright.cache_folder import check_trust, find_cache_folder, read_switch, read_trusted
+from opwright.disk import digest_of, empty_bytes, map_large, open_regular, read_into
+from opwright.errors import FormatError, OpwrightError
+from opwright.plugins.plain import default_epoch, is_plain
+from opwright.plugins.threads import get_num_threads, is_deterministic
+from opwright.records import NamedTuple
+from opwright.run.bundles.opening import PlanSource
+from opwright.run.loaded import LoadedProgram
+from opwright.run.results import ArraySpec
+
+if TYPE_CHECKING:
+    from opwright.program import Program
+
+FORMAT: Final = 1
+"""Raised when records change their form."""
+
+_SWITCH: Final = "OPWRIGHT_KEEP_PLANS"
+_OTHER_PLANS: Final = ("OPWRIGHT_CHECKED", "OPWRIGHT_ISOLATE")
+"""Environment variables of plans that are not kept."""
+
+_MOST_BYTES: Final = 1 << 26
+_FILES: Final = ("program.pb", "params.safetensors", "generation.json")
+
+
+class Place(NamedTuple):
+    """A saved state in the cache folder: `stem` is the beginning of all paths.
+
+    `params` is the path of the parameters, which begin at byte `begin`; `program` and `manifest`
+    are the contents of the other files. A pair by itself has an empty manifest.
+    """
+
+    stem: str
+    params: str
+    begin: int
+    program: bytes
+    manifest: bytes
+
+    def path_for(self, metas: object) -> str:
+        """Return the path of the plan for feeds of these metas."""
+        return f"{self.stem}-{zlib.crc32(repr(metas).encode()):08x}.owb"
+
+
+class Record(NamedTuple):
+    """Description of a saved state that was called; see the module."""
+
+    n_ops: int
+    checksum: int  # CRC-32 of the parameters, which the file `params` had
+    params: tuple[str, int, int]
+    feeds: tuple[ArraySpec, ...]
+    fetches: tuple[ArraySpec, ...]
+    program_feeds: tuple[str, ...]
+    weights: tuple[tuple[str, str, tuple[int, ...], int], ...]
+    files: tuple[tuple[str, int, int], ...]
+
+
+def may_keep() -> bool:
+    """Whether this process keeps plans, and uses those that were kept."""
+    is_on = read_switch(_SWITCH, default=True) and not any(map(os.environ.get, _OTHER_PLANS))
+    return is_on and is_plain()
+
+
+def find_place(path: object) -> Place | None:
+    """Return the place of a saved folder; None if its plans are not kept."""
+    folder = find_cache_folder()
+    if folder is None or not may_keep() or not isinstance(path, str | os.PathLike):
+        return None
+    try:
+        inner = _find_newest(os.fspath(path))
+        program, params, manifest = (os.path.join(inner, name) for name in _FILES)
+        texts = _read(program), _read(manifest) if os.path.lexists(manifest) else b""
+        begin = 8 + int.from_bytes(_read(params, 8), "little")
+        parts = _describe_process().encode(), *texts, _read(params, begin)
+    except (OSError, FormatError):  # what loads the folder says more
+        return None
+    stem = os.path.join(folder, "plans", digest_of(b"\0".join(parts))[:32])
+    return Place(stem, params, begin, *texts)
+
+
+def _find_newest(folder: str) -> str:
+    """Return the folder of the newest generation, or that of a pair by itself.
+
+    OSError where files at the top are no links to the newest.
+    """
+    generations = os.path.join(folder, "generations")
+    numbers = os.listdir(generations) if os.path.isdir(generations) else []
+    newest = max((name for name in numbers if name.isdecimal()), key=int, default=None)
+    if newest is None:
+        return folder
+    for name in _FILES[:2]:
+        if os.readlink(os.path.join(folder, name)) != f"latest/{name}":
+            raise OSError(f"{name} is no link to the newest generation")
+    return os.path.join(generations, newest)
+
+
+def _read(path: str, size_bytes: int | None = None) -> bytes:
+    """Return the beginning of a file, or all of it."""
+    with open_regular(path, follow=True) as handle:
+        size_bytes = os.fstat(handle).st_size if size_bytes is None else size_bytes
+        if size_bytes > _MOST_BYTES:
+            raise FormatError(f"{path}: must have at most {_MOST_BYTES} bytes to be kept")
+        data = bytearray(size_bytes)
+        read_into(path, handle, memoryview(data), 0)
+        return bytes(data)
+
+
+def describe_installed() -> str:
+    """Return the versions of Python and of all installed distributions."""
+    distributions = [
+        (folder, sorted(name for name in os.listdir(folder) if name.endswith("-info")))
+        for folder in dict.fromkeys(path or os.curdir for path in sys.path)
+        if os.path.isdir(folder)
+    ]
+    found = [item for item in distributions if item[1]]
+    return repr((FORMAT, __version__, sys.version, found))
+
+
+def _describe_process() -> str:
+    """Return the settings that lowering depends on, besides the program and installed files."""
+    chosen = [item for item in os.environ.items() if item[0].startswith("OPWRIGHT_")]
+    others = sorted(item for item in chosen if item[0] != "OPWRIGHT_CACHE_DIR")
+    process = get_num_threads(), is_deterministic(), _runtime.describe_processor()
+    return f"{describe_installed()} {process} {others}"
+
+
+# -- records ---------------------------------------------------------------------------------------
+
+
+def dump_record(record: Record) -> bytes:
+    """Return a record as text; ValueError where a name in it cannot be printed."""
+    specs: list[Any] = [
+        [(s.name, s.dtype, "*" if s.shape is None else _join(s.shape)) for s in group]
+        for group in (record.feeds, record.fetches)
+    ]
+    weights = [(name, dtype, _join(dims), begin) for name, dtype, dims, begin in record.weights]
+    names = [(name,) for name in record.program_feeds]
+    head = [(record.n_ops, record.checksum)], [record.params]
+    groups: Any = [*head, *specs, names, weights, record.files]
+    rows = [["\t".join(map(str, row)) for row in group] for group in groups]
+    if not all(row.replace("\t", "").isprintable() for group in rows for row in group):
+        raise ValueError("a name cannot be printed")
+    body = "\n\n".join("\n".join(group) for group in rows).encode()
+    return b"opwright plans %d %08x\n" % (FORMAT, zlib.crc32(body)) + body
+
+
+def parse_record(data: bytes) -> Record:
+    """Return the record that `dump_record` wrote; ValueError for another text."""
+    head, _, body = data.partition(b"\n")
+    if head != b"opwright plans %d %08x" % (FORMAT, zlib.crc32(body)):
+        raise ValueError("its checksum or format differs")
+    groups = [
+        [row.split("\t") for row in group.split("\n") if row]
+        for group in body.decode().split("\n\n")
+    ]
+    ((n_ops, checksum),), (params,), feeds, fetches, names, weights, files = groups
+    return Record(
+        int(n_ops),
+        int(checksum),
+        _stat(*params),
+        tuple(ArraySpec(name, _split(dims), dtype) for name, dtype, dims in feeds),
+        tuple(ArraySpec(name, _split(dims), dtype) for name, dtype, dims in fetches),
+        tuple(name for (name,) in names),
+        tuple((name, dtype, _split(dims), int(begin)) for name, dtype, dims, begin in weights),
+        tuple(_stat(*file) for file in files),
+    )
+
+
+def _stat(path: str, size_bytes: str, mtime_ns: str) -> tuple[str, int, int]:
+    return path, int(size_bytes), int(mtime_ns)
+
+
+def _join(dims: Iterable[int | None]) -> str:
+    return ",".join("?" if dim is None else str(dim) for dim in dims)
+
+
+def _split(text: str) -> Any:
+    if text == "*":
+        return None
+    return tuple(None if dim == "?" else int(dim) for dim in text.split(",") if dim)
+
+
+def read_record(stem: str) -> Record | None:
+    """Return the record of this stem; None unless there is a valid one."""
+    try:
+        record = parse_record(read_trusted(f"{stem}.record", _MOST_BYTES))
+        is_right = all(stat_of(path) == (path, *rest) for path, *rest in record.files)
+    except (OSError, ValueError):
+        return None
+    return record if is_right else None
+
+
+def stat_of(path: str) -> tuple[str, int, int]:
+    """Return a path with the size of its file, and the time of its last change in ns."""
+    status = os.stat(path)
+    return path, status.st_size, status.st_mtime_ns
+
+
+# -- a saved state that was kept -------------------------------------------------------------------
+
+
+class KeptProgram(LoadedProgram):
+    """A saved state whose plans were kept; its program is read at the first access.
+
+    Parameters
+    ----------
+    place, record
+        Of the saved state.
+    scope : Scope
+        With its parameters.
+    trainable : bool
+        As of `load`.
+    """
+
+    def __init__(
+        self, place: Place, record: Record, scope: _runtime.Scope, trainable: bool
+    ) -> None:
+        self._place, self._record, self._trainable = place, record, trainable
+        self._scope, self._structure = scope, scope.structure_version
+        self.program_feeds = record.program_feeds
+        self._names = tuple(spec.name for spec in record.fetches)
+        self.device = "cpu"
+        self.choices = {"lock": None, "options": None}
+        self._lock = RLock()
+        self._part = self._called = None
+        self._uses_plans: bool | None = None  # once it was called
+        self._last: tuple[Any, ...] = ()
+        names = [spec.name for spec in record.feeds]
+        source = PlanSource(record.feeds, self._find_plan)
+        label = f"network of {record.n_ops} operators"
+        self._plans = _runtime.CompiledNetwork(scope, names, source, None, default_epoch, label)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("program", "notes"):
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        with self._lock:
+            if "program" not in vars(self):
+                self.program, self.notes = self._read_program()
+                self._generation = self.program.generation
+                if self._uses_plans:
+                    self._find_part()  # later changes are not part of what was called
+        return vars(self)[name]
+
+    def _read_program(self) -> tuple[Program, Mapping[str, Any]]:
+        from opwright.program.files.manifest import parse_manifest
+        from opwright.program.files.opening import parse_saved
+        from opwright.program.program import persistable_variables
+
+        place = self._place
+        notes = parse_manifest(place.params, place.manifest).notes if place.manifest else {}
+        program = parse_saved(place.program, notes).program
+        for variable in persistable_variables(program):
+            variable.shape = self.scope.var(variable.name).shape
+        for parameter in () if self._trainable else program.parameters():
+            parameter.trainable = False
+        return program, notes
+
+    @property
+    def feeds(self) -> tuple[ArraySpec, ...]:
+        """The arguments of a call, in order."""
+        return self._record.feeds
+
+    @property
+    def fetches(self) -> tuple[ArraySpec, ...]:
+        """The results of a call, in order."""
+        return self._record.fetches
+
+    def report(self) -> Any:
+        """Return its feeds, results and parameters and, after the first call, its kernels."""
+        if self._last:
+            _, compiled = self._called or self._compile()
+            names = [spec.name for spec in self._record.feeds]
+            shapes = [np.empty(shape, dtype) for shape, dtype in self._last]
+            compiled.find_plan(dict(zip(names, shapes, strict=True)))
+        return super().report()
+
+    def _callable(self) -> _runtime.CompiledNetwork:
+        with self._lock:
+            if self._uses_plans is None:
+                is_read = "program" in vars(self)
+                is_changed = is_read and self.program.generation != self._generation
+                self._uses_plans = is_plain() and not is_changed
+                self.keep = self.keep if self._uses_plans else None
+        return self._plans if self._uses_plans else super()._callable()
+
+    def _find_plan(self, arrays: tuple[Any, ...]) -> Any:
+        """Return the kept plan for these feeds, or lower one."""
+        plan = None
+        if is_plain() and self.scope.structure_version == self._structure:
+            plan = open_plan(self._place, self._record, arrays)
+        if plan is not None:
+            self._last = tuple((array.shape, array.dtype) for array in arrays)
+            return plan
+        # In the default Context, whichever is current now.
+        _, compiled = self._called or Variables().run(self._compile)
+        return compiled.source(arrays)
+
+
+def open_plan(place: Place, record: Record, arrays: Sequence[Any]) -> _runtime.Plan | None:
+    """Return the kept plan for these feeds; None if there is no valid one."""
+    folders = {os.path.dirname(path): None for path, *_ in record.files if path.endswith(".so")}
+    try:
+        path = place.path_for(metas_of(arrays))
+        check_trust(path, os.lstat(path))
+        bundle = _runtime.Bundle(path, list(folders))
+        return bundle.plan_for(tuple(arrays), get_num_threads())
+    except (OSError, AttributeError, OpwrightError):
+        return None  # missing, damaged, or for other feeds
+
+
+def metas_of(arrays: Iterable[Any]) -> list[tuple[tuple[int, ...], str]]:
+    """Return shapes and dtypes, by which plans are kept."""
+    return [(tuple(array.shape), str(array.dtype)) for array in arrays]
+
+
+def open_kept(place: Place, *, mapped: bool, trainable: bool) -> LoadedProgram | None:
+    """Return a saved state with its kept plans; None if it has none."""
+    record = read_record(place.stem)
+    scope = None if record is None else _read_scope(place, record, mapped)
+    if record is None or scope is None:
+        return None
+    return KeptProgram(place, record, scope, trainable)
+
+
+def _read_scope(place: Place, record: Record, mapped: bool) -> _runtime.Scope | None:
+    """Return a scope with the parameters; None if they are damaged."""
+    try:
+        with open_regular(place.params, follow=True) as handle:
+            size_bytes = os.fstat(handle).st_size
+            is_known = stat_of(place.params) == record.params  # and was read then
+            # Nothing writes into a generation, which has a manifest.
+            data = map_large(place.params, handle) if mapped and place.manifest else None
+            if data is None:
+                data = empty_bytes(size_bytes)
+                read_into(place.params, handle, data.data, 0)
+                is_known = False
+        if not is_known and zlib.crc32(data[place.begin :].data) != record.checksum:
+            return None
+        scope = _runtime.Scope()
+        for name, dtype, shape, begin in record.weights:
+            kind = np.dtype(dtype)
+            end = begin + kind.itemsize * int(np.prod(shape, dtype=np.int64))
+            scope.var(name).borrow(data[begin:end].view(kind).reshape(shape))
+    except (OSError, FormatError, ValueError):
+        return None
+    return scope

@@ -1,0 +1,84 @@
+"""Arguments and results of loaded programs and bundles, without heavy imports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from opwright.errors import VariableNotFoundError
+from opwright.records import NamedTuple
+
+if TYPE_CHECKING:
+    from opwright._runtime import CompiledNetwork
+
+
+class ArraySpec(NamedTuple):
+    """An argument or result of a call.
+
+    Attributes
+    ----------
+    name : str
+    shape : tuple of int or None, or None
+        None for a dimension that may change; None instead of a tuple if even the rank is
+        unknown.
+    dtype : str
+    """
+
+    name: str
+    shape: tuple[int | None, ...] | None
+    dtype: str
+
+    def __str__(self) -> str:
+        dims = ["?" if dim is None else str(dim) for dim in self.shape or ()]
+        return f"{self.name} {self.dtype}[{'...' if self.shape is None else ', '.join(dims)}]"
+
+
+class Results(tuple[Any, ...]):
+    """The results of a call, in order; ``results["prob"]`` is one by its name.
+
+    Attributes
+    ----------
+    names : tuple of str
+    """
+
+    names: tuple[str, ...]
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        if key not in self.names:
+            from opwright.describe.names import hint
+
+            raise VariableNotFoundError(
+                f"results: no such result, got {key!r}{hint(key, self.names, 'results')}"
+            )
+        return super().__getitem__(self.names.index(key))
+
+
+class Called:
+    """Called with feeds, by position or by name; returns `Results`."""
+
+    _names: tuple[str, ...]
+
+    def __call__(self, /, *args: Any, **feeds: Any) -> Results:
+        """Return the results for arrays.
+
+        Parameters
+        ----------
+        *args : array
+            By position, in the order of `feeds`; or one dict of them by name.
+        **feeds : array
+            By name; also `out` and `fetch_as`, as of the result of `Network.compile`.
+
+        Raises
+        ------
+        FeedError
+            For a missing or unknown feed, or one of a wrong shape.
+        ProgramError
+            For a program without results, and for one of `load_program`, without parameters.
+        """
+        results = Results(self._callable()(*args, **feeds))
+        results.names = self._names
+        return results
+
+    def _callable(self) -> CompiledNetwork:
+        raise NotImplementedError

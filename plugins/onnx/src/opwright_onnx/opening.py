@@ -1,0 +1,99 @@
+"""`load`: what was loaded before is found without protobuf and translation."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import opwright as ow
+from opwright.errors import AttributeTypeError
+
+if TYPE_CHECKING:
+    from opwright_onnx.messages import ModelProto
+
+_EXTERNAL: Final = b"\x0a\x08location"
+"""The field of a tensor that lies in another file, as protobuf writes it."""
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+@ow.suggest_arguments
+def load(
+    model: str | os.PathLike[str] | ModelProto | bytes,
+    *,
+    trainable: bool = False,
+    inputs: Mapping[str, Any] = _NOTHING,
+    shapes: Mapping[str, Sequence[int | None]] = _NOTHING,
+    device: str = "cpu",
+    options: Mapping[str, Any] | None = None,
+) -> ow.LoadedProgram:
+    """Return an ONNX model as a program with its weights.
+
+    Sizes that the model leaves open stay open: one program serves every batch size and length. What
+    depends on initializers alone is computed once, here. Weights of the file are copied once, those
+    of a message or of other files not at all; no code of the model is run, and no file outside of
+    its folder is read.
+
+    Parameters
+    ----------
+    model : str, PathLike, ModelProto or bytes
+        A file, or its content. Files beside it are read only for a model that is given by its path.
+    trainable : bool
+        Make parameters of the initializers that are floats of at least one axis. Then nothing that
+        depends on them is computed in advance.
+    inputs : mapping of str to array
+        Values of inputs that must be known when the model is loaded, such as the axes of a
+        reduction. They are no feeds of the result. A sequence is a list of arrays.
+    shapes : mapping of str to sequence of int or None
+        Shapes of inputs, in the place of those of the model; None is an open size.
+    device, options
+        As of ``Network.compile``, for calls of the result.
+
+    Returns
+    -------
+    LoadedProgram
+        Its feeds and results have the names of the model's inputs and outputs. ``notes["onnx"]``
+        names the dimensions of inputs and outputs as the model does, the producer, the opsets and
+        the metadata.
+
+    Raises
+    ------
+    FileMissingError
+        If there is no such file.
+    ModelError
+        For a model that is damaged, or breaks a rule of an operator; it names node and rule.
+    UnsupportedError
+        For an operator, or a use of one, that opwright has no counterpart for.
+    ValueNeededError
+        If a node needs the value of an input, or an open size, when the model is loaded.
+
+    Examples
+    --------
+    ::
+
+        model = opwright_onnx.load("resnet50.onnx")
+        (scores,) = model({"input.1": images})
+    """
+    if not isinstance(trainable, bool):
+        raise AttributeTypeError(f"load: trainable must be True or False, got {trainable!r}")
+
+    def translate() -> ow.LoadedProgram:
+        from opwright_onnx.loading import load_model
+
+        choices = {"device": device, "options": options}
+        return load_model(model, trainable=trainable, inputs=inputs, shapes=shapes, **choices)
+
+    is_file = isinstance(model, (str, os.PathLike)) and os.path.isfile(model)
+    if trainable or inputs or not is_file or not os.path.getsize(model):
+        return translate()
+    with open(model, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return ow.load_translated(
+            data,
+            translate,
+            repr(sorted((name, list(shape)) for name, shape in shapes.items())),
+            is_whole=lambda: data.find(_EXTERNAL) < 0,
+            device=device,
+            options=options,
+        )
