@@ -16,9 +16,14 @@ from contest import PEERS_VARIABLE, Goal, Timed, Workload
 from networks.exported import NAMES
 from workloads.load import ONNXRUNTIME, time_loading
 
-LOADED = ("mlp", "decoder_step", "lstm_both_ways", "zoo_shufflenet", "zoo_squeezenet")
+LOADED = ("mlp", "encoder", "decoder_step", "lstm_both_ways", "zoo_shufflenet", "zoo_squeezenet")
 LOADED += ("mobilenet_v2", "efficientnet_b0", "densenet121", "resnet18", "resnet50")
 """Files of about 5 MB and more."""
+
+SAVED = """
+import opwright
+result = opwright.load(sys.argv[1])(dict(feed))[0]
+"""
 
 OPWRIGHT = """
 sys.path += {paths!r}
@@ -91,7 +96,7 @@ def onnxruntime(name: str, threads: int) -> Timed:
     return timed(lambda: session.run(None, feeds))
 
 
-def load(name: str, code: str) -> Timed:
+def load(name: str, code: str, *, keep: bool = True) -> Timed:
     """Return the time from a file to its first result, imports beyond NumPy's included."""
     from peers import find_peers
 
@@ -103,7 +108,12 @@ def load(name: str, code: str) -> Timed:
     feeds = make_feeds(path)
     with open(Path(folder.name) / "feed.npy", "wb") as file:
         np.savez(file, **feeds)
-    return time_loading(code.replace("{paths!r}", repr(sys.path[known:])), folder, path)
+    if code == SAVED:
+        import opwright_onnx
+
+        opwright_onnx.load(path).save(path := Path(folder.name) / "saved")
+    code = code.replace("{paths!r}", repr(sys.path[known:]))
+    return time_loading(code, folder, path, keep=keep)
 
 
 WORKLOADS = [
@@ -127,9 +137,15 @@ WORKLOADS = [
         "ms",
         {
             "opwright": partial(load, name, OPWRIGHT),
+            "opwright-saved": partial(load, name, SAVED),
+            "opwright-first": partial(load, name, OPWRIGHT, keep=False),
             "onnxruntime": partial(load, name, ONNXRUNTIME.replace('{"x": feed}', "dict(feed)")),
         },
-        {"opwright": [Goal(ratio=1.5, of="onnxruntime")]},
+        {
+            "opwright": [Goal(ratio=1.0, of="onnxruntime")],
+            "opwright-saved": [Goal(ratio=1.0, of="onnxruntime")],
+            "opwright-first": [Goal(ratio=1.5, of="onnxruntime")],
+        },
         tolerance=1e-3,
     )
     for name in LOADED
