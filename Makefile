@@ -1,4 +1,4 @@
-# What a developer runs; `make` lists it. A fresh machine needs Python 3.11 or newer with pip and
+# Targets for developers; `make` lists them. A fresh machine needs Python 3.11 or newer with pip and
 # venv, and a C++ compiler: everything else comes from the package registry into $(VENV).
 PYTHON ?= python3
 VENV ?= .venv
@@ -12,21 +12,21 @@ ARGS ?=
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 PACKAGES := core plugins/std plugins/cpu plugins/nn plugins/kit
-# Without what it depends on: CuPy and NVIDIA's libraries take a gigabyte, and its tests need neither
+# Without its dependencies: CuPy and NVIDIA's libraries take a gigabyte, and its tests need neither
 # them nor a GPU.
 CUDA := plugins/cuda
 CUDA_EMULATOR := plugins/cuda_emulator
 # For many processes.
 DIST := plugins/dist plugins/mpi
-# Without what it depends on, as NCCL takes 360 MB: `make test-nccl` installs that.
+# Without its dependencies, as NCCL takes 360 MB: `make test-nccl` installs that.
 NCCL := plugins/nccl
-# Without what it depends on, as Ray takes 700 MB: $(RAY_VENV) has that.
+# Without its dependencies, as Ray takes 700 MB: $(RAY_VENV) has that.
 RAY := plugins/ray
-# Without what it depends on, as PyTorch takes a gigabyte: $(TORCH_VENV) has that.
+# Without its dependencies, as PyTorch takes a gigabyte: $(TORCH_VENV) has that.
 TORCH := plugins/torch
-# Without what it depends on, so that tests meet a machine without it: $(ONNX_VENV) has that.
+# Without its dependencies, so that tests meet a machine without it: $(ONNX_VENV) has that.
 ONNX := plugins/onnx
-# Without what it depends on, as JAX takes 200 MB: $(JAX_VENV) has that.
+# Without its dependencies, as JAX takes 200 MB: $(JAX_VENV) has that.
 JAX := plugins/jax
 # What runs bundles, from the core's sources; nothing here needs it installed.
 LIBRARY := core/libopwright
@@ -71,7 +71,7 @@ $(STAMPS)/builders: pins/packages.txt | $(BIN)/python
 	@touch $@
 
 # Editable: Python files take effect at once, native ones when this rule runs again. Built with what
-# stays in $(VENV), so that only what has changed is compiled, here and for the tests' wheels.
+# stays in $(VENV), so that only changed files are compiled, here and for the tests' wheels.
 $(STAMPS)/packages: $(PACKAGES:%=%/pyproject.toml) $(VERSION) $(NATIVE) $(STAMPS)/builders
 	@echo "compiling $(PACKAGES) into $(VENV): seven minutes of processor" \
 		"time, here up to $$((1 + 7 / $$(nproc))) minutes"
@@ -141,7 +141,7 @@ test-peers: $(STAMPS)/packages $(STAMPS)/tools $(PEERS_VENV)/.stamps/peers $(TOR
 	@OPWRIGHT_TEST_PEERS=$(PEERS_VENV)/bin/python $(BIN)/python -m pytest tests/peers $(ARGS)
 	@$(TORCH_VENV)/bin/python -m pytest tests/pytorch/opinfo/test_judge.py $(ARGS)
 
-# Makes an environment that finds behind its own packages those of $(VENV).
+# Makes an environment that finds the packages of $(VENV) after its own.
 BEHIND := import site, sys; open(site.getsitepackages()[0] + "/development.pth", "w").write( \
 	f"import site; site.addsitedir({sys.argv[1]!r})\n")
 make_venv = test -x $(1)/bin/python || $(BIN)/python -m venv $(1); mkdir -p $(1)/.stamps; \
@@ -273,7 +273,7 @@ bench-cuda:  ## measure on this machine's GPU beside PyTorch, without a registry
 	@$(PYTHON) tests/cuda/on_gpu/install.py benchmarks/run.py --folder benchmarks/cuda \
 		--together 5 $(ARGS)
 
-# What such a machine may lack, carried in a folder of at most 60 MB. GPU_PYTHON is its version.
+# Packages that such a machine may lack, in a folder of at most 60 MB. GPU_PYTHON is its version.
 GPU_PYTHON ?= 3.12
 GPU_PLATFORMS := $(foreach libc,2_28 2_27 2_24 2_17,manylinux_$(libc)_x86_64) manylinux2014_x86_64
 gpu-wheels: | $(BIN)/python  ## download wheels for test-cuda and bench-cuda into wheelhouse/
@@ -320,7 +320,7 @@ headers:  ## copy the core's headers into the example that carries them
 	@cp -r core/include core/cmake $(CARRIED)/
 	@rm $(CARRIED)/include/opwright/run.h
 
-# What checks a release asks for twenty packages that nothing else needs.
+# The checks of a release require twenty packages that nothing else needs.
 $(STAMPS)/release: pins/release.txt $(STAMPS)/builders $(STAMPS)/tools
 	@$(INSTALL) pins $<
 	@touch $@
@@ -334,6 +334,6 @@ release: $(STAMPS)/release  ## build dist/: distributions that a registry takes,
 tarball: $(STAMPS)/packages  ## pack what runs bundles without Python into dist/
 	@$(BIN)/python .ci/make_tarball.py dist $(LIBRARY) plugins/cpu
 
-clean:  ## remove what was built, but not .venv
+clean:  ## remove build products, but not .venv
 	rm -rf build dist wheelhouse model_dir .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -not -path './$(VENV)*' -prune -exec rm -rf {} +

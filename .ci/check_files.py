@@ -1,4 +1,4 @@
-"""Check what no other tool checks of the repository's files: their length, and what they name.
+"""Check rules of the repository's files that no other tool checks: lengths, machine-specific paths.
 
 A line a finding, exit status 1 when there is one. ``check_files.py [ROOT]``.
 """

@@ -77,7 +77,7 @@ def install_packages(packages: list[Path], words: list[str], progress: Progress)
     done = 0
     for package in packages:
         share = count_sources(package)
-        # What the pins lack must not come from the registry in whatever release is the newest.
+        # A requirement without a pin must not be taken from the registry in its newest release.
         command = [*PIP, "--verbose", "--no-build-isolation", "--no-index", *words]
         for line in run([*command, "--editable", str(package)]):
             if unit := UNIT_DONE.match(line):
@@ -91,7 +91,7 @@ def main() -> int:
     packages = [Path(word) for word in words if not word.startswith("-")]
     if kind == "pins":
         file, *words = words
-        # The last one stands for writing what was downloaded, of which pip says nothing.
+        # The last one counts for the installation of the downloads, which pip does not report.
         total = 1 + len(PIN.findall(Path(file).read_text(encoding="utf-8")))
         title = file
     else:

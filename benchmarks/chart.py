@@ -50,7 +50,7 @@ class Bar:
     Attributes
     ----------
     title : str
-        What is measured.
+        The measured workloads.
     share : float
         Its time by that of the best peer: below 1 it is quicker. For a rate, the inverse.
     note : str

@@ -1,4 +1,4 @@
-"""What a benchmark is: a workload, who takes part, what the goal is."""
+"""The parts of a benchmark: a workload, its contestants, its goal."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ RATES = {"GB/s": 1.0, "GFLOP/s": 1.0}
 
 
 class NotAvailableError(Exception):
-    """A contestant cannot run here; the text says what is missing."""
+    """A contestant cannot run here; the text names the missing requirement."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """What a contestant prepared.
+    """A prepared contestant.
 
     Attributes
     ----------
     call : callable without arguments
-        What is timed.
+        The timed call.
     per : float
-        What one call does: operators of a chain, bytes, floating-point operations. The figure is
+        The work of one call: operators of a chain, bytes, floating-point operations. The figure is
         the time of a call by this number, or for a rate this number by the time.
     values : list of float
-        What it computed before any timing; all contestants of a workload must agree.
+        Its results before any timing; all contestants of a workload must agree.
     measure : callable, optional
         Instead of timing `call` here: returns the ns of each of some calls, in a process or a
         process of its own; of memory, bytes.
@@ -80,7 +80,7 @@ class Workload:
     name : str
         To choose it at the command line.
     title : str
-        What is measured.
+        A description of the measurement.
     unit : str
         A key of `UNITS` or `RATES`.
     contestants : mapping of str to callable

@@ -74,7 +74,7 @@ def time_round(timed: Timed, number: int, seconds: float) -> list[tuple[float, b
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of what an exception says."""
+    """Return the first line of an exception's text."""
     return (str(error).strip().splitlines() or [""])[0]
 
 

@@ -1,4 +1,4 @@
-"""What the workloads on a GPU share: both sides' flags, data on the device, PyTorch's variants.
+"""Shared by the workloads on a GPU: both sides' flags, data on the device, PyTorch's variants.
 
 ``OPWRIGHT_BENCH_DRY=1`` tries the scripts out without a GPU: small sizes, ours in the emulator,
 PyTorch on the CPU. The figures mean nothing then.
@@ -56,7 +56,7 @@ def open_opwright() -> None:
 
 
 def convolve_by(library: str) -> None:
-    """Let all convolutions of this process be those of "cudnn", "cudnn_tf32" or "native"."""
+    """Use "cudnn", "cudnn_tf32" or "native" for all convolutions of this process."""
     import opwright as ow
     from opwright_cuda import cudnn
 
@@ -200,7 +200,7 @@ def time_torch(
     how : str
         One of `HOWS`.
     parameters : sequence of Tensor
-        What the step updates.
+        The updated parameters.
     optimizer : Optimizer
         Of these; for a graph, one that may be recorded, whose states are 0 at first.
     loss_of : callable

@@ -20,7 +20,7 @@ N_CALLS = 10
 
 
 def prepare(workload: str, contestant: str) -> Timed:
-    """Return what a contestant prepared in this process."""
+    """Return the contestant prepared in this process."""
     for file in sorted(FOLDER.glob("*.py")):
         for found in load_workloads(file):
             if found.name == workload:
@@ -60,7 +60,7 @@ def show(events: list[Any], n_lines: int) -> None:
 
 
 def main() -> None:
-    """Run what the command line asks for."""
+    """Run the workloads of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("workload")
     parser.add_argument("contestants", nargs="+")

@@ -1,4 +1,4 @@
-"""What a case of the benchmark of single operators is: inputs and attributes at one size."""
+"""A case of the benchmark of single operators: inputs and attributes at one size."""
 
 from __future__ import annotations
 

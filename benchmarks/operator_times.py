@@ -73,7 +73,7 @@ class Contestant:
         self._process.stdin.flush()
 
     def receive(self) -> dict[str, Any]:
-        """Return the answer to what was sent."""
+        """Return the answer to a message."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -180,7 +180,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, choices=SIZES)
     parser.add_argument("--no-gradients", action="store_true")
-    parser.add_argument("--resume", action="store_true", help="keep what the output holds")
+    parser.add_argument("--resume", action="store_true", help="keep the times in the output")
     parser.add_argument("--output", type=Path, default=HERE / "operator_times.json")
     args = parser.parse_args()
     known = {case.op for case in list_cases()}
@@ -191,13 +191,13 @@ def parse() -> argparse.Namespace:
 
 
 def write(output: Path, about: Mapping[str, Any], operators: Mapping[str, Any]) -> None:
-    """Write what has been measured so far."""
+    """Write the times measured so far."""
     measured = {"summary": summarize(operators), "operators": dict(sorted(operators.items()))}
     output.write_text(json.dumps({**about, **measured}, indent=1) + "\n", encoding="utf-8")
 
 
 def read_measured(output: Path, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a run that was cut off has measured, on this machine beside these peers."""
+    """Return the times of an interrupted run, on this machine beside these peers."""
     result: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
     passing = {"date": None, "load_average": None}
     for key, value in about.items():
@@ -224,7 +224,7 @@ def choose(args: argparse.Namespace, operators: Mapping[str, Any]) -> dict[str, 
 
 
 def main() -> int:
-    """Measure what the command line names, and write the file after each operator."""
+    """Measure the named operators, and write the file after each."""
     args = parse()
     if not Path(args.peers).exists():
         sys.exit(f"operator_times.py: --peers must name an interpreter, got {args.peers}")

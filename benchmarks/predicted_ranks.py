@@ -84,7 +84,7 @@ def measure_all_reduce(size_bytes):
 
 
 def run_rank(target):
-    """What each process does; the first writes what it measured."""
+    """The work of each process; the first writes the times."""
     results = {"step_s": measure_step()}
     if dist.size() == 2:
         results["all_reduce_s"] = [measure_all_reduce(size) for size in SIZES]

@@ -131,7 +131,7 @@ class Ranks:
 
 
 def serve(step: Callable[[], Any], stream: Any, is_first: bool) -> None:
-    """Run what each line asks for."""
+    """Run the request of each line."""
     for line in stream:
         command = json.loads(line)
         times = []

@@ -1,4 +1,4 @@
-"""What the runs found: a table for people, JSON for programs, Markdown for the documentation."""
+"""Results of runs: a table for people, JSON for programs, Markdown for the documentation."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _name_of(result: Result | None) -> str | None:
 
 
 def result_to_json(row: Row, result: Result) -> dict[str, Any]:
-    """Return what was found of one contestant."""
+    """Return the results of one contestant."""
     found: dict[str, Any] = {"contestant": result.contestant}
     if result.problem:
         found["problem"] = result.problem

@@ -32,7 +32,7 @@ class Settings:
     ours, peers : str
         The Python interpreters of opwright and of everybody else.
     rounds : int
-        How often each contestant is asked.
+        The number of rounds.
     seconds : float
         How long a round lasts.
     realtime : bool
@@ -48,7 +48,7 @@ class Settings:
 
 @dataclass
 class Result:
-    """What was found of one contestant.
+    """The results of one contestant.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Result:
     is_wrong : bool
         Whether it failed, or computed something else than the others: nothing to be silent about.
     values : list of float
-        What it computed.
+        The values that it computed.
     figures : list of float
         One for each repeat, in the unit of the workload.
     n_disturbed : int
@@ -83,7 +83,7 @@ class Result:
 
 
 class Process:
-    """A contestant that runs, and what it answers.
+    """A running contestant, and its answers.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class Contest:
             process.prepare()
 
     def finish(self) -> list[Result]:
-        """Time all contestants in turn, round by round, end them and return what was found."""
+        """Time all contestants in turn, round by round, end them and return the results."""
         for _ in range(self._settings.rounds):
             for process in self._processes:
                 if process.is_running:
@@ -231,12 +231,12 @@ class Contest:
 
 
 def run(contests: list[Contest], together: int) -> Iterator[tuple[Workload, list[Result]]]:
-    """Run contests one after the other, and give what was found of each.
+    """Run contests in order, and yield the results of each.
 
     Parameters
     ----------
     contests : list of Contest
-        What is run.
+        The contests.
     together : int
         Of so many contests all contestants prepare side by side, which is quicker where there are
         many processors; 0: they prepare one by one.
@@ -271,7 +271,7 @@ def collect_figures(workload: Workload, process: Process) -> None:
 
 
 def compare_values(workload: Workload, results: list[Result]) -> None:
-    """Mark each contestant whose values differ from those of the first peer that has any."""
+    """Mark each contestant whose values differ from those of the first peer with values."""
     with_values = [result for result in results if result.values]
     peers = [result for result in with_values if not is_ours(result.contestant)]
     for reference in (peers or with_values)[:1]:

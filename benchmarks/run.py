@@ -106,7 +106,7 @@ def write_chart(path: Path, result: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    """Run what the command line asks for."""
+    """Run the workloads of the command line."""
     args = parse_arguments()
     everything = load_folder(args.folder)
     chosen = choose(everything, args.workloads or ["*"])

@@ -1,4 +1,4 @@
-"""What the runtime itself costs: a step, a call, a Python kernel, an eager operator.
+"""Costs of the runtime: a step, a call, a Python kernel, an eager operator.
 
 Prints medians and minima in nanoseconds beside the goals of the design. Needs g++, for the kernels
 of tests/native/kernels.cc.

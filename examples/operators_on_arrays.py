@@ -1,4 +1,4 @@
-"""Operators on arrays: they run at once, check what they are given, and tell what they are."""
+"""Operators on arrays: they run immediately, check their arguments, and describe themselves."""
 
 import numpy as np
 

@@ -32,7 +32,7 @@ for epoch in range(5):
         (value,) = step(x=images.reshape(-1, 1, 8, 8), y=labels)
     print(f"epoch {epoch} loss {value.item():.3f}")
 
-# What the trained network says needs neither the loss nor the optimizer.
+# Predictions need neither the loss nor the optimizer.
 predict = ow.Network(main.prune([logits]).global_block()).compile(
     feed=["x"], fetch=[logits], scope=scope
 )

@@ -24,7 +24,7 @@ for epoch in range(5):
         (value,) = step(x=images, y=labels)
     print("epoch", epoch, "loss", value.item())
 
-# What the trained network says needs neither the loss nor the optimizer.
+# Predictions need neither the loss nor the optimizer.
 predict = ow.Network(main.prune([logits]).global_block()).compile(
     feed=["x"], fetch=[logits], scope=scope
 )

@@ -18,7 +18,7 @@ ROWS, WIDTH = choose((65536, 4096), (64, 128))
 IMAGES = choose((256, 256, 64, 64), (4, 8, 16, 16))  # as many elements
 SIZE_BYTES = 4 * ROWS * WIDTH
 
-# What an operator reads and writes, in arrays of a gigabyte.
+# The arrays of a gigabyte that an operator reads and writes.
 TRAFFIC = {
     "add": 3,
     "batch_norm": 3,  # images are read once more, when their statistics are known

@@ -85,7 +85,7 @@ def torch(
     narrow = getattr(torch, dtype)
 
     def loss_of() -> Any:
-        # A graph keeps no cache of what was cast.
+        # A graph keeps no cache of casts.
         with torch.autocast(device, narrow, enabled=dtype != "float32", cache_enabled=False):
             return F.cross_entropy(module(x), y)
 

@@ -38,7 +38,7 @@ def connect(engine: str) -> int:
 
 
 def make_elements(rank: int, n: int) -> np.ndarray:
-    """Return what a process gives to a reduction."""
+    """Return the array that a process contributes to a reduction."""
     return np.random.default_rng(rank).random(n, dtype="float32")
 
 

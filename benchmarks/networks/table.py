@@ -20,13 +20,13 @@ Step = Callable[[], float]
 
 
 def make_batches(rows: int) -> Iterator[np.ndarray]:
-    """Return row numbers without end, int64 [LOOKUPS], those of one batch all different."""
+    """Yield row indices without end, int64 [LOOKUPS], distinct within a batch."""
     rng = np.random.default_rng(9)
     return cycle([rng.choice(rows, LOOKUPS, replace=False) for _ in range(BATCHES)])
 
 
 def make_label() -> np.ndarray:
-    """Return what the vectors are compared with, float32 [LOOKUPS, SIZE]."""
+    """Return the targets of the vectors, float32 [LOOKUPS, SIZE]."""
     return np.random.default_rng(10).random((LOOKUPS, SIZE), dtype="float32")
 
 

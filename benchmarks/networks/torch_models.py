@@ -126,7 +126,7 @@ def make_mobilenet() -> Any:
 
 
 def images(training: int, size: int) -> Callable[[bool], tuple[Any, Any]]:
-    """Return what makes a batch of pictures, of one picture for inference."""
+    """Return a function that makes a batch of images, one image for inference."""
 
     def batch(is_training: bool) -> tuple[Any, Any]:
         import torch

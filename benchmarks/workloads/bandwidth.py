@@ -22,7 +22,7 @@ from native import compile_library
 ROWS, WIDTH = 16 * 1024, 1024
 SIZE_BYTES = 4 * ROWS * WIDTH
 
-# What an operator reads and writes, in arrays of 64 MB.
+# The arrays of 64 MB that an operator reads and writes.
 TRAFFIC = {
     "add": 3,
     **dict.fromkeys(("relu", "exp", "log", "sigmoid", "tanh", "silu", "gelu", "softplus"), 2),
@@ -39,7 +39,7 @@ def make_array(seed: int = 1) -> np.ndarray:
 
 
 def first_input(operator: str) -> np.ndarray:
-    """Return the array that an operator reads, without what it is not defined for."""
+    """Return the input of an operator, without values outside of its domain."""
     return np.abs(make_array()) if operator == "log" else make_array()
 
 

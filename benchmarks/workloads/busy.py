@@ -134,7 +134,7 @@ def torch_lenet() -> Step:
 
 
 def contestant(make: Callable[[], Step], figure: Callable[[list[float]], float]) -> Timed:
-    """Return what one contestant measures."""
+    """Return the measured call of one contestant."""
     return Timed(measure=partial(measure, make(), figure))
 
 

@@ -1,4 +1,4 @@
-"""What the first plan of a training step on a GPU waits for NVRTC, which works without one.
+"""The time that the first plan of a training step on a GPU waits for NVRTC, without a GPU.
 
 The GPU is the emulated one, and all that it is given is a kernel that does nothing.
 """

@@ -1,4 +1,4 @@
-"""Finding what is installed: 400 distributions, 100 of them plugins with 20 operators each.
+"""Discovery: 400 distributions, 100 of them plugins with 20 operators each.
 
 Each figure is of a new process that finds the index of plugins written. The peer only looks for the
 entry points; it imports none of them, and knows no operator.
@@ -79,7 +79,7 @@ def install(folder: Path) -> None:
                 body = text.replace("NAME", name).replace("PACKAGE", package)
                 body = body.replace("OPERATORS", str(OPERATORS))
                 (folder / package / f"{module}.py").write_text(body)
-    for path in folder.rglob("*.py"):  # what is written this very moment enters no index
+    for path in folder.rglob("*.py"):  # a file written at this moment enters no index
         status = path.stat()
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns - 10**9))
 

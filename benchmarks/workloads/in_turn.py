@@ -37,7 +37,7 @@ def measure(calls: list[Call], which: int) -> list[float]:
 
 
 def contestant(which: int) -> Timed:
-    """Return what one of the two measures."""
+    """Return the measured call of one of the two."""
     find_peers()
     import torch
 

@@ -1,4 +1,4 @@
-"""Peak memory of training steps: resident memory above what the imports alone take."""
+"""Peak memory of training steps: resident memory above that of the imports alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step with a Python kernel costs over the kernel itself."""
+"""The overhead of a step with a Python kernel."""
 
 from __future__ import annotations
 

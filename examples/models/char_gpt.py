@@ -48,7 +48,7 @@ history = nn.train(model, train, epochs, batch_size=BATCH, validation=test)
 def write(prompt: str, length: int) -> str:
     """Draw characters after a prompt, each by the probabilities that the network computes.
 
-    The network always sees CONTEXT numbers, so that it is compiled once: behind what is written
+    The network always sees CONTEXT numbers, so that it is compiled once: after the text
     there is padding, which causal attention does not look at.
     """
     rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""What the scripts in this folder share: their arguments, and the check of their score."""
+"""Shared by the scripts in this folder: their arguments, and the check of their score."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def finish(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> None:
-    """Draw the curve if ``--plot`` asks for it, print the score, and exit with 1 if it is missed.
+    """Draw the curve with ``--plot``, print the score, and exit with 1 if it is missed.
 
     Parameters
     ----------

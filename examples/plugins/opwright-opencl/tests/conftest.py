@@ -1,4 +1,4 @@
-"""What the tests share: one operator run on both devices, and a process with another OpenCL."""
+"""Shared by the tests: one operator run on both devices, and a process with another OpenCL."""
 
 from __future__ import annotations
 

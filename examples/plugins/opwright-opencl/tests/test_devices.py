@@ -1,4 +1,4 @@
-"""Which devices there are, and what is said where they, OpenCL or memory are missing."""
+"""The existing devices, and the errors without them, OpenCL or memory."""
 
 from __future__ import annotations
 

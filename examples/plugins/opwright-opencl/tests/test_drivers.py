@@ -1,4 +1,4 @@
-"""Drivers that are installed and do not work, in the place of those of this machine."""
+"""Installed drivers that do not work, instead of those of this machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Error(Exception):
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Return a function that gives this machine devices, each with what its driver says."""
+    """Return a function that simulates devices, each with the answers of its driver."""
 
     def give(**logs):
         class Program:

@@ -1,4 +1,4 @@
-"""What the kernels do not do they refuse with a reason, and a wrong class id changes nothing."""
+"""Kernels refuse unsupported arguments with a reason, and an invalid id changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CUDA kernels: what is launched. Imported only where opwright-cuda has provided a GPU."""
+"""The launches of the CUDA kernels. Imported only where opwright-cuda provides a GPU."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Launch a block for each row; what is absent is a null pointer."""
+    """Launch a block for each row; absent arguments are null pointers."""
     a = ctx.inputs["a"][0]
     rows, columns = a.shape
     grads = [plan.optional_output("a_grad"), plan.optional_output("b_grad")]

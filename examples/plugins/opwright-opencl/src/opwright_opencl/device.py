@@ -20,7 +20,7 @@ OPENCL = 4  # DLPack's kDLOpenCL
 SOURCES = ("formulas", "elementwise", "reduction", "softmax", "matmul")
 CTYPES = {"float32": "float", "float64": "double"}
 LARGEST_GROUP = 256
-"""More items in a work-group help nobody, and some devices take no more."""
+"""More items in a work-group are no faster, and some devices refuse them."""
 
 ROWS, WIDTH = 4, 4
 """Rows and columns of a product that one item makes."""
@@ -83,7 +83,7 @@ class OpenClDevice:
         self._lock = threading.Lock()
         self._process = os.getpid()
 
-    # -- What opwright asks for -----------------------------------------------------------------
+    # -- the interface of opwright --------------------------------------------------------------
 
     def allocate(self, size: int, /) -> int:
         """Return the handle of a new buffer.
@@ -126,7 +126,7 @@ class OpenClDevice:
         """Return what kernels are given."""
         return DeviceArray(self._buffers[handle], shape, dtype)
 
-    # -- What kernels ask for -------------------------------------------------------------------
+    # -- the interface of kernels ---------------------------------------------------------------
 
     def check_process(self) -> None:
         """Raise KernelError in a child of fork, where no thread of the driver is left to answer."""
@@ -210,7 +210,7 @@ class OpenClDevices:
 
 
 DEVICES = OpenClDevices()
-"""What the plugin names: the one table of opened devices in a process."""
+"""The table of opened devices of the process, which the plugin names."""
 
 
 def _host(address: int, size: int) -> ctypes.Array[ctypes.c_uint8]:

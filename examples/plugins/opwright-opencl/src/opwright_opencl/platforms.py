@@ -1,4 +1,4 @@
-"""Which OpenCL devices there are and work, in the order of their numbers, or what is missing."""
+"""Finds the working OpenCL devices, in the order of their numbers, or what is missing."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def get_device(number: int) -> cl.Device:
     Raises
     ------
     DeviceNotFoundError
-        Where there is none, listing those that there are, and those that do not work.
+        If there is none; lists the existing ones, and those that do not work.
     """
     working: list[cl.Device] = []
     faults: list[str] = []

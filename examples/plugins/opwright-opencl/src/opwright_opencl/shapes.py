@@ -54,7 +54,7 @@ def merge_broadcast(shape: Shape, *operands: Shape) -> tuple[Shape, list[Shape]]
 
 
 def _strides(operand: Shape, rank: int) -> list[int]:
-    """Return a stride for each of `rank` axes, 0 along those that repeat."""
+    """Return a stride for each of `rank` axes, 0 along broadcast ones."""
     strides, step = [], 1
     for dim in reversed(operand):
         strides.append(0 if dim == 1 else step)

@@ -1,4 +1,4 @@
-"""What an operator does on the device: decided in ``prepare``, bound to memory, enqueued by run."""
+"""The work of an operator: decided in ``prepare``, bound to memory, enqueued by run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 NO_FAULT = 0xFFFFFFFF
-"""What the fault of `Labels` holds where every class id is one."""
+"""The value of the fault of `Labels` if every class id is valid."""
 
 
 SMALL_GROUP = 32
@@ -63,7 +63,7 @@ class Labels(NamedTuple):
 
 
 class Work:
-    """What the kernel of one operator launches; ``prepare`` returns it.
+    """The launches of one operator's kernel; ``prepare`` returns it.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class Work:
 
 
 class _Bound:
-    """What one operator enqueues in one instance of a plan.
+    """The launches of one operator in one instance of a plan.
 
     Its OpenCL kernels hold their arguments, so that a run sets none; no two threads run one
     instance at once. It keeps all memory, for an OpenCL kernel does not keep its arguments.
@@ -170,7 +170,7 @@ class _Bound:
             self._check_labels(self._labels, self._fault)
 
     def _buffer(self, slot: Slot) -> cl.Buffer | None:
-        """Return the memory of a slot; what has no elements comes as a NumPy array."""
+        """Return the memory of a slot; an array without elements is a NumPy array."""
         array = self._slots[slot.number]
         return array.buffer if isinstance(array, DeviceArray) else None
 
@@ -209,19 +209,19 @@ class _Bound:
 
 
 class Kernel:
-    """A kernel as the hook names it: `write` fills a `Work` from what is known in ``prepare``.
+    """A kernel for a hook: `write` fills a `Work` from the context of ``prepare``.
 
     Parameters
     ----------
     write : callable
-        Takes a PrepareContext and a Work; calls ``ctx.refuse(reason)`` for what it cannot do.
+        Takes a PrepareContext and a Work; calls ``ctx.refuse(reason)`` for unsupported arguments.
     """
 
     def __init__(self, write: Callable[[PrepareContext, Work], None]) -> None:
         self._write = write
 
     def prepare(self, ctx: PrepareContext) -> Work:
-        """Return what the operator launches."""
+        """Return the launches of the operator."""
         work = Work(ctx, first_output(ctx).dtype)
         self._write(ctx, work)
         return work

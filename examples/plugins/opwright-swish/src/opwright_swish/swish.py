@@ -1,4 +1,4 @@
-"""Swish, a smooth relative of relu: what it means, its gradient, and NumPy kernels for both."""
+"""Swish, a smooth relative of relu: its description, its gradient, and NumPy kernels for both."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Cross entropy of class ids. The device finds a wrong id; it is told before any update.
+"""Cross entropy of class ids. The device finds an invalid id; it is reported before any update.
 
 The host therefore waits for each of these kernels.
 """
