@@ -126,12 +126,20 @@ def transformed(op: str) -> Any:
     return function
 
 
-def hfft(x: Array, n: int) -> Array:
-    return transformed("irfftn")(x * np.array([1.0, -1.0]), [-2], n=n) * n
+OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
-def ihfft(x: Array) -> Array:
-    return transformed("rfftn")(x, [-1]) * np.array([1.0, -1.0]) / x.shape[-1]
+def hfft(x: Array, n: int, axis: int = -1, norm: str = "backward") -> Array:
+    axes = [axis % (x.ndim - 1)]
+    return transformed("irfftn")(x * np.array([1.0, -1.0]), axes, OPPOSITE[norm], n)
+
+
+def ihfft(x: Array, axis: int = -1, norm: str = "backward", n: int | None = None) -> Array:
+    length = x.shape[axis]
+    paddings = [(0, 0)] * x.ndim
+    paddings[axis] = (0, max(0, (n or length) - length))
+    fitted = np.pad(x, paddings).take(np.arange(n or length), axis)
+    return transformed("rfftn")(fitted, [axis], OPPOSITE[norm]) * np.array([1.0, -1.0])
 
 
 def completed(values: Array, axes: list[int], n: int) -> Array:
@@ -264,7 +272,10 @@ CASES = (
         for op, function, shapes, length in (
             ("hfft", hfft, {"even": (2, 3, 2), "one": (1, 3, 2), "empty": (0, 3, 2)}, {"n": 4}),
             ("hfft", hfft, {"odd": (1, 3, 2)}, {"n": 5}),
+            ("hfft", hfft, {"first": (3, 2, 2)}, {"n": 4, "axis": 0, "norm": "forward"}),
             ("ihfft", ihfft, {"even": (2, 4), "odd": (1, 5), "empty": (0, 3)}, {}),
+            ("ihfft", ihfft, {"first": (5, 2)}, {"n": 4, "axis": 0, "norm": "ortho"}),
+            ("ihfft", ihfft, {"longer": (1, 2)}, {"n": 5}),
         )
         for label, shape in shapes.items()
         for attrs in (length,)

@@ -1,4 +1,4 @@
-"""Linear algebra, and Fourier transforms with real pairs on the last axis."""
+"""Linear algebra."""
 
 from __future__ import annotations
 
@@ -37,23 +37,11 @@ def _solve(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _triangular_solve(
-    a: Tensor, b: Tensor, upper: bool, transpose: bool, unit_diagonal: bool
+    a: Tensor, b: Tensor, upper: bool, transpose: bool, unit_diagonal: bool, left: bool
 ) -> Tensor:
     matrix, upper = (a.mT, not upper) if transpose else (a, upper)
-    is_vector = b.dim() == 1
-    out = torch.linalg.solve_triangular(
-        matrix, b[..., None] if is_vector else b, upper=upper, unitriangular=unit_diagonal
-    )
-    return out[..., 0] if is_vector else out
-
-
-def _complex(x: Tensor) -> Tensor:
-    require(x.numel() > 0, "transforms of nothing")
-    return torch.view_as_complex(x.contiguous())
-
-
-def _irfft(x: Tensor, n: int | None = None) -> Tensor:
-    return torch.fft.irfft(_complex(x), n)
+    attrs = {"upper": upper, "left": left, "unitriangular": unit_diagonal}
+    return torch.linalg.solve_triangular(matrix, b, **attrs)
 
 
 OPERATORS: dict[str, Function] = {
@@ -69,8 +57,4 @@ OPERATORS: dict[str, Function] = {
     "cholesky": _cholesky,
     "solve": _solve,
     "triangular_solve": _triangular_solve,
-    "fft": lambda x: torch.view_as_real(torch.fft.fft(_complex(x))),
-    "ifft": lambda x: torch.view_as_real(torch.fft.ifft(_complex(x))),
-    "rfft": lambda x: torch.view_as_real(torch.fft.rfft(x)),
-    "irfft": _irfft,
 }

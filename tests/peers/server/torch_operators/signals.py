@@ -23,6 +23,15 @@ def _axes(axis: Sequence[int], x: Tensor) -> list[int]:
     return [a % x.dim() for a in axis] or list(range(x.dim() - 1))
 
 
+def _of_line(function: Function, from_pairs: bool, to_pairs: bool) -> Function:
+    def transformed(x: Tensor, axis: int, norm: str, n: int | None = None) -> Tensor:
+        require(x.numel() > 0, "transforms of nothing")
+        out = function(_complex(x) if from_pairs else x, n, axis, norm)
+        return torch.view_as_real(out.resolve_conj()) if to_pairs else out
+
+    return transformed
+
+
 def _of_pairs(function: Function) -> Function:
     def transformed(x: Tensor, axis: Sequence[int], norm: str) -> Tensor:
         return torch.view_as_real(function(_complex(x), dim=_axes(axis, x), norm=norm))
@@ -151,8 +160,9 @@ OPERATORS: dict[str, Function] = {
     "ifftn": _of_pairs(torch.fft.ifftn),
     "rfftn": _rfftn,
     "irfftn": _irfftn,
-    "hfft": lambda x, n: torch.fft.hfft(_complex(x), n),
-    "ihfft": lambda x: torch.view_as_real(torch.fft.ihfft(x).resolve_conj()),
+    **{name: _of_line(getattr(torch.fft, name), True, True) for name in ("fft", "ifft")},
+    **{name: _of_line(getattr(torch.fft, name), False, True) for name in ("rfft", "ihfft")},
+    **{name: _of_line(getattr(torch.fft, name), True, False) for name in ("irfft", "hfft")},
     "fftshift": _shift(torch.fft.fftshift),
     "ifftshift": _shift(torch.fft.ifftshift),
     **{f"{name}_window": _plain(name) for name in _WINDOWS},

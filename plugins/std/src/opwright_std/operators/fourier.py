@@ -1,10 +1,12 @@
-"""fft, ifft, rfft and irfft: discrete Fourier transforms of one axis, as numpy.fft.
+"""fft, ifft, rfft, irfft, hfft and ihfft: discrete Fourier transforms of one axis, as numpy.fft.
 
 Complex numbers are pairs of a real and an imaginary part in the last axis. Kernels transform the
 last axis of numbers as a whole, with the norm "backward"; other attributes are written around them.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from opwright.op import (
     GradientContext,
     InferContext,
     OpMaker,
+    by_differentiating,
     dims_match,
     format_shape,
     grad_op,
@@ -169,7 +172,7 @@ def _body(b: BodyContext) -> bool | None:
     return None
 
 
-def _conjugated(g: GradientContext, name: str | None) -> str:
+def _conjugated(g: Writer, name: str | None) -> str:
     meta = g.meta(g.input("x") or "")
     dtype = "float32" if meta is None else meta.dtype
     signs = g.emit("constant", {}, attrs={"values": [1.0, -1.0], "shape": [2], "dtype": dtype})
@@ -230,6 +233,28 @@ def _irfft_gradient(g: GradientContext) -> None:
     g.set_input_grad("x", _scaled(g, weighed, n, _FACTORS[g.attr("norm")] - 1))
 
 
+_OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+def _mirrored_attrs(b: BodyContext) -> dict[str, Any]:
+    """Return the attributes of the transform in the other direction."""
+    attrs = {"n": b.attr("n"), "axis": b.attr("axis"), "norm": _OPPOSITE[b.attr("norm")]}
+    return {name: value for name, value in attrs.items() if value is not None}
+
+
+def _hfft_body(b: BodyContext) -> None:
+    conjugates = _conjugated(b, b.input("x"))
+    b.set_output("out", b.emit("irfft", {"x": conjugates}, attrs=_mirrored_attrs(b)))
+
+
+def _ihfft(b: BodyContext) -> str:
+    return _conjugated(b, b.emit("rfft", {"x": b.input("x")}, attrs=_mirrored_attrs(b)))
+
+
+def _ihfft_body(b: BodyContext) -> None:
+    b.set_output("out", _ihfft(b))
+
+
 def _transform(op_type: str, comment: str, x: str, out: str) -> OpMaker:
     return (
         OpMaker(op_type)
@@ -250,6 +275,11 @@ def _add_places(maker: OpMaker, parts: str) -> OpMaker:
         "by its root",
     )
     return maker.default("backward").one_of(*_FACTORS).as_added()
+
+
+def _add_out_length(maker: OpMaker) -> OpMaker:
+    maker.add_attr("n", int, "how many numbers out has along axis")
+    return maker.required().between(1, 2**31 - 1)
 
 
 def _add_length(maker: OpMaker) -> OpMaker:
@@ -303,15 +333,43 @@ RFFT = _add_length(
 )
 
 IRFFT = _add_places(
-    _transform(
-        "irfft",
-        "Inverse of rfft, as numpy.fft.irfft: the imaginary parts of the first pair and, for even "
-        "n, of the last one are not read.",
-        "[..., n // 2 + 1, 2], real and imaginary parts",
-        "[..., n]",
-    )
-    .add_attr("n", int, "how many numbers out has along axis")
-    .required()
-    .between(1, 2**31 - 1),
+    _add_out_length(
+        _transform(
+            "irfft",
+            "Inverse of rfft, as numpy.fft.irfft: the imaginary parts of the first pair and, for "
+            "even n, of the last one are not read.",
+            "[..., n // 2 + 1, 2], real and imaginary parts",
+            "[..., n]",
+        )
+    ),
     _PARTS,
 ).build(infer_shape=_irfft_shape, gradient=_irfft_gradient, body=_body)
+
+HFFT = _add_places(
+    _add_out_length(
+        _transform(
+            "hfft",
+            "Discrete Fourier transform of a signal whose other half are the conjugates of this "
+            "one, as numpy.fft.hfft: real numbers.",
+            "[..., n // 2 + 1, 2], real and imaginary parts",
+            "[..., n]",
+        )
+    ),
+    _PARTS,
+).build(infer_shape=_irfft_shape, body=_hfft_body)
+
+IHFFT = _add_length(
+    _add_places(
+        _transform(
+            "ihfft",
+            "Inverse of hfft, as numpy.fft.ihfft: the first n // 2 + 1 pairs.",
+            "[..., n]",
+            "[..., n // 2 + 1, 2], real and imaginary parts",
+        ),
+        "",
+    )
+).build(
+    infer_shape=_rfft_shape,
+    body=_ihfft_body,
+    gradient=grad_op("ihfft_grad", needs=["x"], body=by_differentiating(_ihfft)),
+)
