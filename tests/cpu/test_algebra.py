@@ -96,9 +96,49 @@ def test_turned_images_are_those_of_numpy(axes, k, dtype):
     np.testing.assert_array_equal(ow.ops.rot90(x, k=k, axes=axes), np.rot90(x, k, axes))
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("n", [0, 1, 2, 37])
+def test_places_of_many_values_are_those_of_each(n, side):
+    x = np.sort(RNG.integers(0, 9, n)).astype("float32")
+    x[n - 2 :] = np.nan
+    values = RNG.integers(-1, 10, 50).astype("float32")
+    values[20] = np.nan
+    found = ow.ops.searchsorted(x, values, side=side)
+    np.testing.assert_array_equal(found, np.searchsorted(x, values, side=side))
+
+
+def test_nan_that_infinities_leave_in_a_sum_stays():
+    x = np.ones((3, 700), "float32")
+    x[0, 3], x[1, 5], x[2, 9] = np.inf, -np.inf, np.nan
+    np.testing.assert_array_equal(ow.ops.nansum(x, axis=[1]), np.nansum(x, 1))
+    assert np.isnan(ow.ops.nansum(x))
+    assert np.isnan(ow.ops.nansum(x[:2], axis=[0]))[3] == np.False_
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
 def test_the_greatest_whole_number_of_a_window_may_be_below_0(dtype):
     low = 0 if dtype == "uint8" else -120
     x = RNG.integers(low, low + 50, (2, 3, 9, 40)).astype(dtype)
     out = ow.ops.max_pool2d(x, kernel=[3, 2], strides=[3, 2])
     np.testing.assert_array_equal(out, x.reshape(2, 3, 3, 3, 20, 2).max((3, 5)))
+
+
+@pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum"])
+def test_truth_values_stay_truth_values(op):
+    x, y = RNG.random((2, 3, 70)) < 0.5
+    function = {"add": np.logical_or, "multiply": np.logical_and}.get(op) or getattr(np, op)
+    found = getattr(ow.ops, op)(x, y[0])
+    assert found.dtype == np.bool_
+    np.testing.assert_array_equal(found.view("uint8"), function(x, y[0]).view("uint8"))
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+def test_whole_powers_of_two_are_exact(dtype):
+    least, most = (-149, 127) if dtype == "float32" else (-1074, 1023)
+    x = np.arange(least, most + 1).astype(dtype)
+    np.testing.assert_array_equal(ow.ops.exp2(x), np.ldexp(np.ones_like(x), x.astype("int32")))
+    ends = np.array([-np.inf, least - 2, most + 1, np.inf, np.nan], dtype)
+    np.testing.assert_array_equal(ow.ops.exp2(ends), np.array([0, 0, np.inf, np.inf, np.nan]))
+    x = RNG.uniform(-30, 30, 1000).astype(dtype)
+    wide = np.exp2(x.astype(np.longdouble))
+    np.testing.assert_allclose(ow.ops.exp2(x), wide, rtol=2 * np.finfo(dtype).eps)

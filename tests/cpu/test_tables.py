@@ -23,7 +23,7 @@ SELDOM = {
     **{f"adaptive_max_pool{n}d": INTEGERS for n in (2, 3)},
     **dict.fromkeys(("scale", "pow_scalar"), INTEGERS),
     **{f"max_pool{n}d": {"uint16", "uint32", "uint64"} for n in (2, 3)},
-    **dict.fromkeys(("add", "multiply", "maximum", "minimum", "sort", "argsort"), BOOL),
+    **dict.fromkeys(("sort", "argsort"), BOOL),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "top_k"), BOOL),
 }
 """What PyTorch and NumPy take as well, too seldom met for a kernel of its own."""

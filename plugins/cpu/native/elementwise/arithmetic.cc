@@ -32,9 +32,17 @@ OPWRIGHT_CPU_INLINE T SquaredDifferenceOf(T x, T y) {
 }
 OPWRIGHT_CPU_FUNCTION_2(SquaredDifference, SquaredDifferenceOf(x, y));
 
+// bool is a byte that is 0 or 1, whose sum is the greater one.
+template <typename T>
+using Byte = std::conditional_t<std::is_same_v<T, bool>, BitsOf<bool>, T>;
+template <typename T>
+using MaximumOf = Maximum<Byte<T>>;
+template <typename T>
+using MinimumOf = Minimum<Byte<T>>;
+
 // Whole numbers wrap around whatever their sign.
 template <typename T>
-using AddBits = Add<BitsOf<T>>;
+using AddBits = std::conditional_t<std::is_same_v<T, bool>, Maximum<BitsOf<bool>>, Add<BitsOf<T>>>;
 template <typename T>
 using SubtractBits = Subtract<BitsOf<T>>;
 template <typename T>
@@ -55,23 +63,23 @@ struct Increment : Function<BitsOf<T>, 1> {
 }  // namespace
 
 void AddArithmeticFunctions(Functions& functions) {
-  AddFunction<AddBits, OPWRIGHT_CPU_NUMBERS>(functions, "add");
+  AddFunction<AddBits, OPWRIGHT_CPU_NUMBERS_AND_BOOL>(functions, "add");
   AddFunction<SubtractBits, OPWRIGHT_CPU_NUMBERS>(functions, "subtract");
-  AddFunction<MultiplyBits, OPWRIGHT_CPU_NUMBERS>(functions, "multiply");
+  AddFunction<MultiplyBits, OPWRIGHT_CPU_NUMBERS_AND_BOOL>(functions, "multiply");
   AddFunction<Divide, OPWRIGHT_CPU_FLOATS>(functions, "divide", 0.3);
   AddFunction<SquaredDifferenceBits, OPWRIGHT_CPU_NUMBERS>(functions, "squared_difference");
   AddFunction<Increment, OPWRIGHT_CPU_NUMBERS>(functions, "increment");
-  AddFunction<Maximum, OPWRIGHT_CPU_NUMBERS>(functions, "maximum");
-  AddFunction<Minimum, OPWRIGHT_CPU_NUMBERS>(functions, "minimum");
+  AddFunction<MaximumOf, OPWRIGHT_CPU_NUMBERS_AND_BOOL>(functions, "maximum");
+  AddFunction<MinimumOf, OPWRIGHT_CPU_NUMBERS_AND_BOOL>(functions, "minimum");
 }
 
 }  // namespace opwright_cpu
 
-OPWRIGHT_CPU_REGISTER(add, BinaryKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_CPU_REGISTER(add, BinaryKernel, OPWRIGHT_CPU_NUMBERS_AND_BOOL);
 OPWRIGHT_CPU_REGISTER(subtract, BinaryKernel, OPWRIGHT_CPU_NUMBERS);
-OPWRIGHT_CPU_REGISTER(multiply, BinaryKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_CPU_REGISTER(multiply, BinaryKernel, OPWRIGHT_CPU_NUMBERS_AND_BOOL);
 OPWRIGHT_CPU_REGISTER(divide, BinaryKernel, OPWRIGHT_CPU_FLOATS);
-OPWRIGHT_CPU_REGISTER(maximum, BinaryKernel, OPWRIGHT_CPU_NUMBERS);
-OPWRIGHT_CPU_REGISTER(minimum, BinaryKernel, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_CPU_REGISTER(maximum, BinaryKernel, OPWRIGHT_CPU_NUMBERS_AND_BOOL);
+OPWRIGHT_CPU_REGISTER(minimum, BinaryKernel, OPWRIGHT_CPU_NUMBERS_AND_BOOL);
 OPWRIGHT_CPU_REGISTER(squared_difference, BinaryKernel, OPWRIGHT_CPU_NUMBERS);
 OPWRIGHT_CPU_REGISTER(increment, UnaryKernel<StepAttrs>, OPWRIGHT_CPU_NUMBERS);

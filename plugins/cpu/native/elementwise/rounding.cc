@@ -14,6 +14,8 @@ OPWRIGHT_CPU_FUNCTION_1(Identity, x);
 OPWRIGHT_CPU_FUNCTION_1(CeilOfFloat, functors::Ceil(x));
 OPWRIGHT_CPU_FUNCTION_1(FloorOfFloat, functors::Floor(x));
 OPWRIGHT_CPU_FUNCTION_1(RoundOfFloat, functors::Round(x));
+OPWRIGHT_CPU_FUNCTION_1(TruncOfFloat, functors::detail::Truncate(x));
+OPWRIGHT_CPU_FUNCTION_1(Frac, x - functors::detail::Truncate(x));
 OPWRIGHT_CPU_FUNCTION_2(NanToNumGrad, functors::NanToNumGrad(x, y));
 
 // Whole numbers do not change.
@@ -25,6 +27,8 @@ template <typename T>
 using Floor = WholeOr<FloorOfFloat, T>;
 template <typename T>
 using Round = WholeOr<RoundOfFloat, T>;
+template <typename T>
+using Trunc = WholeOr<TruncOfFloat, T>;
 
 // Bounds beyond the dtype's range are its ends.
 template <typename T>
@@ -49,6 +53,8 @@ void AddRoundingFunctions(Functions& functions) {
   AddFunction<Ceil, OPWRIGHT_CPU_NUMBERS>(functions, "ceil");
   AddFunction<Floor, OPWRIGHT_CPU_NUMBERS>(functions, "floor");
   AddFunction<Round, OPWRIGHT_CPU_NUMBERS>(functions, "round");
+  AddFunction<Trunc, OPWRIGHT_CPU_NUMBERS>(functions, "trunc");
+  AddFunction<Frac, OPWRIGHT_CPU_FLOATS>(functions, "frac");
   AddFunction<NanToNum, OPWRIGHT_CPU_NUMBERS>(functions, "nan_to_num");
   AddFunction<NanToNumGrad, OPWRIGHT_CPU_FLOATS>(functions, "nan_to_num_grad");
 }
@@ -58,5 +64,7 @@ void AddRoundingFunctions(Functions& functions) {
 OPWRIGHT_CPU_REGISTER(ceil, UnaryKernel<>, OPWRIGHT_CPU_NUMBERS);
 OPWRIGHT_CPU_REGISTER(floor, UnaryKernel<>, OPWRIGHT_CPU_NUMBERS);
 OPWRIGHT_CPU_REGISTER(round, UnaryKernel<>, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_CPU_REGISTER(trunc, UnaryKernel<>, OPWRIGHT_CPU_NUMBERS);
+OPWRIGHT_CPU_REGISTER(frac, UnaryKernel<>, OPWRIGHT_CPU_FLOATS);
 OPWRIGHT_CPU_REGISTER(nan_to_num, UnaryKernel<NanToNumAttrs>, OPWRIGHT_CPU_NUMBERS);
 OPWRIGHT_CPU_REGISTER_GRADIENT(nan_to_num, GradientOfX<NanToNumAttrs>, OPWRIGHT_CPU_FLOATS);

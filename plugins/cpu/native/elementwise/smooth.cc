@@ -1,4 +1,4 @@
-// Activations that bend, besides those of activations.cc, and their gradients.
+// Activations that bend, besides those of activations.cc, and their gradients; powers of two.
 #include <opwright/functors.h>
 
 #include "elementwise/kernel.h"
@@ -9,6 +9,25 @@ namespace {
 
 namespace functors = opwright::functors;
 
+// 2**x, exact for whole x: as the exponent in two factors, of which neither overflows, and the
+// rest.
+template <typename T>
+OPWRIGHT_CPU_INLINE T PowerOfTwo(T x) {
+  using F = functors::detail::Format<T>;
+  constexpr T kLeast = sizeof(T) == 4 ? T(-150) : T(-1075), kMost = sizeof(T) == 4 ? 128 : 1024;
+  const T whole = (x + F::kRound) - F::kRound;
+  const T offset = F::kRound + static_cast<T>(F::kBias);
+  const T half = whole * T(0.5) + offset, other = (whole - (half - offset)) + offset;
+  const T first =
+      functors::detail::PowerOfTwo<T>(functors::detail::BitCast<typename F::Bits>(half));
+  const T second =
+      functors::detail::PowerOfTwo<T>(functors::detail::BitCast<typename F::Bits>(other));
+  const T rest = (x - whole) * T(0.693147180559945309417);
+  const T above_one = rest * rest * functors::detail::ExpTail(rest) + rest;
+  const T power = (above_one * first + first) * second;
+  return x >= kMost ? T(__builtin_inf()) : x < kLeast ? T(0) : power;
+}
+OPWRIGHT_CPU_FUNCTION_1(Exp2, PowerOfTwo(x));
 OPWRIGHT_CPU_FUNCTION_1(LogSigmoid, functors::LogSigmoid(x));
 OPWRIGHT_CPU_FUNCTION_1(Softsign, functors::Softsign(x));
 OPWRIGHT_CPU_FUNCTION_1(Mish, functors::Mish(x));
@@ -36,6 +55,7 @@ OPWRIGHT_CPU_PARAMETER_FUNCTION(SoftReluGrad, 2, (T x, T out_grad),
 }  // namespace
 
 void AddSmoothFunctions(Functions& functions) {
+  AddFunction<Exp2, OPWRIGHT_CPU_FLOATS>(functions, "exp2", 0.5);
   AddLongFunction<LogSigmoid, OPWRIGHT_CPU_FLOATS>(functions, "log_sigmoid", 1.5);
   AddFunction<Softsign, OPWRIGHT_CPU_FLOATS>(functions, "softsign", 0.3);
   AddLongFunction<Mish, OPWRIGHT_CPU_FLOATS>(functions, "mish", 0.8);
@@ -58,6 +78,7 @@ void AddSmoothFunctions(Functions& functions) {
 
 }  // namespace opwright_cpu
 
+OPWRIGHT_CPU_REGISTER(exp2, UnaryKernel<>, OPWRIGHT_CPU_FLOATS);
 OPWRIGHT_CPU_REGISTER(log_sigmoid, UnaryKernel<>, OPWRIGHT_CPU_FLOATS);
 OPWRIGHT_CPU_REGISTER(softsign, UnaryKernel<>, OPWRIGHT_CPU_FLOATS);
 OPWRIGHT_CPU_REGISTER(mish, UnaryKernel<>, OPWRIGHT_CPU_FLOATS);

@@ -19,7 +19,10 @@ struct Order {
   static OPWRIGHT_CPU_INLINE bool IsGreater(Key value, Key kept) {
     return (value > kept) | ((value != value) & (kept == kept));
   }
-  static T Least() { return -std::numeric_limits<T>::infinity(); }
+  static T Least() {
+    return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                : std::numeric_limits<T>::lowest();
+  }
 };
 
 // A 16-bit float needs no conversion: its bits without the sign are in the order of its magnitude.

@@ -103,12 +103,23 @@ Loops LoopsOf() {
   return {sizeof(In), &ReduceRows<T, Rule, In>, &ReduceColumns<T, Rule, In>};
 }
 
+// What reduces the results of a rule: the rule itself, but for those that have another for that.
+template <typename Rule, typename = void>
+struct RestOf {
+  using Type = Rule;
+};
+template <typename Rule>
+struct RestOf<Rule, std::void_t<typename Rule::Rest>> {
+  using Type = typename Rule::Rest;
+};
+
 }  // namespace reducer
 
 template <typename T, typename Rule, typename In>
 void Reducer<T, Rule, In>::Run(const In* x, T* out, void* workspace, int32_t n_threads) const {
+  using Rest = typename reducer::RestOf<Rule>::Type;
   if (!stages_.is_empty()) {
-    stages_.Run(reducer::LoopsOf<T, Rule, In>(), reducer::LoopsOf<T, Rule, T>(), x, out, workspace,
+    stages_.Run(reducer::LoopsOf<T, Rule, In>(), reducer::LoopsOf<T, Rest, T>(), x, out, workspace,
                 n_threads);
     return;
   }

@@ -1,4 +1,5 @@
 // Sums and products, of whole numbers in 64 bits.
+#include "reduction/number_sum.h"
 #include "reduction/reducer_kernel.h"
 
 namespace opwright_cpu {
@@ -21,6 +22,9 @@ OPWRIGHT_CPU_INSTANTIATE(uint8_t);
 OPWRIGHT_CPU_INSTANTIATE(uint16_t);
 OPWRIGHT_CPU_INSTANTIATE(uint32_t);
 #undef OPWRIGHT_CPU_INSTANTIATE
+
+template class Reducer<float, NumberSum<float>>;
+template class Reducer<double, NumberSum<double>>;
 
 // Of sum_like, whose sums keep their type.
 template class Reducer<uint8_t, Sum<uint8_t>>;

@@ -8,6 +8,7 @@
 #include "common/widened.h"
 #include "reduction/attributes.h"
 #include "reduction/broadcast.h"
+#include "reduction/number_sum.h"
 #include "reduction/reducer.h"
 
 namespace opwright_cpu {
@@ -94,6 +95,8 @@ template <typename T>
 using SumKernel = ReductionKernel<Wide<T>, Sum<Wide<T>>, false, Read<T>>;
 template <typename T>
 using ProdKernel = ReductionKernel<Wide<T>, Prod<Wide<T>>, false, Read<T>>;
+template <typename T>
+using NansumKernel = ReductionKernel<T, NumberSum<T>, false>;
 template <typename T>
 using MeanKernel = ReductionKernel<T, Sum<T>, true>;
 template <typename T>
@@ -235,6 +238,8 @@ OPWRIGHT_CPU_REGISTER("all", AllKernel);
 OPWRIGHT_CPU_REGISTER_WIDENED("prod", opwright_cpu::ProdKernel);
 OPWRIGHT_CPU_REGISTER_WIDENED("any", opwright_cpu::AnyKernel);
 OPWRIGHT_CPU_REGISTER_WIDENED("all", opwright_cpu::AllKernel);
+OPWRIGHT_REGISTER_KERNEL_FOR("nansum", "cpu", opwright_cpu::NansumKernel, float, double);
+OPWRIGHT_CPU_REGISTER_WIDENED("nansum", opwright_cpu::NansumKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("mean", "cpu", opwright_cpu::MeanKernel, float, double);
 OPWRIGHT_REGISTER_KERNEL_FOR("sum_grad", "cpu", opwright_cpu::SumGradKernel, float, double);
 OPWRIGHT_REGISTER_KERNEL_FOR("mean_grad", "cpu", opwright_cpu::MeanGradKernel, float, double);

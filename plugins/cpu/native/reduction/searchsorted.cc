@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <string>
 
+#include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
 #include "reduction/attributes.h"
+#include "reduction/blocks.h"
 #include "reduction/reducer.h"
 
 namespace opwright_cpu {
@@ -31,6 +33,31 @@ int64_t CountBefore(const T* x, int64_t n, T value) {
     n -= half;
   }
   return base - x + is_before(*base);
+}
+
+// The same of several values, none of which is NaN, at a time: their searches do not wait for each
+// other. n is at least 1.
+constexpr int64_t kTogether = 16;
+template <bool kRight, typename T>
+OPWRIGHT_CPU_CLONES void CountTogether(const T* x, int64_t n, const T* values, int64_t* counts) {
+  const auto is_before = [](T element, T value) OPWRIGHT_CPU_TERM {
+    return kRight ? element <= value : element < value;
+  };
+  for (int64_t i = 0; i < kTogether; ++i) counts[i] = 0;
+  for (; n > 1; n -= n / 2) {
+    const int64_t half = n / 2;
+    for (int64_t i = 0; i < kTogether; ++i) {
+      counts[i] += is_before(x[counts[i] + half - 1], values[i]) ? half : 0;
+    }
+  }
+  for (int64_t i = 0; i < kTogether; ++i) counts[i] += is_before(x[counts[i]], values[i]) ? 1 : 0;
+}
+
+template <typename T>
+bool HasNoNan(const T* values) {
+  bool has_none = true;
+  for (int64_t i = 0; i < kTogether; ++i) has_none &= values[i] == values[i];
+  return has_none;
 }
 
 // Slots: x, values; out.
@@ -63,10 +90,21 @@ struct SearchsortedKernel {
     const int64_t grain = kElementGrain / (n_steps_ + 1) + 1;
     const bool is_right = attrs.side == "right";
     ParallelFor(ctx.n_threads(), n_values_, grain, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
+      for (int64_t i = begin; i < end;) {
         const T* row = x + i / row_ * n_;
-        out[i] = static_cast<Out>(is_right ? CountBefore<true>(row, n_, values[i])
-                                           : CountBefore<false>(row, n_, values[i]));
+        const int64_t left = std::min(end, (i / row_ + 1) * row_) - i;
+        if (left >= kTogether && n_ > 0 && HasNoNan(values + i)) {
+          int64_t counts[kTogether];
+          is_right ? CountTogether<true>(row, n_, values + i, counts)
+                   : CountTogether<false>(row, n_, values + i, counts);
+          for (const int64_t count : counts) out[i++] = static_cast<Out>(count);
+          continue;
+        }
+        const int64_t next = i + std::min(left, kTogether);
+        for (; i < next; ++i) {
+          out[i] = static_cast<Out>(is_right ? CountBefore<true>(row, n_, values[i])
+                                             : CountBefore<false>(row, n_, values[i]));
+        }
       }
     });
   }
