@@ -9,9 +9,16 @@ from case import FLOATS, LENGTHS, WIDE, Array, Case, Random, Values
 def cos_sim(
     x: Array, y: Array, scale: float = 1.0, axis: int = -1, epsilon: float = 1e-12
 ) -> tuple[Array, Array, Array]:
-    x_norm = np.maximum(np.linalg.norm(x, axis=axis, keepdims=True), epsilon)
-    y_norm = np.maximum(np.linalg.norm(y, axis=axis, keepdims=True), epsilon)
-    return scale * (x * y).sum(axis, keepdims=True) / x_norm / y_norm, x_norm, y_norm
+    rank = max(x.ndim, y.ndim)
+    full = [one.reshape((1,) * (max(rank, 1) - one.ndim) + one.shape) for one in (x, y)]
+    n = max(one.shape[axis] for one in full)
+    lengths = [np.linalg.norm(one, axis=axis, keepdims=True) for one in full]
+    x_norm, y_norm = (
+        np.maximum(length * (n / max(1, one.shape[axis])) ** 0.5, epsilon)
+        for length, one in zip(lengths, full, strict=True)
+    )
+    out = scale * (full[0] * full[1]).sum(axis, keepdims=True) / x_norm / y_norm
+    return tuple(part.reshape(part.shape if rank else ()) for part in (out, x_norm, y_norm))
 
 
 CASES = (
@@ -36,6 +43,15 @@ CASES = (
         terms=4,
     ),
     Case("cos_sim", {"x": Random((5,)), "y": Random((5,))}, cos_sim, label="vectors", terms=5),
+    Case(
+        "cos_sim",
+        {"x": Random((2, 1, 3)), "y": Random((2, 1))},
+        cos_sim,
+        attrs={"axis": 1},
+        label="ranks-and-lengths",
+        terms=2,
+    ),
+    Case("cos_sim", {"x": Values(0.5), "y": Values(-2.0)}, cos_sim, attrs={"axis": 0}, label="0-d"),
     Case(
         "cos_sim",
         {

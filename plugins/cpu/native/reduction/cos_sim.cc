@@ -126,12 +126,22 @@ int64_t PairGrain(int64_t length) {
   return std::max<int64_t>(1, kElementGrain / std::max<int64_t>(length, 1));
 }
 
+// Refuses numbers, and what broadcasts vectors or ranks.
+opwright::Status CheckPair(const opwright::Shape& x, const opwright::Shape& y, int64_t axis) {
+  if (x.rank() > 0 && x.rank() == y.rank() && x.dim(axis) == y.dim(axis)) {
+    return opwright::Status::Ok();
+  }
+  return opwright::Status::Refused("reads vectors of one length and rank, got ", x.rank(), " and ",
+                                   y.rank(), " axes, or other lengths along axis ", axis);
+}
+
 // Slots: x, y; out, x_norm, y_norm.
 template <typename T>
 struct CosSimKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const CosSimAttrs& attrs) {
+    OPWRIGHT_RETURN_IF_ERROR(CheckPair(ctx.input(0).shape(), ctx.input(1).shape(), attrs.axis));
     pairs_ = Pairs(ctx.input(0).shape(), ctx.input(1).shape(), attrs.axis);
     const int64_t bytes = pairs_.count() * pairs_.length() * static_cast<int64_t>(4 * sizeof(T));
     ctx.SetEstimate(StreamNs(bytes, ctx.n_threads()) + static_cast<uint64_t>(5 * pairs_.count()));
@@ -195,6 +205,7 @@ struct CosSimGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const CosSimAttrs& attrs) {
+    OPWRIGHT_RETURN_IF_ERROR(CheckPair(ctx.input(0).shape(), ctx.input(1).shape(), attrs.axis));
     pairs_ = Pairs(ctx.input(0).shape(), ctx.input(1).shape(), attrs.axis);
     const int64_t bytes = pairs_.count() * pairs_.length() * static_cast<int64_t>(8 * sizeof(T));
     ctx.SetEstimate(StreamNs(bytes, pairs_.is_plain() ? ctx.n_threads() : 1));

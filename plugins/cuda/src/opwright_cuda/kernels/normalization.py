@@ -226,7 +226,9 @@ GROUP_NORM_GRAD: Final = Kernel(_fill_in_group_norm_grad)
 
 def _broadcast_shape(ctx: PrepareContext) -> tuple[int, ...]:
     """Return the shape of x times y, before anything is added up."""
-    x, y = ctx.inputs["x"][0].shape, ctx.inputs["y"][0].shape
+    x, y, axis = ctx.inputs["x"][0].shape, ctx.inputs["y"][0].shape, ctx.attrs["axis"]
+    if not x or len(x) != len(y) or x[axis] != y[axis]:
+        ctx.refuse(f"reads vectors of one length and rank, got {list(x)} and {list(y)}")
     return tuple(b if a == 1 else a for a, b in zip(x, y, strict=True))
 
 
@@ -235,6 +237,7 @@ def _fill_in_cos_sim(ctx: PrepareContext, plan: LaunchPlan) -> None:
     x, y, out = ctx.inputs["x"][0], ctx.inputs["y"][0], ctx.outputs["out"][0]
     ctype, axis = compute_type(x.dtype), ctx.attrs["axis"]
     scale, epsilon = (scalar(ctype, ctx.attrs[name]) for name in ("scale", "epsilon"))
+    shape = _broadcast_shape(ctx)
     if x.shape == y.shape:
         team = team_to_keep(lines_along(x.shape, axis), x.dtype, n_arrays=2)
         outputs = [plan.output(slot) for slot in ("out", "x_norm", "y_norm")]
@@ -248,7 +251,6 @@ def _fill_in_cos_sim(ctx: PrepareContext, plan: LaunchPlan) -> None:
         _launch(plan, team, "norm_lines", meta, [norm, plan.input(slot), epsilon])
         operands.append(operand(plan.input(slot), meta))
         operands.append(operand(norm, ctx.outputs[f"{slot}_norm"][0]))
-    shape = _broadcast_shape(ctx)
     terms = Operand(plan.workspace(math.prod(shape) * compute_bytes(x.dtype)), shape, ctype)
     launch_elementwise(plan, f"CosineTerm<{ctype}>", terms, operands, Struct(scale))
     made = operand(plan.output("out"), out)

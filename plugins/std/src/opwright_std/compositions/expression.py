@@ -135,7 +135,12 @@ def _widened(b: BodyContext, name: str) -> str:
 
 
 def rank_of(b: BodyContext, slot: str) -> int:
-    """Return the number of dimensions of an input.
+    """Return the number of dimensions of an input."""
+    return len(shape_of(b, slot))
+
+
+def shape_of(b: BodyContext, slot: str) -> tuple[int, ...]:
+    """Return the shape of an input.
 
     Raises
     ------
@@ -149,4 +154,4 @@ def rank_of(b: BodyContext, slot: str) -> int:
             f"{b.type}: its gradient depends on the number of dimensions of {slot}, got {name!r} "
             "without a shape; declare it, with -1 for unknown dimensions"
         )
-    return len(meta.shape)
+    return meta.shape

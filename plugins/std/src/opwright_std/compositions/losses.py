@@ -92,15 +92,6 @@ def _softmax_with_cross_entropy(b: BodyContext) -> str:
     return _pick(b, logs, axis, b.attr("ignore_index")).name
 
 
-def _cos_sim(b: BodyContext) -> str:
-    axis, least = b.attr("axis"), b.attr("epsilon")
-    units = []
-    for slot in ("x", "y"):
-        vector = read(b, slot)
-        units.append(vector / vector.reduce("norm", [axis]).then("clip", min=least))
-    return ((units[0] * units[1]).reduce("sum", [axis]) * float(b.attr("scale"))).name
-
-
 MSE = by_differentiating(_mse)
 HUBER = by_differentiating(_huber)
 SMOOTH_L1 = by_differentiating(_smooth_l1)
@@ -112,4 +103,3 @@ LOG_LOSS = by_differentiating(_log_loss)
 KL_DIV = by_differentiating(_kl_div)
 CROSS_ENTROPY = by_differentiating(_cross_entropy)
 SOFTMAX_WITH_CROSS_ENTROPY = by_differentiating(_softmax_with_cross_entropy, reads=["logits"])
-COS_SIM = by_differentiating(_cos_sim)

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, broadcast_shapes, grad_op, normalize_axis
-from opwright_std.compositions import losses as losses_gradients
+from opwright.op import (
+    BodyContext,
+    InferContext,
+    OpMaker,
+    broadcast_shapes,
+    by_differentiating,
+    grad_op,
+    normalize_axis,
+)
+from opwright_std.compositions.expression import Expression, read, shape_of
 from opwright_std.numerics import squares
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.sum_like import sum_to
+
+Shape = tuple[int, ...]
 
 
 def cos_sim(
@@ -22,8 +32,11 @@ def cos_sim(
     axis: int,
     epsilon: float,
 ) -> None:
+    x, y, out, x_norm, y_norm = _aligned(x, y, out, x_norm, y_norm)
+    length = np.broadcast_shapes(x.shape, y.shape)[axis]
     for vector, norm in ((x, x_norm), (y, y_norm)):
-        np.maximum(squares.norm(vector, axis), epsilon, out=norm)
+        repeated = np.broadcast_to(vector, _with_length(vector.shape, axis, length))
+        np.maximum(squares.norm(repeated, axis), epsilon, out=norm)
     # Each factor is divided by its own norm: the product of the norms might underflow.
     np.sum((x / x_norm) * (y / y_norm), axis=axis, keepdims=True, out=out)
     out *= scale
@@ -43,6 +56,7 @@ def cos_sim_grad(
     epsilon: float,
     **_: object,
 ) -> None:
+    x, y, out, x_norm, y_norm, out_grad = _aligned(x, y, out, x_norm, y_norm, out_grad)
     x_unit, y_unit = x / x_norm, y / y_norm
     sides = ((x_unit, y_unit, x_norm, x_grad), (y_unit, x_unit, y_norm, y_grad))
     for unit, other, norm, grad in sides:
@@ -54,34 +68,81 @@ def cos_sim_grad(
         sum_to(across, grad)
 
 
+def _aligned(*arrays: Array) -> list[Array]:
+    """Return views that all have the axes of the one that has most, at least one."""
+    rank = max(1, *(array.ndim for array in arrays))
+    return [array.reshape(_with_rank(array.shape, rank)) for array in arrays]
+
+
+def _with_rank(shape: Shape, rank: int) -> Shape:
+    return (*[1] * (rank - len(shape)), *shape)
+
+
+def _with_length(shape: Shape, axis: int, length: int) -> Shape:
+    front = axis % len(shape)
+    return (*shape[:front], length, *shape[front + 1 :])
+
+
 def _cos_sim_shape(ctx: InferContext) -> None:
     """The output has the shape to which x and y broadcast, with length 1 along the axis."""
     x, y = ctx.input("x").shape, ctx.input("y").shape
-    ctx.require(len(x) == len(y), f"x and y must have one rank, got {len(x)} and {len(y)}")
-    axis = normalize_axis(ctx, ctx.attr("axis"), len(x))
-    ctx.require(
-        x[axis] == y[axis] or -1 in (x[axis], y[axis]),
-        f"x and y must have vectors of one length along axis {axis}, got {x[axis]} and {y[axis]}",
-    )
-    kept = [(*shape[:axis], 1, *shape[axis + 1 :]) for shape in (x, y)]
+    rank = max(len(x), len(y))
+    axis = normalize_axis(ctx, ctx.attr("axis"), rank, scalar=True)
+    broadcast_shapes(x, y, ctx)
+    kept = [_with_rank(shape, rank) for shape in (x, y)]
+    if rank > 0:
+        kept = [_with_length(shape, axis, 1) for shape in kept]
     ctx.set_output("out", broadcast_shapes(kept[0], kept[1], ctx))
     ctx.set_output("x_norm", kept[0])
     ctx.set_output("y_norm", kept[1])
+
+
+def _vectors(b: BodyContext) -> list[Expression]:
+    """Write x and y with one rank, at least 1, and vectors of one length."""
+    shapes = [shape_of(b, slot) for slot in ("x", "y")]
+    rank, axis = max(1, *map(len, shapes)), b.attr("axis")
+    lengths = [_with_rank(shape, rank)[axis] for shape in shapes]
+    vectors = []
+    for slot, shape, own, other in zip(("x", "y"), shapes, lengths, lengths[::-1], strict=True):
+        vector = read(b, slot)
+        if len(shape) < rank:
+            vector = vector.then("unsqueeze", axis=list(range(rank - len(shape))))
+        if own == 1 != other:
+            vector = vector.then("tile", repeats=_with_length((1,) * rank, axis, other))
+        vectors.append(vector)
+    return vectors
+
+
+def _composed(b: BodyContext) -> list[Expression]:
+    """Write out and both norms."""
+    axis, least = b.attr("axis"), b.attr("epsilon")
+    x, y = _vectors(b)
+    norms = [one.reduce("norm", [axis]).then("clip", min=least) for one in (x, y)]
+    terms = (x / norms[0]) * (y / norms[1])
+    parts = [terms.reduce("sum", [axis]) * float(b.attr("scale")), *norms]
+    is_number = not any(shape_of(b, slot) for slot in ("x", "y"))
+    return [part.then("squeeze", axis=[0]) for part in parts] if is_number else parts
+
+
+def _cos_sim_body(b: BodyContext) -> None:
+    for slot, part in zip(("out", "x_norm", "y_norm"), _composed(b), strict=True):
+        b.set_output(slot, part.name)
 
 
 COS_SIM = (
     OpMaker("cos_sim")
     .add_comment(
         "Cosine similarity along one axis, out = scale * <x, y> / (|x| * |y|), each norm being at "
-        "least epsilon, so that a vector of zeros gives 0. The other axes broadcast."
+        "least epsilon, so that a vector of zeros gives 0. Vectors and the other axes broadcast; "
+        "numbers are vectors of one element."
     )
-    .add_input("x", "float, at least 1-d")
+    .add_input("x", "float")
     .dtypes(*FLOATS)
-    .add_input("y", "as many axes as x, the same length along axis; dtype of x")
+    .add_input("y", "shape that broadcasts with that of x, dtype of x")
     .same_dtype_as("x")
-    .add_output("out", "shape to which x and y broadcast, with 1 along axis; dtype of x")
+    .add_output("out", "shape to which x and y broadcast, 1 along axis, [] of numbers; dtype of x")
     .same_dtype_as("x")
-    .add_output("x_norm", "max(|x|, epsilon), shape of x with 1 along axis")
+    .add_output("x_norm", "max(|x|, epsilon), shape of x with the rank of out and 1 along axis")
     .same_dtype_as("x")
     .as_intermediate()
     .add_output("y_norm", "max(|y|, epsilon), shape of y with 1 along axis")
@@ -97,10 +158,11 @@ COS_SIM = (
     .greater_than(0.0)
     .build(
         infer_shape=_cos_sim_shape,
+        body=_cos_sim_body,
         gradient=grad_op(
             "cos_sim_grad",
             needs=["x", "y", "out", "x_norm", "y_norm"],
-            body=losses_gradients.COS_SIM,
+            body=by_differentiating(lambda b: _composed(b)[0].name),
         ),
     )
 )
