@@ -11,10 +11,10 @@ WHOLE = "whole numbers"
 
 
 def index_add(x: Array, index: Array, updates: Array, axis: int = 0, alpha: float = 1.0) -> Array:
-    out = np.moveaxis(x.copy(), axis, 0)
+    out = np.moveaxis(np.atleast_1d(x.copy()), axis, 0)
     for i, place in enumerate(index):
         out[place] += (alpha * np.moveaxis(updates, axis, 0)[i]).astype(x.dtype)
-    return np.moveaxis(out, 0, axis)
+    return np.moveaxis(out, 0, axis).reshape(x.shape)
 
 
 def index_copy(x: Array, index: Array, updates: Array, axis: int = 0) -> Array:
@@ -25,9 +25,9 @@ def index_copy(x: Array, index: Array, updates: Array, axis: int = 0) -> Array:
 
 
 def index_fill(x: Array, index: Array, value: float, axis: int = 0) -> Array:
-    out = np.moveaxis(x.copy(), axis, 0)
+    out = np.moveaxis(np.atleast_1d(x.copy()), axis, 0)
     out[index] = value
-    return np.moveaxis(out, 0, axis)
+    return np.moveaxis(out, 0, axis).reshape(x.shape)
 
 
 def index_put(x: Array, indices: list[Array], values: Array, accumulate: bool = False) -> Array:
@@ -113,6 +113,20 @@ CASES = (
         dtypes=INTS,
         label="whole",
         no_grad=WHOLE,
+    ),
+    Case(
+        "index_add",
+        {"x": Random(()), "index": Values([0, 0], "int64"), "updates": Random((2,))},
+        index_add,
+        label="0-d",
+        magnitude=8.0,
+    ),
+    Case(
+        "index_fill",
+        {"x": Random(()), "index": Values([-1], "int64")},
+        index_fill,
+        {"value": 2.5, "axis": -1},
+        label="0-d",
     ),
     put("empty", [[0, 2]], (2, 4, 0), width=0),
     put("places", [[0, 2], [1, 3]], (2, 2)),

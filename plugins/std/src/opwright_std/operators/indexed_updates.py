@@ -23,7 +23,7 @@ from opwright_std.operators.reduction import known_meta
 def _along_axis(ctx: InferContext) -> int:
     shape, index = ctx.input("x").shape, ctx.input("index").shape
     ctx.require(len(index) == 1, f"index must have 1 axis, got {format_shape(index)}")
-    return normalize_axis(ctx, ctx.attr("axis"), len(shape))
+    return normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
 
 
 def _updated_shape(ctx: InferContext) -> None:
@@ -42,19 +42,19 @@ def _filled_shape(ctx: InferContext) -> None:
 
 def _scatter_slices(b: BodyContext, updates: Expression, reduction: str) -> None:
     """Write x with slices set, or added, at positions along an axis."""
-    rank = len(known_meta(b).shape)
+    shape = known_meta(b).shape
+    rank = max(1, len(shape))
     axis = b.attr("axis") % rank
     x, rows = read(b, "x"), read(b, "index").then("unsqueeze", axis=[1])
+    x = x if shape else x.then("unsqueeze", axis=[0])
     front = [axis, *(other for other in range(rank) if other != axis)]
     if axis:
         x, updates = x.then("transpose", axes=front), updates.then("transpose", axes=front)
     inputs = {"x": x.name, "index": rows.name, "updates": updates.name}
-    if not axis:
-        b.emit("scatter_nd", inputs, {"out": b.output("out")}, {"reduction": reduction})
-        return
-    name = b.emit("scatter_nd", inputs, attrs={"reduction": reduction})
-    back = sorted(range(rank), key=front.__getitem__)
-    b.emit("transpose", {"x": name}, {"out": b.output("out")}, {"axes": back})
+    out = Expression(b, b.emit("scatter_nd", inputs, attrs={"reduction": reduction}))
+    if axis:
+        out = out.then("transpose", axes=sorted(range(rank), key=front.__getitem__))
+    b.set_output("out", (out if shape else out.then("squeeze", axis=[0])).name)
 
 
 def _index_add_body(b: BodyContext) -> None:
@@ -96,7 +96,7 @@ def _index_fill_gradient(g: GradientContext) -> None:
 
 def _maker(op_type: str, comment: str, dtypes: Sequence[str]) -> OpMaker:
     maker = OpMaker(op_type).add_comment(comment)
-    maker.add_input("x", "at least 1-d").dtypes(*dtypes)
+    maker.add_input("x", "any shape; a number has one element along axis 0").dtypes(*dtypes)
     maker.add_input("index", "int32 or int64 [n], positions in [-length, length)")
     maker.dtypes(*INDICES)
     if op_type != "index_fill":
