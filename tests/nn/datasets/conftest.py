@@ -45,6 +45,9 @@ def nothing(number):
 def drawn(number, rng):
     return np.array([number]), rng.random(2)
 
+def mixed(batch, rng):
+    return (*batch, rng.random(1))
+
 def killed(number):
     if number == 5:
         os.kill(os.getpid(), signal.SIGKILL)

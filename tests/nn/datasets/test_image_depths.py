@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from opwright.errors import FormatError
+from opwright.errors import AttributeTypeError, AttributeValueError, FormatError
 from opwright_nn.datasets import image_folder
 
 images = pytest.importorskip("PIL.Image")
@@ -88,14 +88,79 @@ def test_other_colours_become_red_green_and_blue(tmp_path, mode, atol):
 
 @pytest.mark.parametrize("grayscale", [True, False])
 @pytest.mark.parametrize(
-    ("array", "options", "kind"),
+    ("array", "kind"),
     [
-        ((WORDS / 65535).astype(np.float32), {}, "floats"),
-        (WORDS.astype(np.int32), {}, "32-bit or signed integers"),
-        (WORDS, {"tiffinfo": {262: 0}}, "16-bit numbers of which 0 is white"),
+        (WORDS.astype(np.float32), "floats, 0 to 65535"),
+        (WORDS.astype(np.float32) * np.nan, "floats, nan to nan"),
+        (WORDS.astype(np.int32), "32-bit or signed integers, 0 to 65535"),
     ],
 )
-def test_numbers_of_unknown_range_are_refused(tmp_path, array, options, kind, grayscale):
-    path = write(tmp_path / "a.tif", array, **options)
-    with pytest.raises(FormatError, match=rf"a\.tif: an image must have 8 .* got {kind}; read"):
+def test_numbers_of_unknown_range_need_levels(tmp_path, array, kind, grayscale):
+    path = write(tmp_path / "a.tif", array)
+    with pytest.raises(FormatError, match=rf"a\.tif: an image must have 8 .* got {kind}; pass le"):
         image_folder.decode(path, grayscale=grayscale)
+    if "nan" not in kind:
+        gray = image_folder.decode(path, grayscale=grayscale, levels=(0, 65535))
+        np.testing.assert_allclose(gray[0], BYTES / 255, atol=1e-7)
+
+
+def test_floats_between_black_and_white_stay(tmp_path):
+    path = write(tmp_path / "a.tif", (WORDS / 65535).astype(np.float32))
+    gray = image_folder.decode(path, grayscale=True)
+    np.testing.assert_array_equal(gray[0], (WORDS / 65535).astype(np.float32))
+
+
+def test_levels_cut_off_what_lies_beyond(tmp_path):
+    path = write(tmp_path / "a.png", BYTES)
+    gray = image_folder.decode(path, grayscale=True, levels=(51, 204))[0]
+    np.testing.assert_allclose(gray, np.clip((BYTES - 51.0) / 153, 0, 1), atol=1e-6)
+    for levels, error, rule in (
+        ((3, 3), AttributeValueError, "must differ"),
+        (255, AttributeTypeError, "numbers of black and white, got 255"),
+    ):
+        with pytest.raises(error, match=rule):
+            image_folder.decode(path, levels=levels)
+
+
+def test_sixteen_bits_of_which_0_is_white_are_inverted(tmp_path):
+    path = write(tmp_path / "a.tif", WORDS, tiffinfo={262: 0})
+    gray = image_folder.decode(path, grayscale=True)
+    np.testing.assert_allclose(gray[0], 1 - BYTES / 255, atol=1e-7)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("depth", ["8", "16"])
+def test_an_image_stands_upright_as_its_orientation_says(tmp_path, orientation, depth):
+    upright = BYTES[:8] if depth == "8" else WORDS[:8]
+    turns = {
+        1: lambda a: a,
+        2: np.fliplr,
+        3: lambda a: np.rot90(a, 2),
+        4: np.flipud,
+        5: lambda a: a.T,
+        6: lambda a: np.rot90(a, 1),
+        7: lambda a: np.rot90(a, 2).T,
+        8: lambda a: np.rot90(a, -1),
+    }
+    stored = np.ascontiguousarray(turns[orientation](upright))
+    tags = images.Exif()
+    tags[274] = orientation
+    path = write(tmp_path / "a.png", stored, exif=tags)
+    gray = image_folder.decode(path, grayscale=True)
+    np.testing.assert_allclose(gray[0], BYTES[:8] / 255, atol=1e-7)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
+def test_a_background_lies_behind_transparent_pixels(tmp_path, mode):
+    image = images.fromarray(np.concatenate([COLOURS, ALPHA], axis=-1)).convert(mode)
+    options = {"transparency": 0} if mode == "P" else {}
+    image.save(tmp_path / "a.png", **options)
+    expected = np.asarray(images.open(tmp_path / "a.png").convert("RGBA"), np.float32) / 255
+    opacity = expected[..., 3:]
+    expected = (expected[..., :3] * opacity + 0.5 * (1 - opacity)).transpose(2, 0, 1)
+    mixed = image_folder.decode(tmp_path / "a.png", background=0.5)
+    np.testing.assert_allclose(mixed, expected, atol=1e-6)
+    plain = write(tmp_path / "b.png", BYTES)
+    np.testing.assert_array_equal(
+        image_folder.decode(plain, background=1), image_folder.decode(plain)
+    )

@@ -228,3 +228,42 @@ def test_a_training_takes_it_with_the_same_losses(functions, workers):
     expected = nn.batches({"x": np.arange(6, dtype=np.float32)}, 4, seed=2, epochs=3)
     assert seen == [batch["x"].tolist() for batch in expected]
     assert len(multiprocessing.active_children()) == workers
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_batch_is_mapped_with_a_stream_of_its_own(functions, workers):
+    def make(workers, **options):
+        return nn.load_batches(
+            range(10),
+            4,
+            map=functions.drawn,
+            map_batch=functions.mixed,
+            workers=workers,
+            epochs=2,
+            **options,
+        )
+
+    whole = listed(make(workers, seed=3))
+    items = nn.load_batches(range(10), 4, map=functions.drawn, epochs=2, seed=3)
+    arrays = [np.concatenate(column) for column in zip(*(next(items) for _ in range(3)))]
+    order = np.argsort(arrays[0][:, 0])
+    plain = nn.batches([a[order] for a in arrays], 4, map_batch=functions.mixed, epochs=1, seed=3)
+    assert listed(plain) == whole[:3]
+    assert len({batch[2][0] for batch in whole}) == 6
+    left = make(workers, seed=3)
+    assert listed(next(left) for _ in range(4)) == whole[:4]
+    other = make(0, seed=3)
+    other.restore(left.position)
+    assert listed(other) == whole[4:]
+
+
+def test_arrays_that_are_mapped_fail_again_and_name_their_seed():
+    def mixed(batch, rng):
+        raise ValueError("mixed")
+
+    batches = nn.batches((np.arange(4),), 2, map_batch=mixed, shuffle=False)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="mixed"):
+            next(batches)
+    assert batches.position["seed"] == 0
+    assert nn.batches((np.arange(4),), 2, map_batch=len, shuffle=False).position["seed"] is None

@@ -185,7 +185,7 @@ def test_an_image_folder_has_its_classes_in_order(folder):
     assert listing.classes == ("cat", "dog")
     images, labels = image_folder.read(folder, size=(4, 6))
     assert (images.shape, images.dtype) == ((3, 3, 4, 6), np.float32)
-    np.testing.assert_array_equal(labels, [[0], [0], [1]])
+    np.testing.assert_array_equal(labels, [0, 0, 1])
     np.testing.assert_array_equal(images[:, 0, 0, 0], np.array([255, 102, 51], np.float32) / 255)
     assert not images[:, 1:].any()
 

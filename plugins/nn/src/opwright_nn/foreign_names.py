@@ -115,9 +115,27 @@ DATASETS: Final[Mapping[str, str]] = {
     "imdb": "nn.datasets.sentences.opinions(1000)",
     "load_digits": "nn.datasets.digits.load()",
     "mnist": "nn.datasets.digits.load(), or nn.datasets.idx.read(path)",
+    "randaugment": "nn.datasets.augment.color_jitter(images, rng, brightness=0.2) and so on",
+    "transforms": "nn.datasets.augment",
     "tensordataset": "nn.batches((x, y), 64)",
 }
 """Name in `opwright_nn.datasets`, in lower case, to what to write."""
+
+AUGMENTATIONS: Final[Mapping[str, str]] = {
+    "colorjitter": "augment.color_jitter(images, rng, brightness=0.2)",
+    "crop": "images[..., top:bottom, left:right]",
+    "flip": "augment.random_horizontal_flip(images, rng), or images[..., ::-1]",
+    "horizontal_flip": "images[..., ::-1], or augment.random_horizontal_flip(images, rng)",
+    "randomcrop": "augment.random_crop(images, rng, 32, padding=4)",
+    "randomerasing": "augment.cutout(images, rng, 8)",
+    "randomflip": "augment.random_horizontal_flip(images, rng)",
+    "randomhorizontalflip": "augment.random_horizontal_flip(images, rng)",
+    "randomresizedcrop": "augment.random_resized_crop(images, rng, 224)",
+    "randomrotation": "augment.random_rotation(images, rng, 15)",
+    "randomverticalflip": "augment.random_vertical_flip(images, rng)",
+    "vertical_flip": "images[..., ::-1, :], or augment.random_vertical_flip(images, rng)",
+}
+"""Name in `opwright_nn.datasets.augment`, in lower case, to what to write."""
 
 INITIALIZERS: Final[Mapping[str, str]] = {
     "glorotnormal": "nn.initializer.Xavier(uniform=False)",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opwright_nn.datasets import (
+    augment,
     cifar,
     csv,
     digits,
@@ -37,6 +38,7 @@ __all__ = [
     "LoadError",
     "Table",
     "Vocabulary",
+    "augment",
     "cifar",
     "csv",
     "digits",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeVar, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -12,34 +12,12 @@ import numpy.typing as npt
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 from opwright_nn import arguments, checks
 from opwright_nn.datasets.position import POSITION_FIELDS
-from opwright_nn.parallel import check_group, find_team
+from opwright_nn.datasets.samples import Map, check_map
+from opwright_nn.datasets.sharing import WHOLE, Share, find_share
 
 Arrays = tuple[npt.NDArray[Any], ...]
 NamedArrays = dict[str, npt.NDArray[Any]]
 Batch = TypeVar("Batch", Arrays, NamedArrays)
-
-
-class Share(NamedTuple):
-    """The part of each batch that one of several processes gets.
-
-    Attributes
-    ----------
-    rank, size : int
-        The number of the process, and how many there are.
-    """
-
-    rank: int = 0
-    size: int = 1
-
-    def of(self, start: int, stop: int) -> slice:
-        """Return the part of the rows from `start` to `stop`, as many for each but for one."""
-        count = stop - start
-        first, last = (count * rank // self.size for rank in (self.rank, self.rank + 1))
-        return slice(start + first, start + last)
-
-
-WHOLE: Final = Share()
-"""The part of a process that is alone."""
 
 
 class Batches(Iterator[Batch], Generic[Batch]):
@@ -60,11 +38,15 @@ class Batches(Iterator[Batch], Generic[Batch]):
         drop_last: bool,
         progress: bool,
         share: Share = WHOLE,
+        map: Map | None = None,
+        map_batch: Map | None = None,
     ) -> None:
         rows = len(arrays[0])
         stop = rows - size + 1 if drop_last else rows
         self._arrays = arrays
         self._share = share
+        self._map = map
+        self._map_batch = map_batch
         self._names = names
         self._starts = range(0, max(stop, 0), size)
         self._epochs = epochs
@@ -109,6 +91,9 @@ class Batches(Iterator[Batch], Generic[Batch]):
         except StopIteration:
             self._ended = True
             raise
+        except BaseException:
+            self._begin(self._next)  # the same batch again, and not the end
+            raise
         self._next += 1
         return batch
 
@@ -116,9 +101,14 @@ class Batches(Iterator[Batch], Generic[Batch]):
     def repeat(self, epochs: int) -> Batches[Batch]:
         """Return the same batches from epoch 0, for so many epochs, without a progress bar."""
         epochs = checks.check_int("batches.repeat", "epochs", epochs, at_least=0)
-        size = self._starts.step
-        options = (self._seed, self._drop_last, False, self._share)
-        return Batches(self._arrays, self._names, size, 0, epochs, *options)
+        options = self._options(epochs)
+        return Batches(self._arrays, self._names, self._starts.step, seed=self._seed, **options)
+
+    def _options(self, epochs: int) -> dict[str, Any]:
+        """Return what copies of these batches have in common."""
+        options: dict[str, Any] = {"first_epoch": 0, "epochs": epochs, "progress": False}
+        options |= {"drop_last": self._drop_last, "share": self._share}
+        return options | {"map": self._map, "map_batch": self._map_batch}
 
     @property
     def is_shared(self) -> bool:
@@ -148,9 +138,10 @@ class Batches(Iterator[Batch], Generic[Batch]):
             order = self._order(epoch)
             checksum = None if order is None else zlib.crc32(order.astype("<i8").tobytes())
             self._description = epoch, checksum
+        maps = (self._map, self._map_batch)
         return {
             "size": self._starts.step,
-            "seed": self._seed,
+            "seed": next((map.seed for map in maps if map and map.seed is not None), self._seed),
             "shuffle": self._seed is not None,
             "drop_last": self._drop_last,
             "arrays": [self._describe_array(i) for i in range(len(self._arrays))],
@@ -208,8 +199,14 @@ class Batches(Iterator[Batch], Generic[Batch]):
             rows = self._order(epoch)
             for start in self._starts[skipped:]:
                 part = self._part(start)
-                yield self._take(part if rows is None else rows[part])
+                batch = self._take(part if rows is None else rows[part])
+                yield self._finish(batch, epoch, start // self._starts.step)
             skipped = 0
+
+    def _finish(self, batch: Any, epoch: int, number: int) -> Any:
+        """Return what `map_batch` makes of a batch."""
+        rank = self._share.rank
+        return self._map_batch(batch, epoch, number, rank) if self._map_batch else batch
 
     def _part(self, start: int) -> slice:
         """Return the rows of this process in the batch that begins there."""
@@ -232,6 +229,7 @@ def batches(
     drop_last: bool = ...,
     progress: bool = ...,
     shard: bool | str | None = ...,
+    map_batch: Callable[..., Any] | None = ...,
 ) -> Batches[NamedArrays]: ...
 
 
@@ -247,6 +245,7 @@ def batches(
     drop_last: bool = ...,
     progress: bool = ...,
     shard: bool | str | None = ...,
+    map_batch: Callable[..., Any] | None = ...,
 ) -> Batches[Arrays]: ...
 
 
@@ -262,6 +261,7 @@ def batches(
     drop_last: bool = False,
     progress: bool = False,
     shard: bool | str | None = None,
+    map_batch: Callable[..., Any] | None = None,
 ) -> Batches[Any]:
     """Iterate over `data` in batches: ``for images, labels in batches(train, size=64): ...``.
 
@@ -292,6 +292,10 @@ def batches(
         name of a group those of that group: of `size` rows, the process 0 gets the first, and so
         on. All have the same order and the same position; more or fewer processes continue from
         it. Alone, the part is the whole.
+    map_batch : callable, optional
+        Makes a batch of a batch, which is a tuple or dict of arrays: ``map_batch(batch)``, or
+        ``map_batch(batch, rng)`` with a `numpy.random.Generator` that depends on `seed`, the epoch
+        and the number of the batch alone, so that a resumed training draws the same numbers.
 
     Returns
     -------
@@ -314,42 +318,10 @@ def batches(
     progress = checks.check_bool("batches", "progress", progress)
     order_seed = seed if shuffle else None
     share = find_share("batches", shard, size, len(arrays[0]), drop_last)
-    return Batches(arrays, names, size, first_epoch, epochs, order_seed, drop_last, progress, share)
-
-
-def find_share(who: str, shard: bool | str | None, size: int, rows: int, drop_last: bool) -> Share:
-    """Return the part of each batch that this process gets.
-
-    Parameters
-    ----------
-    who : str
-        The caller, for messages.
-    shard : bool, str or None
-        As of `batches`.
-    size : int
-        Rows in a batch.
-    rows : int
-        Of all data.
-    drop_last : bool
-        Whether a last batch with fewer rows is skipped.
-
-    Raises
-    ------
-    AttributeValueError
-        A batch has fewer rows than there are processes.
-    """
-    if shard is None or shard is False:
-        return WHOLE
-    team = find_team(who, check_group(who, "shard", shard))
-    share = Share(team.rank, team.size)
-    left = 0 if drop_last else rows % size
-    if size < share.size or 0 < left < share.size:
-        which, count = ("a batch", size) if size < share.size else ("the last batch", left)
-        raise AttributeValueError(
-            f"{who}: each of the {share.size} processes must get a row of each batch, got {count} "
-            f"in {which}; pass a larger size, or drop_last=True"
-        )
-    return share
+    function = None if map_batch is None else check_map("batches", "map_batch", map_batch, seed)
+    options: dict[str, Any] = {"first_epoch": first_epoch, "epochs": epochs, "progress": progress}
+    options |= {"drop_last": drop_last, "share": share, "map_batch": function}
+    return Batches(arrays, names, size, seed=order_seed, **options)
 
 
 def make_order(seed: int | None, epoch: int, rows: int) -> npt.NDArray[np.int64] | None:

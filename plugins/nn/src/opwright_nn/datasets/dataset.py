@@ -18,7 +18,7 @@ class Dataset(NamedTuple):
     ----------
     images : ndarray of float32, [n, …]
         In [0, 1].
-    labels : ndarray of int64, [n, 1]
+    labels : ndarray of int64, [n] or [n, 1]
         The class of each image.
     """
 

@@ -13,7 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from opwright.errors import AttributeTypeError, FormatError, MissingRequirementError
+from opwright.errors import (
+    AttributeTypeError,
+    AttributeValueError,
+    FormatError,
+    MissingRequirementError,
+)
 from opwright_nn import arguments, checks
 from opwright_nn.datasets.dataset import Dataset
 
@@ -26,7 +31,6 @@ _MAX_PIXELS = 1 << 26
 _BYTE = 255
 _BITS_PER_SAMPLE, _PHOTOMETRIC = 258, 262  # tags of TIFF
 _FORMATS_OF_16_BITS = ("PNG", "PPM")  # Pillow gives their numbers of 16 bits in 32
-_UNKNOWN_RANGE = {"I": "32-bit or signed integers", "F": "floats"}
 
 
 @arguments.suggest
@@ -37,7 +41,7 @@ class Listing(NamedTuple):
     ----------
     paths : list of Path
         The files, by class and name.
-    labels : ndarray of int64, [n, 1]
+    labels : ndarray of int64, [n]
         The class of each.
     classes : tuple of str
         The names of the folders, sorted; the number of a class is its place.
@@ -93,7 +97,7 @@ def find(folder: str | os.PathLike[str]) -> Listing:
             )
         paths += files
         labels += [label] * len(files)
-    return Listing(paths, np.array(labels, np.int64).reshape(-1, 1), tuple(names))
+    return Listing(paths, np.array(labels, np.int64), tuple(names))
 
 
 @arguments.suggest
@@ -102,15 +106,20 @@ def decode(
     size: int | Sequence[int] | None = None,
     *,
     grayscale: bool = False,
+    levels: Sequence[float] | None = None,
+    background: float | None = None,
     max_pixels: int = _MAX_PIXELS,
 ) -> npt.NDArray[np.float32]:
-    """Return one image as an array; the first frame of several.
+    """Return one image as an array, upright as its file says; the first frame of several.
 
-    Images of 8 bits are divided by 255, grayscale images of 9 to 16 bits by the greatest number of
-    their bits. Palettes and CMYK become red, green and blue, and a colour becomes gray, as Pillow
-    converts them; colours of 16 bits keep the upper 8. Transparency is dropped: a pixel keeps its
-    colour. Orientation tags are not applied. Floats, 32-bit integers and signed ones are refused,
-    since nothing says which of their values is white.
+    - The orientation of EXIF is applied.
+    - 8 bits are divided by 255, grayscale images of 9 to 16 bits by the greatest number of their
+      bits; of 16 bits in which 0 is white, 0 becomes 1. Colours of 16 bits keep the upper 8.
+    - Floats in [0, 1] stay as they are. Other floats, 32-bit integers and signed ones need
+      `levels`, since nothing says which of their values is white.
+    - Palettes and CMYK become red, green and blue, and a colour becomes gray, as Pillow converts
+      them: without colour profiles.
+    - Transparency is dropped, a pixel keeps its colour; with `background` it is mixed with that.
 
     Parameters
     ----------
@@ -120,6 +129,10 @@ def decode(
         Height and width that the image is resized to, bilinear; by default its own.
     grayscale : bool
         True gives one channel instead of red, green and blue.
+    levels : two floats, optional
+        The numbers in the file that are black and white; what lies beyond is cut off.
+    background : float in [0, 1], optional
+        The gray behind transparent pixels: 1 for white.
     max_pixels : int, at least 1
         The size limit of the image, before it is decoded.
 
@@ -142,13 +155,60 @@ def decode(
     shape = None if size is None else checks.check_sizes(who, "size", size, rank=2, at_least=1)
     grayscale = checks.check_bool(who, "grayscale", grayscale)
     limit = checks.check_int(who, "max_pixels", max_pixels, at_least=1)
-    return _decode(os.fspath(path), shape, grayscale, limit)
+    scale = None if levels is None else _check_levels(who, levels)
+    if background is not None:
+        background = checks.check_float(who, "background", background, at_least=0.0, at_most=1.0)
+    image, black, white, opacity = _open(os.fspath(path), grayscale, scale, background, limit)
+    if shape is not None and (image.height, image.width) != shape:
+        image, opacity = (
+            part and part.resize((shape[1], shape[0]), _load_pillow().Resampling.BILINEAR)
+            for part in (image, opacity)
+        )
+    pixels = np.asarray(image, np.float32).reshape(image.height, image.width, -1)
+    pixels = pixels / np.float32(white) if not black else (pixels - black) / (white - black)
+    if scale is not None:
+        pixels = np.clip(pixels, 0, 1)
+    if opacity is not None:
+        share = np.asarray(opacity, np.float32)[..., None] / _BYTE
+        pixels = pixels * share + np.float32(background) * (1 - share)
+    if pixels.shape[2] == 1 and not grayscale:
+        pixels = pixels.repeat(3, axis=2)
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1), np.float32)
 
 
-def _decode(
-    name: str, shape: tuple[int, ...] | None, grayscale: bool, limit: int
-) -> npt.NDArray[np.float32]:
+def _check_levels(who: str, levels: Any) -> tuple[np.float32, np.float32]:
+    if isinstance(levels, str) or not isinstance(levels, Sequence) or len(levels) != 2:
+        raise AttributeTypeError(
+            f"{who}: levels must be the numbers of black and white, got {levels!r}; write "
+            "levels=(0, 65535), for example"
+        )
+    black, white = (checks.check_float(who, f"levels[{i}]", levels[i]) for i in range(2))
+    if black == white:
+        raise AttributeValueError(
+            f"{who}: levels must differ, got {levels!r}; write the numbers of black and white"
+        )
+    return np.float32(black), np.float32(white)
+
+
+class _Opened(NamedTuple):
+    """An image of Pillow, its numbers of black and white, and how opaque its pixels are."""
+
+    image: Any
+    black: np.float32
+    white: np.float32
+    opacity: Any
+
+
+def _open(
+    name: str,
+    grayscale: bool,
+    levels: tuple[np.float32, np.float32] | None,
+    background: float | None,
+    limit: int,
+) -> _Opened:
     image_module = _load_pillow()
+    from PIL import ImageOps
+
     # Opened here, so that a missing file stays an OSError: Pillow's errors of content are, too.
     with open(name, "rb") as file:
         try:
@@ -158,11 +218,17 @@ def _decode(
                     f"{name}: an image may have at most {limit} pixels here, got {image.width} × "
                     f"{image.height}; raise max_pixels if the file is trusted"
                 )
-            white = _find_white(name, image)
-            if white == _BYTE:
-                image = image.convert("L" if grayscale else "RGB")
-            else:  # Pillow would cut to 255 what is greater
-                image = image_module.fromarray(np.asarray(image, np.float32))
+            kind = image.mode, image.format, getattr(image, "tag_v2", {})  # which copies lack
+            image = ImageOps.exif_transpose(image)
+            if kind[0].startswith(("I", "F")):  # Pillow would cut to 255 what is greater
+                numbers = np.asarray(image, np.float32)
+                black, white = levels or _find_levels(name, *kind, numbers)
+                return _Opened(image_module.fromarray(numbers), black, white, None)
+            opacity = None
+            if background is not None and image.has_transparency_data:
+                image = image.convert("RGBA")
+                opacity = image.getchannel("A")
+            image = image.convert("L" if grayscale else "RGB")
         except (
             OSError,
             SyntaxError,
@@ -176,31 +242,27 @@ def _decode(
                 f"{name}: an image must be whole and of a format that Pillow reads, got "
                 f"{type(error).__name__}: {error}; fetch the file again, or move it elsewhere"
             ) from error
-    if shape is not None and (image.height, image.width) != shape:
-        image = image.resize((shape[1], shape[0]), image_module.Resampling.BILINEAR)
-    pixels = np.asarray(image, np.float32).reshape(image.height, image.width, -1)
-    pixels = pixels / np.float32(white)
-    if pixels.shape[2] == 1 and not grayscale:
-        pixels = pixels.repeat(3, axis=2)
-    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+    return _Opened(image, *(levels or (np.float32(0), np.float32(_BYTE))), opacity)
 
 
-def _find_white(name: str, image: Any) -> int:
-    """Return which number of an image is white."""
-    tags = getattr(image, "tag_v2", {})  # of TIFF
-    inverted = tags.get(_PHOTOMETRIC) == 0
-    if image.mode.startswith("I;16") and not inverted:
-        bits: int = tags.get(_BITS_PER_SAMPLE, (16,))[0]
-        return (1 << bits) - 1
-    if image.mode == "I" and image.format in _FORMATS_OF_16_BITS:
-        return (1 << 16) - 1
-    if image.mode.startswith(("I", "F")):
-        kind = "16-bit numbers of which 0 is white" if inverted else _UNKNOWN_RANGE[image.mode[0]]
-        raise FormatError(
-            f"{name}: an image must have 8 bits a channel, or be grayscale of up to 16 with 0 for "
-            f"black, got {kind}; read it with PIL.Image, and scale it to what a network expects"
-        )
-    return _BYTE
+def _find_levels(
+    name: str, mode: str, form: str, tags: Any, numbers: npt.NDArray[np.float32]
+) -> tuple[np.float32, np.float32]:
+    """Return the numbers of black and white of an image of more than 8 bits."""
+    if mode.startswith("I;16"):
+        most = np.float32((1 << tags.get(_BITS_PER_SAMPLE, (16,))[0]) - 1)
+        return (most, np.float32(0)) if tags.get(_PHOTOMETRIC) == 0 else (np.float32(0), most)
+    if mode == "I" and form in _FORMATS_OF_16_BITS:
+        return np.float32(0), np.float32((1 << 16) - 1)
+    if mode == "F" and bool(((numbers >= 0) & (numbers <= 1)).all()):
+        return np.float32(0), np.float32(1)
+    with np.errstate(invalid="ignore"):
+        found = f"{numbers.min():g} to {numbers.max():g}" if numbers.size else "no pixel"
+    kind = "32-bit or signed integers" if mode[0] == "I" else "floats"
+    raise FormatError(
+        f"{name}: an image must have 8 bits a channel, or be grayscale of up to 16 or of floats in "
+        f"[0, 1], got {kind}, {found}; pass levels=(black, white)"
+    )
 
 
 @arguments.suggest
@@ -209,6 +271,8 @@ def read(
     size: int | Sequence[int],
     *,
     grayscale: bool = False,
+    levels: Sequence[float] | None = None,
+    background: float | None = None,
     max_pixels: int = _MAX_PIXELS,
 ) -> Dataset:
     """Read all images of a folder into memory; ``find(folder).classes`` are their names.
@@ -217,13 +281,13 @@ def read(
     ----------
     folder : str or path
         As for `find`.
-    size, grayscale, max_pixels
+    size, grayscale, levels, background, max_pixels
         As for `decode`; all images get the same size.
 
     Returns
     -------
     Dataset
-        Images float32 [n, channels, height, width] in [0, 1], labels int64 [n, 1].
+        Images float32 [n, channels, height, width] in [0, 1], labels int64 [n].
 
     Raises
     ------
@@ -237,6 +301,7 @@ def read(
         )
     listing = find(folder)
     options: dict[str, Any] = {"grayscale": grayscale, "max_pixels": max_pixels}
+    options |= {"levels": levels, "background": background}
     return Dataset(np.stack([decode(p, size, **options) for p in listing.paths]), listing.labels)
 
 

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright.plugin import describe_error
 from opwright_nn import arguments, checks
-from opwright_nn.datasets.batches import (
-    Batches,
-    Share,
-    batches,
-    find_share,
-    make_order,
-)
-from opwright_nn.datasets.samples import SHOWN, collate
+from opwright_nn.datasets.batches import Batches, batches, make_order
+from opwright_nn.datasets.samples import SHOWN, Map, check_map, collate
+from opwright_nn.datasets.sharing import Share, find_share
 from opwright_nn.datasets.workers import LoadError, Team
 
 _WHO: Final = "load_batches"
@@ -30,29 +24,6 @@ _BUFFER: Final = 1024
 _SHOWN: Final = 8
 _MAX_TIMEOUT_S: Final = 2_000_000.0
 """What the system can wait for: 2^31 milliseconds."""
-
-
-class Map(NamedTuple):
-    """What makes a sample of an item.
-
-    Attributes
-    ----------
-    function : callable
-        As users pass it.
-    seed : int or None
-        Of the streams that it takes as ``rng``; None where it takes none.
-    """
-
-    function: Callable[..., Any]
-    seed: int | None
-
-    def __call__(self, item: Any, epoch: int, number: int) -> Any:
-        """Return the sample; its stream depends on seed, epoch and number alone."""
-        if self.seed is None:
-            return self.function(item)
-        # By spawn_key, for (seed, epoch, 0) has the stream of (seed, epoch), which shuffles.
-        sequence = np.random.SeedSequence((self.seed, epoch), spawn_key=(number,))
-        return self.function(item, rng=np.random.Generator(np.random.PCG64(sequence)))
 
 
 @dataclasses.dataclass
@@ -64,13 +35,15 @@ class Decoder:
     size: int
     per_epoch: int
     seed: int | None
+    map_batch: Map | None = None
     order: tuple[int, Any] | None = None
 
     def __call__(self, number: int, share: Share) -> Any:
         """Return the part of the batch."""
-        epoch = number // self.per_epoch
+        epoch, index = divmod(number, self.per_epoch)
         picked = self._pick(number, share)
-        return collate([self._decode(epoch, row) for row in picked], picked)
+        batch = collate([self._decode(epoch, row) for row in picked], picked)
+        return self.map_batch(batch, epoch, index, share.rank) if self.map_batch else batch
 
     def describe(self, number: int, share: Share) -> str:
         """Return which items a batch is made of, for messages."""
@@ -98,38 +71,14 @@ class Decoder:
             ) from error
 
 
-class _Repeating(Batches[Any]):
-    """Batches of what `map` makes, that fail again, rather than end, where it fails."""
-
-    def __init__(self, function: Map | None, *arguments: Any, **options: Any) -> None:
-        self._map = function
-        super().__init__(*arguments, **options)
-
-    def _describe(self, epoch: int) -> dict[str, Any]:
-        described = super()._describe(epoch)
-        if self._map is not None and self._map.seed is not None:
-            described["seed"] = self._map.seed
-        return described
-
-    def __next__(self) -> Any:
-        try:
-            return super().__next__()
-        except StopIteration:
-            raise
-        except BaseException:
-            self._begin(self._next)  # the same batch again, and not the end
-            raise
-
-
-class Loader(_Repeating):
+class Loader(Batches[Any]):
     """What `load_batches` returns for items; its workers live as long as it does."""
 
     def __init__(self, decoder: Decoder, team: Team | None, **options: Any) -> None:
         self._decoder = decoder
         self._team = team
         rows = np.arange(len(decoder.items))
-        sizes = {"size": decoder.size, "seed": decoder.seed}
-        super().__init__(decoder.function, (rows,), None, **sizes, **options)
+        super().__init__((rows,), None, decoder.size, seed=decoder.seed, **options)
 
     def _describe_array(self, index: int) -> str:
         items = self._decoder.items
@@ -154,22 +103,20 @@ class Loader(_Repeating):
     def repeat(self, epochs: int) -> Loader:
         """Return the same batches from epoch 0, by the same workers, without a progress bar."""
         epochs = checks.check_int("Loader.repeat", "epochs", epochs, at_least=0)
-        options = {"first_epoch": 0, "epochs": epochs, "progress": False, "share": self._share}
-        return Loader(self._decoder, self._team, drop_last=self._drop_last, **options)
+        return Loader(self._decoder, self._team, **self._options(epochs))
 
 
-class Stream(_Repeating):
+class Stream(Batches[Any]):
     """What `load_batches` returns for a function that returns an iterator."""
 
     def __init__(
         self,
         function: Callable[[], Iterable[Any]],
-        transform: Map | None,
         samples: int,
         **options: Any,
     ) -> None:
         self._function = function
-        super().__init__(transform, (np.arange(samples),), None, **options)
+        super().__init__((np.arange(samples),), None, **options)
 
     def _order(self, epoch: int) -> None:
         return None
@@ -188,7 +135,8 @@ class Stream(_Repeating):
                     start = number * size
                     part = part[self._share.of(0, len(part))]
                     decoded = [self._map(x, epoch, i) if self._map else x for i, x in part]
-                    yield collate(decoded, [i for i, _ in part] or [start])
+                    batch = collate(decoded, [i for i, _ in part] or [start])
+                    yield self._finish(batch, epoch, number)
             skipped = 0
             for _ in samples:  # those of drop_last, so that their number is checked
                 pass
@@ -234,11 +182,9 @@ class Stream(_Repeating):
 
     def repeat(self, epochs: int) -> Stream:
         """Return the same batches from epoch 0, for so many epochs, without a progress bar."""
-        options: dict[str, Any] = {"first_epoch": 0, "seed": self._seed, "share": self._share}
         epochs = checks.check_int("Stream.repeat", "epochs", epochs, at_least=0)
-        options |= {"size": self._starts.step, "epochs": epochs, "progress": False}
-        options["drop_last"] = self._drop_last
-        return Stream(self._function, self._map, len(self._arrays[0]), **options)
+        options = {"size": self._starts.step, "seed": self._seed, **self._options(epochs)}
+        return Stream(self._function, len(self._arrays[0]), **options)
 
 
 @arguments.suggest
@@ -258,6 +204,7 @@ def load_batches(
     drop_last: bool = False,
     progress: bool = False,
     shard: bool | str | None = None,
+    map_batch: Callable[..., Any] | None = None,
 ) -> Batches[Any]:
     """Iterate over arrays, files or generators in batches, decoded ahead by worker processes.
 
@@ -286,7 +233,7 @@ def load_batches(
     timeout : float in (0, 2000000], optional
         The seconds to wait for a batch, where a worker may be stuck: a `LoadError` names its items.
         The first batches wait for the start of the workers, too. By default any time.
-    epochs, first_epoch, seed, shuffle, drop_last, progress, shard
+    epochs, first_epoch, seed, shuffle, drop_last, progress, shard, map_batch
         As for `batches`. Samples of a function are shuffled within a buffer of 1,024. With `shard`
         a process decodes its own part alone; a function gives all samples to each process.
 
@@ -314,37 +261,24 @@ def load_batches(
     size = checks.check_int(_WHO, "size", size, at_least=1)
     seed = checks.check_int(_WHO, "seed", seed, at_least=0)
     order_seed = seed if checks.check_bool(_WHO, "shuffle", shuffle) else None
-    function = None if map is None else _check_map(map, seed)
+    function = None if map is None else check_map(_WHO, "map", map, seed)
+    finish = None if map_batch is None else check_map(_WHO, "map_batch", map_batch, seed)
     _check_source(data, map, samples, workers)
     if callable(data):
         count = checks.check_int(_WHO, "samples", samples, at_least=0)
-        share = find_share(_WHO, shard, size, count, options["drop_last"])
-        return Stream(data, function, count, size=size, seed=order_seed, share=share, **options)
+        options["share"] = find_share(_WHO, shard, size, count, options["drop_last"])
+        options |= {"map": function, "map_batch": finish}
+        return Stream(data, count, size=size, seed=order_seed, **options)
     if function is None:
-        return batches(data, size, seed=seed, shuffle=shuffle, shard=shard, **options)
+        options |= {"shuffle": shuffle, "shard": shard, "map_batch": map_batch}
+        return batches(data, size, seed=seed, **options)
     stop = len(data) - size + 1 if drop_last else len(data)
     per_epoch = len(range(0, max(stop, 0), size))
-    share = find_share(_WHO, shard, size, len(data), drop_last)
-    decoder = Decoder(data, function, size, per_epoch, order_seed)
+    options["share"] = find_share(_WHO, shard, size, len(data), drop_last)
+    options |= {"map": function, "map_batch": finish}
+    decoder = Decoder(data, function, size, per_epoch, order_seed, finish)
     team = Team(decoder, workers, ahead, timeout, decoder.describe) if workers else None
-    return Loader(decoder, team, share=share, **options)
-
-
-def _check_map(map: Any, seed: int) -> Map:
-    """Return the function, with the seed of its random streams where it takes one."""
-    checks.check_callable(_WHO, "map", map)
-    try:
-        parameters = inspect.signature(map).parameters.values()
-    except (TypeError, ValueError):  # of a function of C, which takes the item alone
-        return Map(map, None)
-    required = [item.name for item in parameters if item.default is item.empty and item.kind < 2]
-    if len(required) > 1 and required[1:] != ["rng"]:
-        raise AttributeTypeError(
-            f"{_WHO}: map must be a function of an item, or of an item and rng, a random stream, "
-            f"got the arguments {', '.join(required)}; name the second one rng"
-        )
-    draws = any(item.name == "rng" for item in parameters)
-    return Map(map, seed if draws else None)
+    return Loader(decoder, team, **options)
 
 
 def _check_ahead(workers: Any, ahead: Any, timeout: Any) -> tuple[int, int, float | None]:

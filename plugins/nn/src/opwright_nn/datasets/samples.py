@@ -1,13 +1,15 @@
-"""Makes a batch of samples: arrays, or tuples or dicts of them."""
+"""Makes samples by functions of users, and a batch of samples: arrays, tuples or dicts of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NoReturn
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from opwright.errors import AttributeTypeError
 from opwright_nn import checks
 from opwright_nn.datasets.workers import LoadError
 
@@ -15,6 +17,46 @@ SHOWN: Final = 200
 """How many characters of an item or a sample are in a message."""
 
 _WHO: Final = "load_batches"
+
+
+class Map(NamedTuple):
+    """A function of users that makes a sample of an item, or a batch of a batch.
+
+    Attributes
+    ----------
+    function : callable
+        As users pass it.
+    seed : int or None
+        Of the streams that it takes as ``rng``; None where it takes none.
+    """
+
+    function: Callable[..., Any]
+    seed: int | None
+
+    def __call__(self, item: Any, epoch: int, *number: int) -> Any:
+        """Return the result; its stream depends on seed, epoch and number alone."""
+        if self.seed is None:
+            return self.function(item)
+        # By spawn_key, for (seed, epoch, 0) has the stream of (seed, epoch), which shuffles.
+        sequence = np.random.SeedSequence((self.seed, epoch), spawn_key=number)
+        return self.function(item, rng=np.random.Generator(np.random.PCG64(sequence)))
+
+
+def check_map(who: str, name: str, function: Any, seed: int) -> Map:
+    """Return the function, with the seed of its random streams where it takes one."""
+    checks.check_callable(who, name, function)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of a function of C, which takes the item alone
+        return Map(function, None)
+    required = [item.name for item in parameters if item.default is item.empty and item.kind < 2]
+    if len(required) > 1 and required[1:] != ["rng"]:
+        raise AttributeTypeError(
+            f"{who}: {name} must take one argument, or a second one rng, a random stream, "
+            f"got the arguments {', '.join(required)}; name the second one rng"
+        )
+    draws = any(item.name == "rng" for item in parameters)
+    return Map(function, seed if draws else None)
 
 
 def collate(samples: Sequence[Any], numbers: Sequence[int]) -> Any:
