@@ -109,14 +109,18 @@ CLIPS: Final[Mapping[str, str]] = {
 
 DATASETS: Final[Mapping[str, str]] = {
     "cifar10": "nn.datasets.cifar.read(paths, 'cifar10')",
+    "columntransformer": "nn.datasets.TableEncoder(target='y')",
     "dataloader": "nn.batches((x, y), 64), or nn.load_batches for files",
     "fashion_mnist": "nn.datasets.idx.read(path)",
     "imagefolder": "nn.datasets.image_folder.read(folder, size)",
     "imdb": "nn.datasets.sentences.opinions(1000)",
     "load_digits": "nn.datasets.digits.load()",
+    "labelencoder": "nn.datasets.TableEncoder(target='y')",
     "mnist": "nn.datasets.digits.load(), or nn.datasets.idx.read(path)",
     "randaugment": "nn.datasets.augment.color_jitter(images, rng, brightness=0.2) and so on",
     "transforms": "nn.datasets.augment",
+    "onehotencoder": "nn.datasets.TableEncoder(target='y')",
+    "standardscaler": "nn.datasets.TableEncoder(target='y')",
     "tensordataset": "nn.batches((x, y), 64)",
 }
 """Name in `opwright_nn.datasets`, in lower case, to what to write."""

@@ -2,8 +2,8 @@
 
 `digits` and `karate_club` ship with the package, `scikit` has what scikit-learn ships,
 `generators`, `sentences` and `ratings` make data; `idx`, `cifar`, `csv`, `text`, `image_folder` and
-`ratings` read files. `Vocabulary` numbers words, `pad` makes one array of sequences of different
-lengths.
+`ratings` read files. `augment` changes images at random, `TableEncoder` makes arrays of tables,
+`Vocabulary` numbers words, `pad` makes one array of sequences of different lengths.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from opwright_nn.datasets import (
     text,
 )
 from opwright_nn.datasets.dataset import Dataset
+from opwright_nn.datasets.encoder import TableEncoder
 from opwright_nn.datasets.graph import Graph
 from opwright_nn.datasets.padding import pad
 from opwright_nn.datasets.table import Table
@@ -37,6 +38,7 @@ __all__ = [
     "Graph",
     "LoadError",
     "Table",
+    "TableEncoder",
     "Vocabulary",
     "augment",
     "cifar",

@@ -1,4 +1,4 @@
-"""Reader of CSV files: columns of numbers, and one column with the label of each row."""
+"""Reader of CSV files: numbers and a label in each row, or columns of texts for `TableEncoder`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from opwright.errors import AttributeValueError, FormatError
 from opwright.plugin import hint
 from opwright_nn import arguments, checks
 from opwright_nn.datasets import text
+from opwright_nn.datasets.cells import sort_texts
 from opwright_nn.datasets.table import Table
 
-__all__ = ["read"]
+__all__ = ["read", "read_columns"]
 
 _TARGETS = ("classes", "numbers")
 
@@ -75,28 +76,11 @@ def read(
     """
     who = "csv.read"
     checks.check_choice(who, "target", target, _TARGETS)
-    checks.check_bool(who, "header", header)
-    if len(checks.check_str(who, "delimiter", delimiter)) != 1 or delimiter in '"\r\n':
-        raise AttributeValueError(
-            f"{who}: delimiter must be one character and no quote or end of line, got "
-            f"{delimiter!r}; write delimiter=';', for example"
-        )
     name = os.fspath(path)
-    rows = _iterate_rows(name, text.read_text(who, name, encoding, max_bytes), delimiter)
-    first = next(rows, None)
-    second = next(rows, None) if header else first
-    if first is None or second is None:
-        wanted = "a header and a row" if header else "a row"
-        raise FormatError(f"{name}: a CSV file must have at least {wanted}, got none; add it")
-    columns = first[1] if header else [str(i) for i in range(len(first[1]))]
+    columns, rows = _read_rows(who, name, header, delimiter, encoding, max_bytes)
     column = _find_column(who, name, label, columns)
     features, labels, lines = [], [], []
-    for line, row in (second, *rows):
-        if len(row) != len(columns):
-            raise FormatError(
-                f"{name}: all rows must have {len(columns)} values, as the first one, got "
-                f"{len(row)} in line {line}; complete it, or pass the file's delimiter"
-            )
+    for line, row in rows:
         labels.append(row.pop(column).strip())
         lines.append(line)
         others = (*columns[:column], *columns[column + 1 :])
@@ -106,7 +90,7 @@ def read(
     if target == "numbers":
         numbers = [_parse(name, line, columns[column], v) for line, v in zip(lines, labels)]
         return Table(array, np.array(numbers, np.float32).reshape(-1, 1), rest)
-    known = _check_classes(who, classes) if classes is not None else _sort_classes(labels)
+    known = _check_classes(who, classes) if classes is not None else sort_texts(labels)
     indices = {value: i for i, value in enumerate(known)}
     for line, value in zip(lines, labels):
         if value not in indices:
@@ -116,6 +100,69 @@ def read(
             )
     targets = np.array([indices[value] for value in labels], np.int64).reshape(-1, 1)
     return Table(array, targets, rest, known)
+
+
+@arguments.suggest
+def read_columns(
+    path: str | os.PathLike[str],
+    *,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+    max_bytes: int = 1 << 30,
+) -> dict[str, list[str]]:
+    """Read the columns of a file with a header as texts, by name, for `TableEncoder`.
+
+    Parameters
+    ----------
+    path : str or path
+        The file. Lines that are empty are skipped.
+    delimiter, encoding, max_bytes
+        As for `read`.
+
+    Returns
+    -------
+    dict of str to list of str
+        In the order of the file.
+
+    Raises
+    ------
+    FormatError
+        As for `read`, and where two columns have one name.
+    OSError
+        The file cannot be opened.
+    """
+    who, name = "csv.read_columns", os.fspath(path)
+    header, rows = _read_rows(who, name, True, delimiter, encoding, max_bytes)
+    names = [column.strip() for column in header]
+    if len(set(names)) < len(names):
+        raise FormatError(
+            f"{name}: columns must have different names, got {', '.join(names)[:200]}; rename them"
+        )
+    return {key: list(values) for key, values in zip(names, zip(*(row for _, row in rows)))}
+
+
+def _read_rows(
+    who: str, name: str, header: object, delimiter: str, encoding: str, max_bytes: int
+) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Return the names of columns, and of each row its last line and its values."""
+    checks.check_bool(who, "header", header)
+    if len(checks.check_str(who, "delimiter", delimiter)) != 1 or delimiter in '"\r\n':
+        raise AttributeValueError(
+            f"{who}: delimiter must be one character and no quote or end of line, got "
+            f"{delimiter!r}; write delimiter=';', for example"
+        )
+    rows = list(_iterate_rows(name, text.read_text(who, name, encoding, max_bytes), delimiter))
+    if len(rows) < (2 if header else 1):
+        wanted = "a header and a row" if header else "a row"
+        raise FormatError(f"{name}: a CSV file must have at least {wanted}, got none; add it")
+    columns = rows.pop(0)[1] if header else [str(i) for i in range(len(rows[0][1]))]
+    for line, row in rows:
+        if len(row) != len(columns):
+            raise FormatError(
+                f"{name}: all rows must have {len(columns)} values, as the first one, got "
+                f"{len(row)} in line {line}; complete it, or pass the file's delimiter"
+            )
+    return columns, rows
 
 
 def _iterate_rows(name: str, content: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -167,11 +214,3 @@ def _check_classes(who: str, classes: object) -> list[str]:
     if len(set(known)) < len(known):
         raise AttributeValueError(f"{who}: classes must differ, got {known!r}; name each once")
     return known
-
-
-def _sort_classes(labels: list[str]) -> list[str]:
-    distinct = set(labels)
-    try:
-        return sorted(distinct, key=lambda value: (int(value), value))
-    except ValueError:
-        return sorted(distinct)

@@ -164,7 +164,7 @@ def decode(
             part and part.resize((shape[1], shape[0]), _load_pillow().Resampling.BILINEAR)
             for part in (image, opacity)
         )
-    pixels = np.asarray(image, np.float32).reshape(image.height, image.width, -1)
+    pixels: Any = np.asarray(image, np.float32).reshape(image.height, image.width, -1)
     pixels = pixels / np.float32(white) if not black else (pixels - black) / (white - black)
     if scale is not None:
         pixels = np.clip(pixels, 0, 1)

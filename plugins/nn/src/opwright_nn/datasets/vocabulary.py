@@ -62,6 +62,22 @@ class Vocabulary(Sequence[str]):
         self._words = ("<padding>", "<unknown>", *kept)
         self._numbers = {word: i for i, word in enumerate(self._words)}
 
+    @classmethod
+    def from_words(cls, words: Iterable[str]) -> Vocabulary:
+        """Return the vocabulary that numbers words in this order, from 2 on.
+
+        ``Vocabulary.from_words(list(vocabulary)[2:])`` is the same vocabulary, from a file.
+        """
+        vocabulary = cls([])
+        vocabulary._words = ("<padding>", "<unknown>", *words)
+        vocabulary._numbers = {word: i for i, word in enumerate(vocabulary._words)}
+        if len(vocabulary._numbers) < len(vocabulary._words):
+            raise AttributeValueError(
+                "Vocabulary.from_words: words must differ, got one twice, or '<padding>' or "
+                "'<unknown>'; pass each once"
+            )
+        return vocabulary
+
     def __len__(self) -> int:
         return len(self._words)
 

@@ -158,7 +158,7 @@ def _to_gray(floats: Floats, images: Any) -> Floats:
     if floats.shape[1] == 1:
         return floats
     weights = np.array(_GRAY, floats.dtype).reshape(1, 3, 1, 1)
-    gray = (floats * weights).sum(axis=1, keepdims=True, dtype=floats.dtype)
+    gray: Floats = (floats * weights).sum(axis=1, keepdims=True, dtype=floats.dtype)
     return np.floor(gray) if np.asarray(images).dtype == np.uint8 else gray
 
 

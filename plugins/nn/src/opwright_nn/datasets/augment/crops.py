@@ -117,7 +117,7 @@ def random_resized_crop(
     floats = to_float(batch)
     out = np.empty((*batch.shape[:2], rows, columns), floats.dtype)
     for result, image in zip(out, floats, strict=True):
-        top, left, height, width = _draw_part(rng, *image.shape[1:], scales, ratios)
+        top, left, height, width = _draw_part(rng, image.shape[1], image.shape[2], scales, ratios)
         part = image[:, top : top + height, left : left + width]
         result[...] = _resample(part, rows, columns)
     return as_given(out, images)
@@ -161,7 +161,8 @@ def _find_weights(n: int, n_out: int, dtype: str) -> Floats:
     centers = (np.arange(n_out) + 0.5) * scale
     distances = np.abs(np.arange(n) + 0.5 - centers[:, None]) / reach
     weights = np.maximum(1 - distances, 0)
-    return (weights / weights.sum(axis=1, keepdims=True)).astype(dtype)
+    shares: Floats = (weights / weights.sum(axis=1, keepdims=True)).astype(dtype)
+    return shares
 
 
 def _draw_part(
@@ -174,7 +175,7 @@ def _draw_part(
     """Return top, left, height and width."""
     for _ in range(_TRIES):
         area = height * width * rng.uniform(*scales)
-        ratio = math.exp(rng.uniform(*map(math.log, ratios)))
+        ratio = math.exp(rng.uniform(math.log(ratios[0]), math.log(ratios[1])))
         columns, rows = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
         if 0 < columns <= width and 0 < rows <= height:
             top, left = rng.integers(height - rows + 1), rng.integers(width - columns + 1)

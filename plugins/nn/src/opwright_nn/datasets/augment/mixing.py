@@ -139,4 +139,5 @@ def _to_soft(
             f"{who}: labels must be in [0, {count}), got {array.min()} to {array.max()}; pass "
             "the number of classes"
         )
-    return np.eye(count, dtype=np.float32)[array.reshape(-1)]
+    soft: npt.NDArray[np.float32] = np.eye(count, dtype=np.float32)[array.reshape(-1)]
+    return soft
