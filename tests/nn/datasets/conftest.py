@@ -45,6 +45,15 @@ def nothing(number):
 def drawn(number, rng):
     return np.array([number]), rng.random(2)
 
+class Squares:
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, number):
+        if number == 8:
+            raise ValueError("eight")
+        return np.float32(number**2), np.array(number)
+
 def mixed(batch, rng):
     return (*batch, rng.random(1))
 

@@ -198,6 +198,7 @@ def test_a_generator_of_another_length_is_refused(count, got):
         ([1], {"map": 3}, AttributeTypeError, "map must be a function"),
         ([1], {"map": lambda item, other: item}, AttributeTypeError, "name the second one rng"),
         ("abc", {"map": abs}, AttributeTypeError, "a sequence of items .* got str"),
+        (iter([1]), {"map": abs}, AttributeTypeError, "a sequence of items .* got list_iterator"),
         ((np.zeros(2),), {"workers": 1}, AttributeValueError, "workers=1 for data without map"),
         (list, {"samples": 1, "workers": 1}, AttributeValueError, "workers=1 for a function"),
         (list, {}, AttributeValueError, "samples must be given"),
@@ -267,3 +268,15 @@ def test_arrays_that_are_mapped_fail_again_and_name_their_seed():
             next(batches)
     assert batches.position["seed"] == 0
     assert nn.batches((np.arange(4),), 2, map_batch=len, shuffle=False).position["seed"] is None
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_class_with_items_is_data(functions, workers):
+    loader = nn.load_batches(functions.Squares(), 4, workers=workers, shuffle=False)
+    whole = [[[0, 1, 4, 9], [0, 1, 2, 3]], [[16, 25, 36, 49], [4, 5, 6, 7]]]
+    assert listed(next(loader) for _ in range(2)) == whole
+    assert loader.position["arrays"] == ["items[9]: Squares"]
+    with pytest.raises(LoadError, match="got ValueError: eight for item 8; repair"):
+        next(loader)
+    mapped = nn.load_batches(functions.Squares(), 2, map=len, shuffle=False)
+    assert next(mapped)[0].tolist() == [2, 2]

@@ -26,6 +26,16 @@ _MAX_TIMEOUT_S: Final = 2_000_000.0
 """What the system can wait for: 2^31 milliseconds."""
 
 
+def is_plain(items: object) -> bool:
+    """Return whether items are cheap to look at, as those of a class of users are not."""
+    return isinstance(items, list | tuple | range | np.ndarray)
+
+
+def take(item: Any) -> Any:
+    """Return an item that is a sample."""
+    return item
+
+
 @dataclasses.dataclass
 class Decoder:
     """Makes batch number k of items, counted over all epochs; workers have a copy."""
@@ -49,6 +59,8 @@ class Decoder:
         """Return which items a batch is made of, for messages."""
         picked = self._pick(number, share)
         shown = ", ".join(map(str, picked[:_SHOWN])) + (", ..." if len(picked) > _SHOWN else "")
+        if not is_plain(self.items):
+            return f"items {shown}"
         return f"items {shown}, the first of them {repr(self.items[picked[0]])[:SHOWN]}"
 
     def _pick(self, number: int, share: Share) -> Sequence[int]:
@@ -61,13 +73,15 @@ class Decoder:
         return range(part.start, part.stop) if order is None else order[part].tolist()
 
     def _decode(self, epoch: int, row: int) -> Any:
-        item = self.items[row]
+        named = f"item {row}"
         try:
+            item = self.items[row]
+            named += f", {repr(item)[:SHOWN]}" if is_plain(self.items) else ""
             return self.function(item, epoch, row)
         except Exception as error:
             raise LoadError(
                 f"{_WHO}: map must return a sample for each item, got {describe_error(error)} for "
-                f"item {row}, {repr(item)[:SHOWN]}; repair the item, or leave it out"
+                f"{named}; repair the item, or leave it out"
             ) from error
 
 
@@ -82,6 +96,8 @@ class Loader(Batches[Any]):
 
     def _describe_array(self, index: int) -> str:
         items = self._decoder.items
+        if not is_plain(items):
+            return f"items[{len(items)}]: {type(items).__qualname__}"
         # Without addresses, which differ from process to process.
         texts = re.sub(" at 0x[0-9A-Fa-f]+", "", "\n".join(repr(item)[:SHOWN] for item in items))
         return f"items[{len(items)}]: {zlib.crc32(texts.encode('utf-8', 'replace'))}"
@@ -212,8 +228,9 @@ def load_batches(
     ----------
     data : arrays, sequence of items, or callable
         Arrays without `map`, as `batches` takes them: they are in memory, and `batches` returns
-        them. Items with `map`, such as paths. Or a function that returns an iterator of samples
-        for each epoch.
+        them. Items with `map`, such as paths. An object of a class of yours with ``__len__`` and
+        ``__getitem__``, whose items are samples, or what `map` takes. Or a function that returns an
+        iterator of samples for each epoch.
     size : int, at least 1
         Samples in a batch.
     map : callable, optional
@@ -261,6 +278,8 @@ def load_batches(
     size = checks.check_int(_WHO, "size", size, at_least=1)
     seed = checks.check_int(_WHO, "seed", seed, at_least=0)
     order_seed = seed if checks.check_bool(_WHO, "shuffle", shuffle) else None
+    if map is None and _is_sequence(data) and not is_plain(data):
+        map = take
     function = None if map is None else check_map(_WHO, "map", map, seed)
     finish = None if map_batch is None else check_map(_WHO, "map_batch", map_batch, seed)
     _check_source(data, map, samples, workers)
@@ -307,9 +326,13 @@ def _check_source(data: Any, map: Any, samples: Any, workers: int) -> None:
             f"{_WHO}: workers decode a sequence of items by map, got workers={workers} for "
             f"{'a function' if callable(data) else 'data without map'}; leave workers out"
         )
-    is_sequence = hasattr(data, "__getitem__") and not isinstance(data, str | bytes | Mapping)
-    if map is not None and not callable(data) and not is_sequence:
+    if map is not None and not callable(data) and not _is_sequence(data):
         raise AttributeTypeError(
             f"{_WHO}: data must be a sequence of items where map is given, got "
             f"{type(data).__name__}; pass a list of paths, for example"
         )
+
+
+def _is_sequence(data: object) -> bool:
+    is_text = isinstance(data, str | bytes | Mapping)
+    return hasattr(data, "__getitem__") and hasattr(data, "__len__") and not is_text

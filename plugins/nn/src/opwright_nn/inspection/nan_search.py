@@ -14,6 +14,7 @@ from opwright.plugin import hint
 from opwright.vocabulary import STEP
 from opwright_nn import arguments, checks
 from opwright_nn.model import Model
+from opwright_nn.model.feeds import check_inputs
 
 
 @arguments.suggest
@@ -92,7 +93,9 @@ def find_nan(
     who, options = "find_nan", {}
     if isinstance(model, Model):
         checks.check_instance(who, "scope", scope, type(None))
-        given = model._feeds if feeds is None else model._check_inputs(who, dict(feeds))
+        given = model._feeds
+        if feeds is not None:
+            given = check_inputs(who, model.program, feeds, model._cast)
         model._startup.settle(given)
         model._startup.initialize()
         network, scope, options = ow.Network(model.network.block), model.scope, model.run_options()

@@ -1,6 +1,12 @@
-"""Finds the variables of a Model that users may fill, by name."""
+"""Finds the variables of a Model that users may fill, and converts what they are given."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 import opwright as ow
 from opwright.errors import FeedError
@@ -31,3 +37,73 @@ def find_fillable(
         f"{who}: the name must be one of an input that a layer reads, "
         f"got {name!r}{hint(str(name), inputs, 'inputs')}"
     )
+
+
+def check_inputs(
+    who: str, program: ow.Program, feeds: Mapping[str, Any], cast: bool
+) -> dict[str, Any]:
+    """Return feeds of inputs in their dtypes; FeedError as for `find_fillable`, `convert_feed`."""
+    arrays = {}
+    for name, data in feeds.items():
+        variable = find_fillable(who, program, name, persistables=False)
+        arrays[name] = convert_feed(who, data, variable, cast)
+    return arrays
+
+
+def convert_named(program: ow.Program, cast: bool, who: str, name: str, value: Any) -> Any:
+    """Return `convert_feed` for a name; a value of another name is for others to refuse."""
+    variable = program.global_block().vars.get(name)
+    return value if variable is None else convert_feed(who, value, variable, cast)
+
+
+def convert_feed(who: str, value: Any, variable: ow.Variable, cast: bool) -> Any:
+    """Return what is given to a variable in its dtype.
+
+    An array of a dtype whose every value that of the variable holds is converted, as NumPy's safe
+    casts are: int32 to int64, uint8 to float32. With `cast` any numbers are: to floats the nearest,
+    to integers the same. Python numbers and lists are, where the dtype holds them.
+
+    Raises
+    ------
+    FeedError
+        The dtype does not fit, or with `cast` a number is not held.
+    """
+    array = value
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        array = _convert(who, value, variable, cast)
+    try:
+        return ow.check_feed(array, variable, who)
+    except FeedError as error:
+        advice = (
+            "" if cast or array is not value else ", or create the model by nn.Model(cast=True)"
+        )
+        raise FeedError(f"{error}{advice}") from error.__cause__
+
+
+def _convert(
+    who: str, array: npt.NDArray[Any], variable: ow.Variable, cast: bool
+) -> npt.NDArray[Any]:
+    try:
+        dtype = np.dtype(variable.dtype)
+    except TypeError:  # one that NumPy lacks
+        return array
+    if array.dtype == dtype:
+        return array
+    if np.can_cast(array.dtype, dtype, "safe"):
+        return array.astype(dtype)
+    if not cast:
+        return array
+    with np.errstate(over="ignore", invalid="ignore"):
+        converted = array.astype(dtype)
+    if dtype.kind == "f":
+        kept = np.isfinite(converted) == np.isfinite(array)
+    else:
+        kept = (converted == array) & (converted.astype(array.dtype) == array)
+    if not kept.all():
+        rule = "in the range of" if dtype.kind == "f" else "whole, in that of"
+        got = array[~kept].flat[0].item()
+        raise FeedError(
+            f"{who}: {variable.name!r} must be numbers {rule} {dtype}, got {got}; scale or "
+            "round them"
+        )
+    return converted

@@ -14,7 +14,7 @@ from opwright.op import format_shape
 from opwright_nn import arguments, checks
 from opwright_nn.foreign_names import METHODS, describe_missing, find_operator
 from opwright_nn.model.copies import model_state, restore_model
-from opwright_nn.model.feeds import find_fillable
+from opwright_nn.model.feeds import check_inputs, convert_feed, find_fillable
 from opwright_nn.model.inference import computed_names, input_names
 from opwright_nn.model.layer_plot import plot_program
 from opwright_nn.model.predictor import Predictor
@@ -75,6 +75,10 @@ class Model(ModelTraining):
         the batch; a str in those of a group. Gradients are averaged; all begin with the parameters
         of the first process. What `run` returns is of the own part.
 
+    cast : bool
+        Feeds become the dtype of their input where it holds all values of theirs: uint8 becomes
+        float32. True converts any numbers, such as float64; what does not fit is an error.
+
     Attributes
     ----------
     program, startup_program : Program
@@ -98,10 +102,12 @@ class Model(ModelTraining):
         deterministic: bool | None = None,
         mixed_precision: str | MixedPrecision | None = None,
         data_parallel: bool | str | DataParallel | None = None,
+        cast: bool = False,
     ) -> None:
         super().__init__(check_policy("Model", mixed_precision))
         checks.check_instance("Model", "scope", scope, ow.Scope)
         self._options = check_options("Model", device, fallback, deterministic)
+        self._cast = checks.check_bool("Model", "cast", cast)
         self._parallel = check_data_parallel("Model", data_parallel)
         self.param_grads: list[tuple[ow.Variable, ow.Variable]] = []
         self.optimizer: Optimizer | None = None
@@ -176,7 +182,7 @@ class Model(ModelTraining):
             Arrays that provide shapes: ``initialize_parameters(img=train.images)``.
         """
         who = "Model.initialize_parameters"
-        examples = self._check_inputs(who, example_feeds)
+        examples = check_inputs(who, self.program, example_feeds, self._cast)
         if seed is not None:
             number = checks.check_int(who, "seed", seed, at_least=0)
             self.program.seed = self.startup_program.seed = number
@@ -194,15 +200,15 @@ class Model(ModelTraining):
         name : str
             An input, or a parameter.
         data : array
-            With the dtype of the input; lists are converted to it. It is borrowed, not copied, and
-            must not change until the last step that reads it.
+            Of the dtype of the input, or one that becomes it, see `cast` of the model. An array of
+            that dtype is borrowed, and must not change until the last step that reads it.
         """
         dtype = self._dtypes.get(name)
         if dtype is not None and type(data) is np.ndarray and data.dtype == dtype:
             self._feeds[name] = data
             return
         variable = find_fillable("Model.fill", self.program, name)
-        array = ow.check_feed(data, variable, "Model.fill")
+        array = convert_feed("Model.fill", data, variable, self._cast)
         if variable.persistable:
             self._startup.write("Model.fill", name, array)
             return
@@ -333,7 +339,7 @@ class Model(ModelTraining):
     def _compile_step(
         self, who: str, example_feeds: Mapping[str, Any], fetch: Iterable[Input] = ()
     ) -> Step:
-        examples = self._check_inputs(who, dict(example_feeds))
+        examples = check_inputs(who, self.program, example_feeds, self._cast)
         more = self._get_names(who, "fetch", fetch)
         if self.optimizer is not None:
             self._trained.check_unchanged(who)
@@ -373,7 +379,8 @@ class Model(ModelTraining):
         if not self._startup.requested:
             self._startup.check_initialized("Model.predict", draft.program)
         entered = {name: data for name, data in feeds.items() if name not in given}
-        self._startup.settle(self._check_inputs("Model.predict", entered), partly=True)
+        entered = check_inputs("Model.predict", self.program, entered, self._cast)
+        self._startup.settle(entered, partly=True)
         if self._startup.requested:
             self._startup.initialize()
         # A second one, since the program may have got its shapes in between.
@@ -383,14 +390,7 @@ class Model(ModelTraining):
         return predictor
 
     def _predictor(self, names: tuple[str, ...], given: Iterable[str]) -> Predictor:
-        return Predictor(self.program, names, self.scope, self._options, given)
-
-    def _check_inputs(self, who: str, feeds: dict[str, Any]) -> dict[str, Any]:
-        arrays = {}
-        for name, data in feeds.items():
-            variable = find_fillable(who, self.program, name, persistables=False)
-            arrays[name] = ow.check_feed(data, variable, who)
-        return arrays
+        return Predictor(self.program, names, self.scope, self._options, given, self._cast)
 
     def _fetches(self) -> list[str]:
         return [*([] if self._loss is None else [self._loss]), *self._metrics]

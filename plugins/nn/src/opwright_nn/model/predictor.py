@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import opwright as ow
 from opwright.errors import FeedError
 from opwright.plugin import hint
 from opwright.vocabulary import STEP
+from opwright_nn.model.feeds import convert_named
 from opwright_nn.model.inference import inference_program, input_names, persistable_names
 from opwright_nn.model.run_options import RunOptions
 
@@ -31,6 +33,8 @@ class Predictor:
         How it is compiled.
     given : iterable of str
         Variables of the network that are fed, in place of what computes them.
+    cast : bool
+        As of `Model`.
     """
 
     def __init__(
@@ -40,11 +44,13 @@ class Predictor:
         scope: ow.Scope,
         options: RunOptions,
         given: Iterable[str] = (),
+        cast: bool = False,
     ) -> None:
         self.names = names
         self.generation = program.generation
         self.program = inference_program(program, names, given)
         self.inputs = input_names(self.program)
+        self._cast = cast
         self._scope = scope
         # A plan increments the count of runs in the scope, but not a count that is fed.
         self._draws = STEP in persistable_names(self.program)
@@ -75,7 +81,14 @@ class Predictor:
         """Return the values of the variables; the scope does not change."""
         if self._draws:
             feeds = {**feeds, STEP: self._step()}
-        return self._call(**feeds)
+        try:
+            return self._call(**feeds)
+        except FeedError:  # mostly of another dtype, which costs nothing where it is right
+            convert = partial(convert_named, self.program, self._cast, "Model.predict")
+            converted = {name: convert(name, value) for name, value in feeds.items()}
+            if all(converted[name] is value for name, value in feeds.items()):
+                raise
+            return self._call(**converted)
 
     @property
     def _what(self) -> str:

@@ -16,6 +16,7 @@ from opwright_nn.datasets.batches import Batches, batches
 DEFAULT_BATCH_SIZE = 32
 
 Feeds = Mapping[str, Any]
+Convert = Callable[[str, str, Any], Any]
 Data = Mapping[str, Any] | Iterable[Any] | Callable[[], Iterable[Any]]
 """Arrays, `nn.batches`, an iterable of batches, or a function that returns one."""
 
@@ -31,12 +32,22 @@ class Source:
         What gives the batches: of all epochs, or of each epoch anew.
     names : tuple of str, optional
         The feeds that a tuple of arrays stands for, in order; None where only dicts will do.
+    convert : callable, optional
+        Returns a feed in the dtype of its input: of who it is for, its name and the array.
     """
 
-    def __init__(self, who: str, data: Any, names: tuple[str, ...] | None) -> None:
+    def __init__(
+        self,
+        who: str,
+        data: Any,
+        names: tuple[str, ...] | None,
+        convert: Convert | None = None,
+    ) -> None:
         self._who = who
         self._data = data
         self._names = names
+        self._convert = convert
+        self._converted: tuple[str, ...] = ()
         self._checked = False
         self._rows_of: str | None = None
 
@@ -105,10 +116,19 @@ class Source:
 
     def _name(self, batch: Any) -> Feeds:
         if self._checked:  # all batches are alike; the step checks the arrays
-            return batch if type(batch) is dict else dict(zip(self._names or (), batch))
+            feeds: Feeds = batch if type(batch) is dict else dict(zip(self._names or (), batch))
+            return self._cast(feeds, self._converted) if self._converted else feeds
         feeds = self._checked_feeds(batch)
         self._checked = True
-        return feeds
+        cast = self._cast(feeds, feeds)
+        self._converted = tuple(name for name in feeds if cast[name] is not feeds[name])
+        return cast
+
+    def _cast(self, feeds: Feeds, names: Iterable[str]) -> dict[str, Any]:
+        """Return feeds of which those with these names are converted."""
+        if self._convert is None:
+            return dict(feeds)
+        return {**feeds, **{name: self._convert(self._who, name, feeds[name]) for name in names}}
 
     def _checked_feeds(self, batch: Any) -> Feeds:
         names = self._names
@@ -143,6 +163,7 @@ def make_source(
     names: tuple[str, ...] | None,
     epochs: int,
     options: Mapping[str, Any],
+    convert: Convert | None = None,
 ) -> Source:
     """Return the source of what users pass as data.
 
@@ -159,12 +180,15 @@ def make_source(
     options : mapping
         Arguments of `nn.batches`; those that are None have their defaults, and belong to arrays
         alone.
+    convert : callable, optional
+        As of `Source`.
     """
     given = {name: value for name, value in options.items() if value is not None}
     if are_arrays(data):
         size = given.pop("size", DEFAULT_BATCH_SIZE)
         size = checks.check_int("train", "batch_size", size, at_least=1)
-        return Source(who, batches(data, size, epochs=epochs, **given), names)
+        data = _convert_lists(who, data, names, convert)
+        return Source(who, batches(data, size, epochs=epochs, **given), names, convert)
     if given:
         name = next(iter(given))
         name = "batch_size" if name == "size" else name
@@ -173,7 +197,7 @@ def make_source(
             "it to what makes the batches"
         )
     if isinstance(data, Batches):
-        return Source(who, data.repeat(epochs), names)
+        return Source(who, data.repeat(epochs), names, convert)
     if not callable(data) and not isinstance(data, Iterable):
         raise AttributeTypeError(
             f"{who}: data must be arrays, nn.batches, an iterable of batches or a function that "
@@ -184,7 +208,18 @@ def make_source(
             f"{who}: data must give its batches in each of {epochs} epochs, got an iterator, which "
             "gives them once; pass the function that makes it"
         )
-    return Source(who, data, names)
+    return Source(who, data, names, convert)
+
+
+def _convert_lists(
+    who: str, data: Any, names: tuple[str, ...] | None, convert: Convert | None
+) -> Any:
+    """Return data whose lists are arrays, of the dtype of their inputs."""
+    if convert is None or (not isinstance(data, Mapping) and len(data) != len(names or ())):
+        return data
+    pairs = data.items() if isinstance(data, Mapping) else zip(names or (), data, strict=True)
+    arrays = {n: convert(who, n, x) if isinstance(x, list | tuple) else x for n, x in pairs}
+    return arrays if isinstance(data, Mapping) else tuple(arrays.values())
 
 
 def are_arrays(data: object) -> bool:

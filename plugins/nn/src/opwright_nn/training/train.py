@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import ParamSpec
 
 import numpy as np
@@ -12,6 +13,7 @@ import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import arguments, checks
 from opwright_nn.model import Model
+from opwright_nn.model.feeds import convert_named
 from opwright_nn.model.loaded import make_model
 from opwright_nn.optimizer import Optimizer
 from opwright_nn.parallel import Team
@@ -138,12 +140,15 @@ def train(
     team = find_team(model, listed)
     if team is not None and are_arrays(data):
         options["shard"] = team.group
+    convert = None
+    if isinstance(model, Model):
+        convert = partial(convert_named, model.program, model._cast)
     held_out = None
     if validation is not None:
         fixed = {"size": batch_size, "shuffle": False} if are_arrays(validation) else {}
-        held_out = make_source("train: validation", validation, names, 1, fixed)
+        held_out = make_source("train: validation", validation, names, 1, fixed, convert)
     setup = Setup(
-        make_source("train", data, names, epochs, options),
+        make_source("train", data, names, epochs, options, convert),
         held_out,
         metrics,
         epochs,
