@@ -1,4 +1,4 @@
-"""A folder of images, decoded and augmented by two workers; a training that goes on where it ended."""
+"""A folder of images, decoded and augmented by two workers, and a training that is resumed."""
 
 from pathlib import Path
 
