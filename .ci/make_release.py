@@ -169,7 +169,7 @@ def install(python: Path, index: str, version: str) -> None:
 def try_release(python: Path, folder: Path) -> None:
     """Run the commands of a new user, without a compiler on the path."""
     tools = python.parent
-    variables = {"PATH": str(tools), "HOME": str(folder), "PYTHONWARNINGS": "error"}
+    variables = {"PATH": str(tools), "HOME": str(folder)}
 
     def call(*command: str | Path) -> None:
         run(*command, cwd=folder, env=variables)
