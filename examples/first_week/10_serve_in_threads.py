@@ -14,7 +14,7 @@ h = model.fc_layer("img", size=128, activation="relu")
 prob = model.fc_layer(h, size=10, activation="softmax")
 model.minimize(model.mean(model.cross_entropy(prob, "label")), nn.optimizer.Adam(0.01))
 nn.train(model, train, epochs=5)
-ow.save("served", model.program, model.scope, [prob])
+model.export("served", prob)
 
 loaded = ow.load("served")
 

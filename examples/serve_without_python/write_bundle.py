@@ -28,7 +28,7 @@ for images, labels in nn.batches(train, size=64, epochs=5, seed=1):
     model.fill("img", images)
     model.fill("label", labels)
     model.run()
-ow.save(folder / "digits", model.program, model.scope, [prob])
+model.export(folder / "digits", prob)
 
 loaded = ow.load(folder / "digits")
 loaded.bundle(folder / "digits.owb", {"img": [None, 64]}, batch=(1, 16))

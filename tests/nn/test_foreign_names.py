@@ -78,7 +78,7 @@ def test_a_name_that_there_is_not_is_answered_with_ours(name, text):
         (nn.optimizer, "AdaGrad", r"opwright_nn.optimizer: .*; did you mean 'Adagrad'\?"),
         (nn.schedule, "ExponentialLR", r"write nn.Schedule\(lambda t: 0.1 \* 0.99\*\*t\)"),
         (nn.schedule, "cosin", r"did you mean 'cosine'\?"),
-        (nn.metrics, "MSE", r"write nn.metrics.Mean\(model.mse\(out, 'y'\)\)"),
+        (nn.metrics, "F1Score", r"write nn.metrics.F1\(scores, 'label'\)"),
         (nn.initializer, "GlorotUniform", r"write nn.initializer.Xavier\(\)"),
         (nn.regularizer, "l2", r"did you mean 'L2'\?"),
         (nn.clip, "clip_grad_norm_", r"write nn.clip.ClipByGlobalNorm\(1.0\)"),

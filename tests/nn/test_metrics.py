@@ -117,7 +117,7 @@ def test_a_reset_forgets_all_batches(kind):
 @pytest.mark.parametrize(
     ("call", "error", "rule"),
     [
-        (lambda m: m.AUC().update(ROWS, LABELS), ShapeError, r"scores must be \[n\] or \[n, 1\]"),
+        (lambda m: m.AUC().update(ROWS[None], LABELS), ShapeError, r"\[n, 1\] or \[n, classes\]"),
         (
             lambda m: m.AUC().update(BINARY, LABELS),
             AttributeValueError,

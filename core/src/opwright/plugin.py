@@ -40,6 +40,7 @@ from opwright.plugins.hooks import (
 )
 from opwright.plugins.scan import GROUP, PluginRecord, Source, scan
 from opwright.program.building import adapt_inputs
+from opwright.program.transforms import find_moving_ops
 from opwright.registry import Package, PluginFailure
 from opwright.registry.registrations import is_library, is_name
 
@@ -71,6 +72,7 @@ __all__ = [
     "find_nearest",
     "hint",
     "hint_argument",
+    "find_moving_ops",
     "import_object",
     "is_library",
     "is_name",

@@ -74,7 +74,7 @@ def test_a_folder_that_is_not_there_is_named_with_what_should_be_in_it(folder, m
         (lambda p, s: save("folder", s, p), "save: program must be a Program, got <.*; write save"),
         (
             lambda p, s: save("folder", SimpleNamespace(program=p, scope=s)),
-            r"save: program .*; of a model: save\(folder, model.program, model.scope\) or model.sa",
+            r"save: program .*; of a model: model.save\(folder\), or model.export\(folder, \[out",
         ),
         (
             lambda p, s: save("folder", p, "out"),

@@ -11,7 +11,6 @@ from opwright.errors import (
     AttributeTypeError,
     AttributeValueError,
     DtypeError,
-    ProgramError,
     ShapeError,
 )
 from opwright_nn import layers
@@ -129,22 +128,27 @@ def test_unknown_width_is_refused_outside_of_a_model(programs):
     assert not programs[0].parameters()
 
 
-def test_name_of_a_layer_serves_once(programs):
-    layers.fc(make_x(), 5, name="head")
-    with pytest.raises(ProgramError, match=r"fc: .* parameter must be new.*head_w_param"):
-        layers.fc(make_x(), 5, name="head")
-    layers.relu(make_x(), name="top")
-    with pytest.raises(ProgramError, match=r"relu: the name of an output must be new.*top_out"):
-        layers.relu(make_x(), name="top")
+def test_a_layer_that_is_applied_twice_shares_its_parameters(programs):
+    first = layers.fc(make_x(), 5, name="head")
+    second = layers.fc(layers.relu(make_x(), name="top"), 5, name="head")
+    assert [p.name for p in programs[0].parameters()] == ["head_w_param", "head_b_param"]
+    assert (first.name, second.name) == ("head_out", "head_out_0")
+    assert layers.relu(make_x(), name="top").name == "top_out_0"
+    with pytest.raises(ShapeError, match=r"'head_w_param' must be .*; layers of one name share"):
+        layers.fc(make_x(), 6, name="head")
 
 
-def test_name_of_a_state_serves_once(programs, snapshot):
-    shared = {"param_attr": nn.ParamAttr("w"), "bias_attr": nn.ParamAttr("b")}
-    layers.batch_norm(make_x(), name="a", **shared)
-    before = snapshot()
-    with pytest.raises(ProgramError, match="batch_norm: the name of a state must be new.*a_mean"):
-        layers.batch_norm(make_x(), name="a", **shared)
-    assert snapshot() == before
+def test_a_default_name_is_never_one_that_a_user_has_given(programs):
+    layers.fc(make_x(), 5, name="fc_0")
+    layers.fc(make_x(), 5)
+    assert [p.name for p in programs[0].parameters()][2:] == ["fc_1_w_param", "fc_1_b_param"]
+
+
+def test_a_normalization_that_is_applied_twice_shares_its_statistics(programs):
+    for _ in range(2):
+        layers.batch_norm(make_x(), name="a")
+    states = [v.name for v in programs[0].global_block().vars.values() if v.persistable]
+    assert states == ["a_w_param", "a_b_param", "a_mean", "a_variance"]
 
 
 def test_parameter_is_shared_by_its_name(programs):

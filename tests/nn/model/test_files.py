@@ -10,6 +10,7 @@ import opwright_nn as nn
 from opwright.errors import (
     ProgramError,
     ShapeError,
+    VariableNotFoundError,
 )
 
 
@@ -151,3 +152,29 @@ def test_loaded_parameters_replace_a_request_to_initialize(tiny, tmp_path):
     np.testing.assert_array_equal(
         again.predict(also, img=tiny.images), model.predict(prob, img=tiny.images)
     )
+
+
+def test_an_export_is_the_inference_program_alone(tmp_path):
+    model = nn.Model()
+    h = model.dropout(model.batch_norm(model.fc_layer("x", 5)), 0.5)
+    scores = model.fc_layer(h, 3, name="scores")
+    loss = model.softmax_with_cross_entropy(scores, "label", reduction="mean")
+    model.minimize(loss, nn.optimizer.Adam(0.1))
+    x = np.random.default_rng(0).random((6, 4), np.float32)
+    with pytest.raises(ProgramError, match="Model.export: all parameters must have values"):
+        model.export(tmp_path / "early", scores)
+    model.fill("x", x)
+    model.fill("label", np.arange(6) % 3)
+    model.run()
+    model.export(tmp_path / "out", scores)
+    loaded = ow.load(tmp_path / "out")
+    assert [spec.name for spec in loaded.feeds] == list(loaded.program_feeds) == ["x"]
+    assert sorted(loaded.scope.names()) == sorted(loaded.parameters())
+    ops = loaded.program.global_block().ops
+    assert [op.type for op in ops] == ["fc", "batch_norm", "dropout", "fc"]
+    assert not any(op.attrs.get("training") for op in ops)
+    np.testing.assert_array_equal(loaded(x)[0], model.predict(scores, x=x))
+    model.export(tmp_path / "two", [h, "scores_out"])
+    assert ow.load(tmp_path / "two")(x).names == (h.name, "scores_out")
+    with pytest.raises(VariableNotFoundError, match="Model.export: .*'score_out'; did you mean"):
+        model.export(tmp_path / "no", "score_out")

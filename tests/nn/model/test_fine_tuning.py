@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
+import opwright as ow
 import opwright_nn as nn
 from opwright.errors import AttributeTypeError, ProgramError, VariableNotFoundError
 
@@ -164,3 +165,101 @@ def test_a_pattern_that_fits_nothing_changes_nothing():
     assert all(parameter.trainable for parameter in model.parameters)
     with pytest.raises(AttributeTypeError, match="Model.freeze: there must be a list"):
         model.freeze(3)
+
+
+STATISTICS = ["norm_mean", "norm_variance"]
+
+
+def test_a_frozen_normalization_uses_its_running_statistics_and_keeps_them():
+    model = make()
+    for _ in range(3):
+        model.run()
+    model.freeze("norm_*")
+    before = values(model, STATISTICS)
+    expected = model.predict("norm_out", x=X)
+    np.testing.assert_allclose(model.run(fetch=["norm_out"])[0], expected, atol=1e-6)
+    assert not changed(before, values(model))
+    model.unfreeze("norm_b_param")
+    model.run()
+    assert changed(before, values(model)) == STATISTICS
+
+
+def test_a_normalization_without_training_is_not_trained_by_unfreeze():
+    model = nn.Model()
+    out = model.batch_norm(model.fc_layer("x", 3), training=False, name="norm")
+    model.minimize(model.mean(out), "sgd")
+    model.freeze("norm_*")
+    model.unfreeze("norm_*")
+    model.fill("x", X)
+    model.run()
+    assert not changed({"norm_mean": np.zeros(3)}, values(model))
+
+
+def test_the_gradient_through_a_frozen_normalization_is_that_of_its_running_statistics():
+    models = []
+    for frozen_late in (False, True):
+        model = nn.Model()
+        h = model.fc_layer("x", 5, name="below")
+        h = model.batch_norm(h, name="norm")
+        loss = model.mse(model.fc_layer(h, 2, name="head"), "y", reduction="mean")
+        if not frozen_late:
+            model.freeze("norm_*")
+        model.minimize(loss, "sgd")
+        if frozen_late:
+            model.freeze("norm_*")
+        model.fill("x", X)
+        model.fill("y", X[:, :2])
+        for _ in range(3):
+            model.run()
+        models.append(values(model))
+    for name in ("below_w_param", "norm_mean", "head_w_param"):
+        np.testing.assert_array_equal(models[0][name], models[1][name])
+
+
+def test_a_loaded_program_that_is_not_trained_keeps_its_statistics(folder):
+    path, saved = folder
+    loaded = ow.load(path, trainable=False, fetch="norm_out")
+    network = ow.Network(loaded.program.global_block())
+    step = network.compile(["x", "label"], ["norm_out"], scope=loaded.scope)
+    step(x=X, label=Y)
+    np.testing.assert_array_equal(loaded.scope.var("norm_mean").numpy(), saved["norm_mean"])
+
+
+def test_a_loaded_program_returns_any_variable_by_its_name(folder):
+    path, _ = folder
+    model = make()
+    model.load_parameter(path)
+    for fetch in ("norm_out", ["norm_out"]):
+        (features,) = ow.load(path, fetch=fetch)(x=X)
+        np.testing.assert_allclose(features, model.predict("norm_out", x=X), rtol=1e-6)
+    with pytest.raises(VariableNotFoundError, match="got 'norm_oot'; did you mean 'norm_out'"):
+        ow.load(path, fetch="norm_oot")
+
+
+def test_a_layer_that_is_appended_after_the_optimizer_is_an_error():
+    model = make()
+    late = model.fc_layer("norm_out", 2, name="late")
+    with pytest.raises(ProgramError, match=r"'late_w_param' after it, .*never be trained; move"):
+        model.run()
+    with pytest.raises(ProgramError, match="Model.compile_step: layers must be appended before"):
+        model.compile_step({"x": X, "label": Y})
+    model.freeze("late_*")
+    model.run()
+    assert model.predict(late, x=X).shape == (6, 2)
+
+
+def test_a_layer_that_is_applied_twice_trains_one_weight():
+    model = nn.Model()
+    left, right = (model.fc_layer(side, 3, name="twin") for side in ("left", "right"))
+    model.minimize(model.mse(left, right * 2.0, reduction="mean"), "sgd")
+    feeds = {"left": X, "right": X[::-1].copy()}
+    model.initialize_parameters(seed=1, **feeds)
+    before = values(model)
+    for name, array in feeds.items():
+        model.fill(name, array)
+    model.run()
+    w, b = before["twin_w_param"].astype(float), before["twin_b_param"].astype(float)
+    gap = (X @ w + b) - 2 * (X[::-1] @ w + b)
+    slope = (X - 2 * X[::-1]).T @ (2 * gap / gap.size)
+    rate = model.learning_rate
+    np.testing.assert_allclose(values(model)["twin_w_param"], w - rate * slope, rtol=1e-5)

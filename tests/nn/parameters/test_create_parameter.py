@@ -84,7 +84,11 @@ def test_a_name_shares_the_parameter(x):
         (lambda x: nn.create_parameter([3], "int64"), DtypeError, "must have a float dtype"),
         (lambda x: nn.create_parameter([3], attr=0.5), AttributeTypeError, "attr must be"),
         (lambda x: nn.create_parameter([3], name=""), AttributeValueError, "name"),
-        (lambda x: nn.create_parameter([3], name="x"), ProgramError, "'x', which exists"),
+        (
+            lambda x: nn.create_parameter([3], name="x"),
+            ProgramError,
+            "'x', which is another",
+        ),
         (lambda x: nn.create_parameter([nn.dim(x, 0)]), ShapeError, r"got \[\?\]"),
         (lambda x: nn.dim(x, 2), AttributeValueError, "one of the 2 axes of x, got 2"),
         (lambda x: nn.dim(x, -3), AttributeValueError, "one of the 2 axes of x, got -3"),

@@ -153,6 +153,27 @@ def stop_training(program: Program) -> None:
     program.touch()
 
 
+def find_moving_ops(block: Block) -> list[list[Operator]]:
+    """Return each operator that moves states in training, as batch_norm, with its gradients."""
+    moving = []
+    for op in block.ops:
+        slots = op.definition.proto.outputs
+        if "training" in op.attrs and any(slot.aliases for slot in slots):
+            kept = {n for slot in slots if slot.intermediate for n in op.outputs.get(slot.name, ())}
+            reads = [o for o in block.ops if "training" in o.attrs and kept & {*o.input_names()}]
+            moving.append([op, *reads])
+    return moving
+
+
+def freeze(program: Program) -> None:
+    """Exclude all parameters from training; have states that move in training stay."""
+    for parameter in program.parameters():
+        parameter.trainable = False
+    for ops in find_moving_ops(program.global_block()):
+        for op in ops:
+            op.attrs["training"] = False
+
+
 def drop_training(program: Program) -> None:
     """Remove the operators that depend on a gradient, and those that only they need."""
     block = program.global_block()

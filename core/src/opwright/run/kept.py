@@ -265,14 +265,15 @@ class KeptProgram(LoadedProgram):
         from opwright.program.files.manifest import parse_manifest
         from opwright.program.files.opening import parse_saved
         from opwright.program.program import persistable_variables
+        from opwright.program.transforms import freeze
 
         place = self._place
         notes = parse_manifest(place.params, place.manifest).notes if place.manifest else {}
         program = parse_saved(place.program, notes).program
         for variable in persistable_variables(program):
             variable.shape = self.scope.var(variable.name).shape
-        for parameter in () if self._trainable else program.parameters():
-            parameter.trainable = False
+        if not self._trainable:
+            freeze(program)
         return program, notes
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from opwright._runtime import Scope
@@ -16,6 +16,7 @@ from opwright.run.loaded import LoadedProgram
 if TYPE_CHECKING:
     from opwright.lowering import LowerRequest
     from opwright.lowering.lock import Lock
+    from opwright.program import Variable
     from opwright.run.compiled import CompiledSource
 
 
@@ -26,6 +27,7 @@ def load(
     *,
     mmap: bool = True,
     trainable: bool = True,
+    fetch: Iterable[Variable | str] | Variable | str | None = None,
     device: str = "cpu",
     lock: Lock | str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
@@ -55,7 +57,11 @@ def load(
         off: that changes the parameters, or kills the process. Values written into a parameter
         stay in memory. False reads everything immediately.
     trainable : bool
-        False freezes the parameters: none of them gets a gradient.
+        False freezes the parameters: none of them gets a gradient, and normalizations use their
+        running statistics and keep them.
+    fetch : Variable or str, or list of these, optional
+        What a call returns in place of the results that were saved: any variables of the program,
+        such as the output of a layer, ``fetch="hidden_out"``.
     device, lock, options
         As of ``Network.compile``, for calls of the result.
 
@@ -78,17 +84,20 @@ def load(
     PluginError
         If a library of a bundle is missing, of another version, or cannot be opened.
     ProgramError
-        If `scope`, `device`, `lock` or `options` are given for a bundle.
+        If `scope`, `fetch`, `device`, `lock` or `options` are given for a bundle.
+    VariableNotFoundError
+        If `fetch` names no variable of the program.
     """
     for name, value in (("mmap", mmap), ("trainable", trainable)):
         if not isinstance(value, bool):
             raise AttributeTypeError(f"load: {name} must be True or False, got {value!r}")
-    is_usual = scope is None and device == "cpu" and lock is None and options is None
+    given = (scope, fetch, lock, options)
+    is_usual = device == "cpu" and all(value is None for value in given)
     if is_bundle(path):
         if not is_usual:
             raise ProgramError(
-                "load: a bundle must be loaded without scope, device, lock and options, which are "
-                "in it, got one of them"
+                "load: a bundle must be loaded without scope, fetch, device, lock and options, "
+                "which are in it, got one of them"
             )
         return cast("LoadedProgram", LoadedBundle(path))
     place = find_place(path) if is_usual else None
@@ -97,6 +106,8 @@ def load(
         kept.keep = keeper(place, kept, None)
         return kept
     from opwright.program.files import read_whole
+    from opwright.program.transforms import freeze
+    from opwright.program.variable import list_names
 
     saved, arrays = read_whole(path, mapped=mmap and scope is None)
     if scope is None:
@@ -105,12 +116,12 @@ def load(
             scope.var(name).borrow(array)
     else:
         scope.set_all(arrays)
-    for parameter in () if trainable else saved.program.parameters():
-        parameter.trainable = False
+    if not trainable:
+        freeze(saved.program)
     loaded = LoadedProgram(
         saved.program,
         scope,
-        saved.fetches,
+        saved.fetches if fetch is None else list_names(fetch),
         saved.feeds,
         notes=saved.notes,
         device=device,

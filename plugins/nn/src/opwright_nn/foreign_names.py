@@ -158,13 +158,21 @@ INITIALIZERS: Final[Mapping[str, str]] = {
 """Name in `opwright_nn.initializer`, in lower case, to what to write."""
 
 METRICS: Final[Mapping[str, str]] = {
+    "auroc": "nn.metrics.AUC(scores, 'label')",
+    "average_precision_score": "nn.metrics.AveragePrecision(scores, 'label')",
     "binaryaccuracy": "nn.metrics.Accuracy(scores, 'label')",
     "categoricalaccuracy": "nn.metrics.Accuracy(scores, 'label')",
-    "f1": "nn.metrics.Precision and nn.metrics.Recall",
-    "f1score": "nn.metrics.Precision and nn.metrics.Recall",
-    "mae": "nn.metrics.Mean(model.l1(out, 'y'))",
-    "meansquarederror": "nn.metrics.Mean(model.mse(out, 'y'))",
-    "mse": "nn.metrics.Mean(model.mse(out, 'y'))",
+    "classification_report": "print(nn.metrics.ConfusionMatrix(scores, 'label'))",
+    "confusion_matrix": "nn.metrics.ConfusionMatrix(scores, 'label')",
+    "f1_score": "nn.metrics.F1(scores, 'label')",
+    "f1score": "nn.metrics.F1(scores, 'label')",
+    "mae": "nn.metrics.MAE(out, 'y')",
+    "meanabsoluteerror": "nn.metrics.MAE(out, 'y')",
+    "meansquarederror": "nn.metrics.MSE(out, 'y')",
+    "mse": "nn.metrics.MSE(out, 'y')",
+    "r2score": "nn.metrics.R2(out, 'y')",
+    "roc_auc_score": "nn.metrics.AUC(scores, 'label')",
+    "rootmeansquarederror": "nn.metrics.RMSE(out, 'y')",
     "sparsecategoricalaccuracy": "nn.metrics.Accuracy(scores, 'label')",
     "topkcategoricalaccuracy": "nn.metrics.Accuracy(scores, 'label', k=5)",
 }

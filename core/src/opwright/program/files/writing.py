@@ -118,7 +118,7 @@ def _check_types(program: object, scope: object) -> None:
     if not isinstance(program, Program):
         of_model = ""
         if isinstance(getattr(program, "program", None), Program):
-            of_model = "; of a model: save(folder, model.program, model.scope) or model.save()"
+            of_model = "; of a model: model.save(folder), or model.export(folder, [out])"
         raise AttributeTypeError(
             f"save: program must be a Program, got {program!r}"
             f"{of_model or '; write save(folder, program, scope)'}"

@@ -19,19 +19,23 @@ REDUCTIONS: Final = ("none", "mean", "sum")
 
 
 class Layer(NamedTuple):
-    """The block that a layer appends to, and the prefix of the names of its variables."""
+    """The block that a layer appends to, and the prefix of the names of its variables.
+
+    Attributes
+    ----------
+    block : Block
+    name : str
+    out : str
+        The name of the layer's output, with a number where the layer is applied once more.
+    """
 
     block: ow.Block
     name: str
-
-    @property
-    def out(self) -> str:
-        """The name of the layer's output."""
-        return f"{self.name}_out"
+    out: str
 
     def part(self, name: str) -> str:
         """Return the name of what an operator within the layer writes, as `summary` groups it."""
-        return f"{self.name}_{name}"
+        return self.block.program.free_name(f"{self.name}_{name}")
 
 
 def begin(who: str, name: object) -> Layer:
@@ -42,11 +46,15 @@ def begin(who: str, name: object) -> Layer:
     who : str
         The layer function, from which a default name is made.
     name : str, optional
-        The name, not checked yet.
+        The name, not checked yet. A layer whose name exists is applied once more: it shares
+        parameters.
     """
     own_name = checks.check_name(who, name)
     program = ow.default_main_program()
-    return Layer(program.current_block(), own_name or program.unique_name(who))
+    name = own_name or program.unique_name(who)
+    while not own_name and program.global_block().find_var(f"{name}_out") is not None:
+        name = program.unique_name(who)  # a user has given this name to a layer
+    return Layer(program.current_block(), name, program.free_name(f"{name}_out"))
 
 
 def check_activation(who: str, activation: object) -> str:

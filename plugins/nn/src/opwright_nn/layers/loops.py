@@ -210,7 +210,7 @@ def while_loop(
         outputs={
             "out": outs,
             "stacked": stacked,
-            "steps": [f"{layer.name}_steps"] if stacked else [],
+            "steps": [layer.part("steps")] if stacked else [],
         },
         attrs=attrs
         | {
@@ -282,16 +282,14 @@ def _check_axis(x: ow.Variable, axis: int) -> tuple[int, int]:
 
 def _append_empty(layer: Layer, length: int) -> ow.Variable:
     """Return a sequence without data, whose elements are only counted."""
-    name = layer.block.program.free_name(f"{layer.name}_turns")
+    name = layer.part("turns")
     attrs = {"shape": [length, 0], "dtype": "float32"}
     layer.block.append_op("fill", outputs={"out": name}, attrs=attrs)
     return layer.block.var(name)
 
 
 def _names(layer: Layer, what: str, count: int) -> list[str]:
-    return [
-        f"{layer.name}_{what}" if count == 1 else f"{layer.name}_{what}_{i}" for i in range(count)
-    ]
+    return [layer.part(what if count == 1 else f"{what}_{i}") for i in range(count)]
 
 
 def _enter(

@@ -267,8 +267,10 @@ def batch_norm(
         "x": x,
         "scale": _make_scale(who, layer.name, scales, rule, dtype),
         "bias": _make_bias(who, layer.name, biases, rule, dtype),
-        "mean": make_state(who, f"{layer.name}_mean", rule, Constant(0.0), dtype),
-        "variance": make_state(who, f"{layer.name}_variance", rule, Constant(1.0), dtype),
+        "mean": make_state(who, f"{layer.name}_mean", rule, Constant(0.0), dtype, shared=True),
+        "variance": make_state(
+            who, f"{layer.name}_variance", rule, Constant(1.0), dtype, shared=True
+        ),
     }
     if not kind:
         return operators.append(layer.block, op_type, inputs, attrs, name=layer.out)

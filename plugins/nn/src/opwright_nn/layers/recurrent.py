@@ -222,7 +222,7 @@ def _append(
     }
     layer = begin(who, options.name)
     inputs |= _make_parameters(who, layer.name, gates, variable, options)
-    names = {slot: f"{layer.name}_{slot}" for slot in outputs}
+    names = {slot: layer.part(slot) for slot in outputs}
     op = layer.block.append_op(who, inputs, names, flags | (attrs or {}))
     results = [layer.block.var(op.output(slot)[0]) for slot in outputs]
     if results[0].shape is None:

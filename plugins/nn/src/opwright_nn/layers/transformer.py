@@ -110,7 +110,7 @@ def _clear(who: str, layer: Layer, x: ow.Variable, lengths: object) -> ow.Variab
         return x
     inputs = {"lengths": checks.check_variable(who, "lengths", lengths), "like": x}
     # The name tells `summary` that what follows is part of the layer.
-    seen = operators.append(layer.block, "sequence_mask", inputs, name=f"{layer.name}_seen")
+    seen = operators.append(layer.block, "sequence_mask", inputs, name=layer.part("seen"))
     return clear_behind(x, seen)
 
 

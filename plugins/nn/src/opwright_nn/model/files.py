@@ -26,8 +26,9 @@ from opwright_nn.checkpoint.reading import Saved, describe_saved, has_program, r
 from opwright_nn.checkpoint.weights import load_weights, transposed
 from opwright_nn.datasets.batches import Batches
 from opwright_nn.datasets.position import check_position
-from opwright_nn.model.inference import persistable_names
+from opwright_nn.model.inference import inference_program, persistable_names
 from opwright_nn.model.layer_methods import LayerMethods
+from opwright_nn.model.programs import Input
 from opwright_nn.model.startup import Startup
 from opwright_nn.model.trained_parameters import match_names
 from opwright_nn.optimizer import Optimizer
@@ -47,6 +48,9 @@ class ModelFiles(LayerMethods):
     _startup: Startup
 
     def _fetches(self) -> list[str]:
+        raise NotImplementedError
+
+    def _get_names(self, who: str, argument: str, variables: object) -> tuple[str, ...]:
         raise NotImplementedError
 
     @arguments.suggest
@@ -75,6 +79,46 @@ class ModelFiles(LayerMethods):
         def write(program: ow.Program, scope: ow.Scope | None) -> None:
             ow.save(path, program, scope, self._fetches(), keep=keep, notes=notes)
 
+        save_once(who, self.program, self.scope, write)
+
+    @arguments.suggest
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        outputs: Input | Iterable[Input],
+        *,
+        keep: int = 2,
+    ) -> None:
+        """Write what `predict` computes, alone: for `opwright.load`, without the model's code.
+
+        The program has no loss, gradients or updates, and the files no states of an optimizer: its
+        feeds are the inputs that `outputs` depend on. ``opwright lock`` and ``opwright graph`` show
+        it as it is served. `save` writes what a training needs.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The folder; see `opwright.save` for its files.
+        outputs : Variable or str, or list of these
+            What a call of the loaded program returns, in this order.
+        keep : int, at least 1
+            How many exports the folder keeps, including this one.
+
+        Raises
+        ------
+        VariableNotFoundError
+            An output is no variable of the model.
+        ProgramError
+            A parameter has no value yet.
+        """
+        who = "Model.export"
+        is_single = isinstance(outputs, ow.Variable | str)
+        names = self._get_names(who, "outputs", [outputs] if is_single else outputs)
+
+        def write(program: ow.Program, scope: ow.Scope | None) -> None:
+            ow.save(path, inference_program(program, names), scope, names, keep=keep)
+
+        self._startup.check_initialized(who, inference_program(self.program, names))
         save_once(who, self.program, self.scope, write)
 
     @arguments.suggest

@@ -8,7 +8,7 @@ from typing import Any
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, ProgramError, VariableNotFoundError
-from opwright.plugin import hint, record_undo
+from opwright.plugin import find_moving_ops, hint, record_undo
 from opwright_nn.optimizer.base import Pair
 from opwright_nn.optimizer.sharding import find_updates
 
@@ -26,6 +26,7 @@ class TrainedParameters:
         self._program = program
         self._flags: dict[str, bool] = {}
         self._left_out: dict[str, tuple[Any, ...]] = {}
+        self._stopped: frozenset[str] = frozenset()
 
     def change(self, who: str, names: Iterable[str], value: bool, has_updates: bool) -> None:
         """Make parameters trainable or not; where there are updates, take them out or back in.
@@ -48,6 +49,33 @@ class TrainedParameters:
                 self._flags = flags
             record_undo(setattr, parameter, "trainable", parameter.trainable)
             parameter.trainable = value
+        self._settle_statistics(frozenset(names))
+
+    def _settle_statistics(self, names: frozenset[str]) -> None:
+        """Have layers whose parameters are all frozen use their running statistics, and keep them.
+
+        Otherwise a frozen backbone would change with every batch.
+        """
+        trainable = {p.name: p.trainable for p in self._program.parameters()}
+        for ops in find_moving_ops(self._program.global_block()):
+            own = [name for name in ops[0].input_names() if name in trainable]
+            if names.isdisjoint(own):
+                continue
+            key, frozen = next(iter(ops[0].output_names())), not any(trainable[n] for n in own)
+            if frozen and ops[0].attrs["training"] is True:
+                self._set_training(ops, False, self._stopped | {key})
+            elif not frozen and key in self._stopped:
+                self._set_training(ops, True, self._stopped - {key})
+
+    def _set_training(
+        self, ops: Iterable[ow.Operator], value: bool, stopped: frozenset[str]
+    ) -> None:
+        for op in ops:
+            record_undo(op.attrs.__setitem__, "training", op.attrs["training"])
+            op.attrs["training"] = value
+        record_undo(setattr, self, "_stopped", self._stopped)
+        self._stopped = stopped
+        self._program.touch()
 
     def _leave_out(self, name: str) -> None:
         block = self._program.global_block()
@@ -122,7 +150,14 @@ class TrainedParameters:
         return [by_name[name] for name in dict.fromkeys(names)]
 
     def check_unchanged(self, who: str) -> None:
-        """Raise ProgramError if ``trainable`` was changed too late to have an effect."""
+        """Raise ProgramError if a change of parameters came too late to have an effect."""
+        for parameter in self._program.parameters():
+            if parameter.trainable and parameter.name not in self._flags:
+                raise ProgramError(
+                    f"{who}: layers must be appended before the optimizer, got "
+                    f"{parameter.name!r} after it, which would never be trained; move its layer "
+                    "before model.minimize, or set nn.ParamAttr(trainable=False)"
+                )
         for value in (False, True):
             for name in self._changed(to=value):
                 raise ProgramError(

@@ -79,11 +79,11 @@ def create_parameter(
     dtype : str or NumPy dtype
         A float dtype.
     name : str, optional
-        By default ``param_0`` and so on; `attr` may have one, too.
+        By default ``param_0`` and so on; `attr` may have one, too. The name of an existing
+        parameter of the same shape shares that parameter.
     attr : ParamAttr or Initializer, optional
         How it is initialized and trained. Without an initializer it is Xavier for two or more axes,
-        as a weight, and 0 for fewer, as a bias. The name of an existing parameter of the same
-        shape, given here, shares that parameter.
+        as a weight, and 0 for fewer, as a bias.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def create_parameter(
     DtypeError
         For a dtype that is not a float.
     ProgramError
-        For a name that is in use.
+        For the name of a variable that is no parameter.
     ShapeError
         Outside of a `Model`, for a shape that is not known.
     """

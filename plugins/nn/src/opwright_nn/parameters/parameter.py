@@ -32,7 +32,7 @@ def make_parameter(
         The name if `attr` has none.
     attr : ParamAttr
         Name, initializer and training options. The name of an existing parameter of the same
-        shape shares that parameter.
+        shape, here or in `name`, shares that parameter.
     rule : callable
         Returns the shape.
     default : Initializer
@@ -65,11 +65,24 @@ def make_parameter(
 
 
 def make_state(
-    who: str, name: str, rule: ShapeRule, initializer: Initializer, dtype: str = "float32"
+    who: str,
+    name: str,
+    rule: ShapeRule,
+    initializer: Initializer,
+    dtype: str = "float32",
+    *,
+    shared: bool = False,
 ) -> ow.Variable:
-    """Return a persistable variable that is not trained: running statistics, moments."""
+    """Return a persistable variable that is not trained: running statistics, moments.
+
+    With `shared`, one that exists is returned where it is such a state of that shape.
+    """
     block = ow.default_main_program().global_block()
-    if block.find_var(name) is not None:
+    old = block.find_var(name)
+    if old is not None:
+        is_state = old.persistable and not old.is_parameter
+        if shared and is_state and shapes_match(old.shape or (), rule()):
+            return old
         raise ProgramError(f"{who}: the name of a state must be new, got {name!r}; choose another")
     state = block.create_var(
         name, rule(), parameter_dtype(dtype), persistable=True, stop_gradient=True
@@ -95,16 +108,17 @@ def _initialize(who: str, variable: ow.Variable, rule: ShapeRule, initializer: I
 
 
 def _share(who: str, old: ow.Variable, shape: Shape, attr: ParamAttr) -> ow.Variable:
-    if attr.name is None or not old.is_parameter:
+    if not old.is_parameter:
         raise ProgramError(
-            f"{who}: the name of a parameter must be new, got {old.name!r}, which exists; give the "
-            "layer another name, or share the parameter: ParamAttr(name=...)"
+            f"{who}: the name must be new or one of a parameter, got {old.name!r}, which is "
+            "another variable; give the layer another name"
         )
     known = old.shape or ()
     if not shapes_match(known, shape):
         raise ShapeError(
             f"{who}: the shared parameter {old.name!r} must be {format_shape(shape)}, "
-            f"got {format_shape(known)}; share only between layers of one shape"
+            f"got {format_shape(known)}; layers of one name share their parameters, so give one of "
+            "another shape another name"
         )
     _check_shared(who, old, attr)
     return old

@@ -1,0 +1,322 @@
+"""Metrics of predicted classes: accuracy, precision, recall, F1, the confusion matrix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from opwright.errors import AttributeValueError
+from opwright_nn import arguments, checks
+from opwright_nn.metrics.metric import Metric, Source
+from opwright_nn.metrics.scores import check_batch, check_labels, find_right, refuse_nan
+
+_MOST_CLASSES: Final = 4096
+"""Of a confusion matrix, which then has 128 MiB."""
+
+
+@arguments.suggest
+def accuracy(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+    """Return the share of rows with the highest score at the label.
+
+    Parameters
+    ----------
+    scores : array, [n, classes]
+        Probabilities or logits, of any dtype of numbers. Of equal scores the first counts; a row
+        with NaN is wrong.
+    labels : array of integers in [0, classes), [n] or [n, 1]
+        The class of each row.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    AttributeTypeError
+        Scores or labels are no numbers.
+    AttributeValueError
+        A label is no class.
+    ShapeError
+        The shapes do not fit each other, or there are no rows.
+    """
+    rows, classes = check_batch("metrics.accuracy", scores, labels)
+    return float(find_right(rows, classes, 1).mean())
+
+
+class Accuracy(Metric):
+    """The share of rows with the label among the highest scores.
+
+    Parameters
+    ----------
+    scores : Variable or str, [n, classes], optional
+        Probabilities or logits, for `nn.train`. A row with NaN is wrong.
+    labels : Variable or str, [n] or [n, 1], optional
+        The class of each row.
+    k : int, at least 1
+        How many of the highest scores count. Of equal scores the first come first.
+    """
+
+    @arguments.suggest
+    def __init__(self, scores: Source = None, labels: Source = None, *, k: int = 1) -> None:
+        super().__init__(scores, labels)
+        self.k = checks.check_int(self._who, "k", k, at_least=1)
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        self._right, self._rows = 0, 0
+
+    def update(self, scores: npt.ArrayLike, labels: npt.ArrayLike) -> None:
+        """Add a batch: scores [n, classes], and labels [n] or [n, 1]."""
+        rows, classes = check_batch(self._who, scores, labels)
+        self._right += int(find_right(rows, classes, self.k).sum())
+        self._rows += len(rows)
+
+    def result(self) -> float:
+        """Return the share, in [0, 1]."""
+        return self._right / self._rows if self._rows else math.nan
+
+
+class _Counts(Metric):
+    """Counts rows by predicted and by true class, for precision and recall."""
+
+    @arguments.suggest
+    def __init__(
+        self,
+        scores: Source = None,
+        labels: Source = None,
+        *,
+        threshold: float = 0.5,
+        label: int | None = None,
+    ) -> None:
+        super().__init__(scores, labels)
+        self.threshold = checks.check_float(self._who, "threshold", threshold)
+        self.label = None
+        if label is not None:
+            self.label = checks.check_int(self._who, "label", label, at_least=0)
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        self._right = np.zeros(0, np.int64)
+        self._predicted = np.zeros(0, np.int64)
+        self._true = np.zeros(0, np.int64)
+        self._is_binary = False
+
+    def update(self, scores: npt.ArrayLike, labels: npt.ArrayLike) -> None:
+        """Add a batch: scores [n, classes], or one score each; labels [n] or [n, 1]."""
+        rows = checks.check_numbers(self._who, "scores", scores)
+        refuse_nan(self._who, rows)
+        self._is_binary = rows.ndim == 1 or rows.shape[1:] == (1,)
+        if self._is_binary:
+            predicted = (rows.reshape(-1) >= np.float64(self.threshold)).astype(np.int64)
+            true = check_labels(self._who, labels, len(rows), 2)
+            n_classes = 2
+        else:
+            rows, true = check_batch(self._who, rows, labels)
+            predicted, n_classes = rows.argmax(axis=1), rows.shape[1]
+        self._count(true, predicted, n_classes)
+
+    def _count(
+        self, true: npt.NDArray[np.int64], predicted: npt.NDArray[np.int64], n_classes: int
+    ) -> None:
+        right = true[true == predicted]
+        self._right = _add(self._right, np.bincount(right, minlength=n_classes))
+        self._predicted = _add(self._predicted, np.bincount(predicted, minlength=n_classes))
+        self._true = _add(self._true, np.bincount(true, minlength=n_classes))
+
+    def _share(self, of: npt.NDArray[np.floating[Any]] | npt.NDArray[np.int64]) -> float:
+        """Return right rows of a class, or the mean over classes, as a share of other rows."""
+        if not self._true.sum():
+            return math.nan
+        shares = _divide(self._right, of)
+        label = 1 if self._is_binary and self.label is None else self.label
+        if label is not None:
+            return float(shares[label]) if label < len(shares) else 0.0
+        return float(shares[(self._predicted > 0) | (self._true > 0)].mean())
+
+
+class Precision(_Counts):
+    """The share of rows predicted as a class that are of it; 0 where none is predicted.
+
+    Parameters
+    ----------
+    scores, labels : Variable or str, optional
+        As of `Accuracy`; scores may also be [n] or [n, 1], for the class 1.
+    threshold : float
+        The least score of the class 1, where a row has one score.
+    label : int, optional
+        The class that counts; by default 1 where a row has one score, else the mean over all
+        classes that are predicted or true anywhere.
+    """
+
+    def result(self) -> float:
+        """Return the share, in [0, 1]."""
+        return self._share(self._predicted)
+
+
+class Recall(_Counts):
+    """The share of rows of a class that are predicted as it; 0 where there is none.
+
+    Parameters
+    ----------
+    scores, labels : Variable or str, optional
+        As of `Accuracy`; scores may also be [n] or [n, 1], for the class 1.
+    threshold : float
+        The least score of the class 1, where a row has one score.
+    label : int, optional
+        The class that counts; by default 1 where a row has one score, else the mean over all
+        classes that are predicted or true anywhere.
+    """
+
+    def result(self) -> float:
+        """Return the share, in [0, 1]."""
+        return self._share(self._true)
+
+
+class F1(_Counts):
+    """``2 * precision * recall / (precision + recall)``; 0 where a class is never right.
+
+    It is high only where a class is found and little else is taken for it, so that it serves where
+    classes are of unequal size.
+
+    Parameters
+    ----------
+    scores, labels : Variable or str, optional
+        As of `Accuracy`; scores may also be [n] or [n, 1], for the class 1.
+    threshold : float
+        The least score of the class 1, where a row has one score.
+    label : int, optional
+        The class that counts; by default 1 where a row has one score, else the mean over all
+        classes that are predicted or true anywhere.
+    """
+
+    def result(self) -> float:
+        """Return the score, in [0, 1]."""
+        return self._share((self._predicted + self._true) / 2)
+
+
+class ClassScores(NamedTuple):
+    """A line of the table of `ConfusionMatrix.per_class`.
+
+    Attributes
+    ----------
+    name : str
+    precision, recall, f1 : float
+        In [0, 1]; 0 where there is nothing to divide by.
+    rows : int
+        The number of rows that are of the class.
+    """
+
+    name: str
+    precision: float
+    recall: float
+    f1: float
+    rows: int
+
+
+class ConfusionMatrix(_Counts):
+    """How many rows of each class are predicted as each class; `result` is their accuracy.
+
+    ::
+
+        confusion = nn.metrics.ConfusionMatrix(scores, "label", names=["cat", "dog"])
+        nn.train(model, train, epochs=5, validation=test, metrics={"accuracy": confusion})
+        print(confusion)  # of the last epoch's validation: precision, recall, F1 of each class
+
+    Parameters
+    ----------
+    scores, labels : Variable or str, optional
+        As of `Accuracy`; scores may also be [n] or [n, 1], for the class 1.
+    threshold : float
+        The least score of the class 1, where a row has one score.
+    names : sequence of str, optional
+        Of the classes, in their order.
+
+    Raises
+    ------
+    AttributeValueError
+        There are more than 4,096 classes, or another number of them than names.
+    """
+
+    @arguments.suggest
+    def __init__(
+        self,
+        scores: Source = None,
+        labels: Source = None,
+        *,
+        threshold: float = 0.5,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(scores, labels, threshold=threshold)
+        self.names = None if names is None else [str(name) for name in names]
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        super().reset()
+        self._matrix = np.zeros((0, 0), np.int64)
+
+    def _count(
+        self, true: npt.NDArray[np.int64], predicted: npt.NDArray[np.int64], n_classes: int
+    ) -> None:
+        most = _MOST_CLASSES if self.names is None else len(self.names)
+        if n_classes > most:
+            raise AttributeValueError(
+                f"{self._who}: there must be at most {most} classes"
+                f"{'' if self.names is None else ', as there are names'}, got {n_classes}"
+            )
+        super()._count(true, predicted, n_classes)
+        size = max(n_classes, len(self._matrix))
+        cells = np.bincount(true * size + predicted, minlength=size * size).reshape(size, size)
+        cells[: len(self._matrix), : len(self._matrix)] += self._matrix
+        self._matrix = cells
+
+    @property
+    def matrix(self) -> npt.NDArray[np.int64]:
+        """The counts, int64 [classes, classes]: rows by their class, columns by the predicted."""
+        return self._matrix.copy()
+
+    def per_class(self) -> list[ClassScores]:
+        """Return precision, recall, F1 and the number of rows of each class."""
+        n_classes = len(self._matrix)
+        names = self.names or [str(number) for number in range(n_classes)]
+        columns = (
+            _divide(self._right, self._predicted).tolist(),
+            _divide(self._right, self._true).tolist(),
+            _divide(self._right, (self._predicted + self._true) / 2).tolist(),
+            self._true.tolist(),
+        )
+        return [ClassScores(*line) for line in zip(names, *columns, strict=False)]
+
+    def result(self) -> float:
+        """Return the share of rows that are predicted as their class."""
+        n_rows = self._true.sum()
+        return float(self._right.sum() / n_rows) if n_rows else math.nan
+
+    def __str__(self) -> str:
+        """Return the table of the classes, and the matrix."""
+        lines = self.per_class()
+        width = max([5, *(len(line.name) for line in lines)])
+        cell = max([5, *(len(str(count)) for count in self._matrix.ravel())]) + 1
+        text = [f"{'class':{width}}  precision  recall     F1   rows  predicted as"]
+        for line, counts in zip(lines, self._matrix, strict=True):
+            row = "".join(f"{count:{cell}d}" for count in counts)
+            scores = f"{line.precision:9.3f}  {line.recall:6.3f}  {line.f1:5.3f}  {line.rows:5d} "
+            text.append(f"{line.name:{width}}  {scores}{row}")
+        return "\n".join([*text, f"accuracy {self.result():.3f}"])
+
+
+def _divide(right: npt.NDArray[np.int64], of: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return right rows as a share of others; 0 where there are no others."""
+    return np.asarray(right / np.where(of > 0, of, 1), np.float64)
+
+
+def _add(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the sum of counts, of as many classes as the longer has."""
+    total = np.zeros(max(len(a), len(b)), np.int64)
+    total[: len(a)] += a
+    total[: len(b)] += b
+    return total

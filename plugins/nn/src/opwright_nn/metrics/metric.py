@@ -1,0 +1,102 @@
+"""Metric: a number that is collected batch by batch; and the mean of any numbers."""
+
+from __future__ import annotations
+
+import abc
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import opwright as ow
+from opwright.errors import AttributeTypeError
+from opwright_nn import arguments, checks
+
+Source = ow.Variable | str | None
+"""A variable whose values are collected, or its name; None where `update` is called by hand."""
+
+
+class Metric(abc.ABC):
+    """A number about predictions that is collected batch by batch; `nn.train` takes it.
+
+    Arrays are of any dtype of numbers, bool among them. NaN is never taken for a high score or a
+    low one: a row with it is wrong for `Accuracy`, a mean and `R2` become NaN, metrics that order
+    or compare scores refuse it.
+
+    ``update`` takes the arrays of a batch, ``result`` returns the number for all batches since the
+    last ``reset``. It is no part of a program: no plan changes.
+
+    Parameters
+    ----------
+    *variables : Variable or str
+        What `nn.train` calls `update` with: variables that the model computes, and inputs. None are
+        needed by those who call `update` themselves.
+    """
+
+    def __init__(self, *variables: Source) -> None:
+        for variable in variables:
+            if not isinstance(variable, ow.Variable | str | None):
+                raise AttributeTypeError(
+                    f"{type(self).__name__}: variables must be variables or names of a model, got "
+                    f"{variable!r} ({type(variable).__name__}); pass arrays to update"
+                )
+        self.variables = tuple(item for item in variables if item is not None)
+        self.reset()
+
+    @abc.abstractmethod
+    def reset(self) -> None:
+        """Forget all batches."""
+
+    @abc.abstractmethod
+    def update(self, *arrays: Any, **options: Any) -> None:
+        """Add a batch: one array for each of `variables`."""
+
+    @abc.abstractmethod
+    def result(self) -> float:
+        """Return the number for all batches since `reset`; NaN where there were none."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.result():.6g})"
+
+    @property
+    def _who(self) -> str:
+        return f"metrics.{type(self).__name__}"
+
+
+class Mean(Metric):
+    """The mean of a loss, or of any other number of each batch.
+
+    Parameters
+    ----------
+    value : Variable or str, optional
+        What is collected by `nn.train`.
+    """
+
+    @arguments.suggest
+    def __init__(self, value: Source = None) -> None:
+        super().__init__(value)
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        self._sum, self._weight = 0.0, 0.0
+
+    def update(self, value: npt.ArrayLike, weight: float = 1.0) -> None:
+        """Add numbers: one of a batch, or one for each row.
+
+        Parameters
+        ----------
+        value : array
+            Numbers of any shape.
+        weight : float, at least 0
+            How much each counts: the rows of the batch, where the last batch is smaller.
+        """
+        factor = checks.check_float(self._who, "weight", weight, at_least=0.0)
+        numbers = checks.check_numbers(self._who, "value", value).astype(np.float64)
+        if factor:
+            self._sum += factor * float(numbers.sum())
+            self._weight += factor * numbers.size
+
+    def result(self) -> float:
+        """Return the mean of all numbers."""
+        return self._sum / self._weight if self._weight else math.nan
