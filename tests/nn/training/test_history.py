@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from opwright.errors import AttributeTypeError, AttributeValueError, MissingRequirementError
+from opwright.errors import (
+    AttributeTypeError,
+    AttributeValueError,
+    MissingRequirementError,
+    ShapeError,
+    VariableNotFoundError,
+)
 from opwright_nn import History, TensorBoard
 from opwright_nn.training.history import pack_records, unpack_records
 
@@ -133,3 +143,83 @@ def test_the_callback_writes_after_each_epoch(small, train, tmp_path):
     history = train(small.make()[0], small.data, 2, callbacks=[TensorBoard(tmp_path)])
     losses = [value for tag, _, value in read_events(tmp_path) if tag == "loss"]
     assert losses == pytest.approx(history["loss"])
+
+
+@pytest.mark.parametrize("writer", ["tensorboardX", "tensorboard"])
+def test_histograms_and_images_are_written_after_each_epoch(
+    small, train, tmp_path, monkeypatch, writer
+):
+    proto = pytest.importorskip("tensorboardX.proto.summary_pb2")
+    pytest.importorskip("PIL")
+    if writer == "tensorboard":
+        event = pytest.importorskip("tensorboardX.proto.event_pb2")
+        use_plain_writer(monkeypatch, event, proto)
+    image = np.zeros((3, 1, 2, 5), np.float32)
+    image[1] = 1.0
+    callback = TensorBoard(tmp_path, histograms="fc_0_*", images={"digits": lambda: image})
+    train(small.make()[0], small.data, 2, callbacks=[callback])
+    values = read_values(tmp_path)
+    assert [v.tag for v in values].count("digits") == 2
+    histogram = next(v.histo for v in values if v.tag == "fc_0_w_param")
+    assert (histogram.num, sum(histogram.bucket)) == (30, 30)
+    picture = next(v.image for v in values if v.tag == "digits")
+    pixels = decode(picture.encoded_image_string)
+    assert pixels.shape[:2] == (picture.height, picture.width) == (2, 15)
+    np.testing.assert_array_equal(pixels.reshape(2, 15, -1)[0, :, 0], [0] * 5 + [255] * 5 + [0] * 5)
+
+
+def use_plain_writer(monkeypatch, event, summary):
+    """Have tensorboard's writer stand for tensorboardX's, with a file of events alone."""
+
+    class EventFileWriter:
+        def __init__(self, folder):
+            self._file = (Path(folder) / "events").open("wb")
+
+        def add_event(self, item):
+            data = item.SerializeToString()
+            self._file.write(len(data).to_bytes(8, "little") + bytes(4) + data + bytes(4))
+
+        def flush(self):
+            self._file.flush()
+
+        def close(self):
+            self._file.close()
+
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    protos = SimpleNamespace(event_pb2=event, summary_pb2=summary)
+    writer = SimpleNamespace(EventFileWriter=EventFileWriter)
+    monkeypatch.setitem(sys.modules, "tensorboard.compat.proto", protos)
+    monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.event_file_writer", writer)
+
+
+def read_values(folder):
+    """Return the values of the event files of a folder."""
+    proto = sys.modules["tensorboardX.proto.event_pb2"]
+    values = []
+    for path in folder.iterdir():
+        data = path.read_bytes()
+        while data:
+            size = int.from_bytes(data[:8], "little")
+            values += proto.Event.FromString(data[12 : 12 + size]).summary.value
+            data = data[16 + size :]
+    return values
+
+
+def decode(data):
+    from PIL import Image
+
+    return np.asarray(Image.open(io.BytesIO(data)))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "rule"),
+    [
+        ({"histograms": "nothing_*"}, VariableNotFoundError, "TensorBoard: histograms: .*nothing_"),
+        ({"images": {"a": lambda: np.zeros((2, 3))}}, ShapeError, r"images\['a'\] must be \[n, ch"),
+        ({"images": {"a": 3}}, AttributeTypeError, "must be a function that returns images"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(small, train, tmp_path, options, error, rule):
+    pytest.importorskip("tensorboardX")
+    with pytest.raises(error, match=rule):
+        train(small.make()[0], small.data, 1, callbacks=[TensorBoard(tmp_path, **options)])

@@ -169,6 +169,16 @@ def test_a_terminal_shows_the_steps_of_the_epoch(small, monkeypatch):
     assert screen.getvalue().endswith("samples/s\n")
 
 
+def test_a_notebook_shows_the_steps_in_the_output_of_the_cell(small, monkeypatch):
+    stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})
+    screen, errors = stream(), io.StringIO()
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setattr("sys.stderr", errors)
+    nn.train(small.make()[0], small.data, 1, batch_size=4)
+    assert "\repoch 1/1  step 1/6  loss " in screen.getvalue()
+    assert not errors.getvalue()
+
+
 def test_no_epoch_is_an_empty_history(small, train):
     model = small.make()[0]
     history = train(model, small.data, 0)

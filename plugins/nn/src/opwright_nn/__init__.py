@@ -41,8 +41,10 @@ from opwright_nn.training import (
     NanWatch,
     NonFiniteError,
     Plateau,
+    RateSearch,
     TensorBoard,
     Training,
+    find_learning_rate,
     train,
 )
 
@@ -61,6 +63,7 @@ __all__ = [
     "NonFiniteError",
     "ParamAttr",
     "Plateau",
+    "RateSearch",
     "Schedule",
     "Summary",
     "TensorBoard",
@@ -71,6 +74,7 @@ __all__ = [
     "create_parameter",
     "datasets",
     "dim",
+    "find_learning_rate",
     "find_nan",
     "get_sparse_rows",
     "inference_program",

@@ -7,6 +7,7 @@ from opwright_nn.training.checkpointing import Checkpoint
 from opwright_nn.training.gradient_norms import GradientNorms
 from opwright_nn.training.history import History
 from opwright_nn.training.nan_watch import NanWatch, NonFiniteError
+from opwright_nn.training.rate_search import RateSearch, find_learning_rate
 from opwright_nn.training.stopping import EarlyStopping, Plateau
 from opwright_nn.training.tensorboard import TensorBoard
 from opwright_nn.training.train import train
@@ -21,7 +22,9 @@ __all__ = [
     "NanWatch",
     "NonFiniteError",
     "Plateau",
+    "RateSearch",
     "TensorBoard",
     "Training",
+    "find_learning_rate",
     "train",
 ]

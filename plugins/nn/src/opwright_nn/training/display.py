@@ -1,4 +1,4 @@
-"""Shows the progress of a training on standard error."""
+"""Shows the progress of a training: on standard error, in a notebook in the output of its cell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HIDDEN: Final = frozenset({"epoch", "steps", "seconds"})
 
 
 class Display:
-    """A line for each epoch; on a terminal also one that follows the steps of the current epoch.
+    """A line for each epoch; on a terminal and in a notebook it follows the steps of the epoch.
 
     Parameters
     ----------
@@ -28,7 +28,9 @@ class Display:
     def __init__(self, epochs: int, is_shown: bool) -> None:
         self._epochs = epochs
         self._is_shown = is_shown
-        self._is_live = is_shown and sys.stderr.isatty()
+        in_notebook = type(sys.stdout).__module__.startswith("ipykernel.")
+        self._stream = sys.stdout if in_notebook else sys.stderr  # which is red in notebooks
+        self._is_live = is_shown and (in_notebook or self._stream.isatty())
         self._next_s = 0.0
         self._width = 0
 
@@ -60,8 +62,8 @@ class Display:
             padded = text.ljust(self._width)
             self._width = 0 if end else len(text)
             text = f"\r{padded}"
-        sys.stderr.write(text + end)
-        sys.stderr.flush()
+        self._stream.write(text + end)
+        self._stream.flush()
 
 
 def _values(record: Mapping[str, float]) -> str:
