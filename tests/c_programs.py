@@ -33,11 +33,16 @@ def compile_runner(folder: Path) -> Path:
     return folder / "run_bundle"
 
 
-def run_bundle(program: Path, bundle: Path, n: int, feeds: Sequence[Any]) -> Any:
-    """Return what the program computes for a batch of n: all results, one after another."""
+def run_bundle(
+    program: Path, bundle: Path, n: int, feeds: Sequence[Any], n_sessions: int = 1
+) -> Any:
+    """Return what the program computes for a batch of n: all results, one after another.
+
+    So many sessions compute it at once.
+    """
     env = {**os.environ, "OPWRIGHT_NUM_THREADS": str(ow.get_num_threads())}
     done = subprocess.run(
-        [str(program), str(bundle), os.pathsep.join(opwright_cpu.__path__), str(n)],
+        [*map(str, (program, bundle, os.pathsep.join(opwright_cpu.__path__), n, n_sessions))],
         input=b"".join(feed.tobytes() for feed in feeds),
         capture_output=True,
         env=env,

@@ -1,4 +1,4 @@
-"""The MLP and the networks for images as models of ONNX."""
+"""The MLP, an LSTM and the networks for images as models of ONNX."""
 
 from __future__ import annotations
 
@@ -27,6 +27,27 @@ def make_mlp() -> bytes:
         h = out
     shapes = {"x": [1, SIZES[0]]}, {h: [1, SIZES[-1]]}
     return make_model(nodes, *shapes, constants, TensorProto.FLOAT)
+
+
+LSTM_SHAPE = (16, 1, 64)
+"""Steps, batch and width."""
+
+
+def make_lstm() -> bytes:
+    """Return an LSTM of one layer, as wide as its input, and the last of its states."""
+    from onnx import TensorProto, helper
+
+    from peers import make_model
+
+    steps, batch, width = LSTM_SHAPE
+    rng, scale = np.random.default_rng(28), np.float32(width**-0.5)
+    shapes = {"w": [1, 4 * width, width], "r": [1, 4 * width, width], "b": [1, 8 * width]}
+    constants = {
+        name: rng.standard_normal(shape, dtype="float32") * scale for name, shape in shapes.items()
+    }
+    node = helper.make_node("LSTM", ["x", "w", "r", "b"], ["", "last"], hidden_size=width)
+    given, made = {"x": [steps, batch, width]}, {"last": [1, batch, width]}
+    return make_model([node], given, made, constants, TensorProto.FLOAT)
 
 
 def make_image_network(network: ImageNetwork) -> bytes:

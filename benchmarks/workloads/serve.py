@@ -21,7 +21,7 @@ from contest import Goal, NotAvailableError, Timed, Workload
 from native import compile_program, find_packaged
 from networks.images import RESNET18
 from networks.mlp import SIZES
-from networks.onnx_models import make_image_network, make_mlp
+from networks.onnx_models import LSTM_SHAPE, make_image_network, make_lstm, make_mlp
 from workloads.load import IMAGE, append_mlp, append_resnet, make_feed
 
 ROOT = Path(__file__).parents[2]
@@ -77,7 +77,6 @@ def time_processes(
 def opwright(shape: tuple[int, ...], append: Any, kind: str) -> Timed:
     """Return the time of a bundle in C or in Python, or of a saved folder in Python."""
     import opwright as ow
-    import opwright_cpu
     from opwright_nn import layers
 
     folder = tempfile.TemporaryDirectory(prefix="opwright-bench-")
@@ -89,22 +88,42 @@ def opwright(shape: tuple[int, ...], append: Any, kind: str) -> Timed:
         scope.var(name).set(value)
     ow.save(saved, main, scope, [result])
     ow.load(saved).bundle(bundle, {"x": [None, *shape[1:]]}, batch=(1, 1))
-    libraries = os.pathsep.join(opwright_cpu.__path__)
     dims = [str(dim) for dim in shape]
     if kind == "python":
         command = [sys.executable, "-c", OPWRIGHT, str(saved), *dims]
     elif kind == "python-bundle":
         command = [sys.executable, "-c", OPWRIGHT, str(bundle), *dims]
     else:
-        built = list((ROOT / "core" / "build").glob("*/libopwright.so"))
-        if not built:
-            raise NotAvailableError("no libopwright.so in core/build")
-        library = max(built, key=os.path.getmtime)
-        source = ROOT / "tests" / "bundles" / "run_bundle.c"
-        flags = ["-I", ow.get_include(), "-DOPEN_FLAGS=0", str(library)]
-        program = compile_program(source, *flags, f"-Wl,-rpath,{library.parent}")
-        command = [str(program), str(bundle), libraries, "1"]
+        command = command_in_c(bundle)
     return time_processes(folder, command, make_feed(shape))
+
+
+def opwright_onnx(shape: tuple[int, ...], make: Callable[[], bytes]) -> Timed:
+    """Return the time of the bundle of an ONNX model in C."""
+    from peers import find_peers
+
+    find_peers()
+    import opwright_onnx
+
+    folder = tempfile.TemporaryDirectory(prefix="opwright-bench-")
+    bundle = Path(folder.name) / "model.owb"
+    opwright_onnx.load(make()).bundle(bundle)
+    return time_processes(folder, command_in_c(bundle), make_feed(shape))
+
+
+def command_in_c(bundle: Path) -> list[str]:
+    """Return the command of a program in C that runs a bundle for one example."""
+    import opwright as ow
+    import opwright_cpu
+
+    built = list((ROOT / "core" / "build").glob("*/libopwright.so"))
+    if not built:
+        raise NotAvailableError("no libopwright.so in core/build")
+    library = max(built, key=os.path.getmtime)
+    source = ROOT / "tests" / "bundles" / "run_bundle.c"
+    flags = ["-I", ow.get_include(), "-DOPEN_FLAGS=0", str(library)]
+    program = compile_program(source, *flags, f"-Wl,-rpath,{library.parent}")
+    return [str(program), str(bundle), os.pathsep.join(opwright_cpu.__path__), "1"]
 
 
 def onnxruntime(shape: tuple[int, ...], make: Callable[[], bytes], kind: str) -> Timed:
@@ -147,6 +166,16 @@ WORKLOADS = [
         "ms",
         make_contestants((1, SIZES[0]), append_mlp, make_mlp),
         {"opwright": [Goal(figure=7), Goal(ratio=0.34, of="onnxruntime")]},
+    ),
+    Workload(
+        "serve-lstm",
+        "the same of an LSTM, 64 wide, for 16 steps, from an ONNX file, without oneDNN",
+        "ms",
+        {
+            "opwright": partial(opwright_onnx, LSTM_SHAPE, make_lstm),
+            "onnxruntime": partial(onnxruntime, LSTM_SHAPE, make_lstm, "c"),
+        },
+        {"opwright": [Goal(figure=3), Goal(ratio=0.34, of="onnxruntime")]},
     ),
     Workload(
         "serve-resnet18",

@@ -1,5 +1,7 @@
 /* Runs a bundle of float32 tensors: inputs from stdin, outputs to stdout, as they lie in memory.
-     run_bundle FILE FOLDERS BATCH */
+     run_bundle FILE FOLDERS BATCH [THREADS]
+   Each of the threads has a session, all run at once, and must compute the same bits. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +12,7 @@
 #define OPEN_FLAGS OW_OPEN_CHECK
 #endif
 
-enum { kMost = 8, kRank = 8 };
+enum { kMost = 8, kRank = 8, kMostThreads = 16 };
 
 static char text[1024];
 static const ow_error error = {text, sizeof text};
@@ -46,34 +48,82 @@ static size_t count(const DLTensor* tensor) {
   return elements;
 }
 
+/* The tensors of one kind. */
+typedef struct {
+  uint64_t n;
+  int64_t shapes[kMost][kRank];
+  DLTensor tensors[kMost];
+  const DLTensor* pointers[kMost];
+} List;
+
+static void make_all(const ow_model* model, uint32_t kind, int64_t n, List* list) {
+  list->n = ow_count(model, kind);
+  if (list->n > kMost) exit(2);
+  for (uint64_t i = 0; i < list->n; ++i) {
+    list->tensors[i] = make(model, kind, i, n, list->shapes[i]);
+    list->pointers[i] = &list->tensors[i];
+  }
+}
+
+static void free_all(List* list) {
+  for (uint64_t i = 0; i < list->n; ++i) free(list->tensors[i].data);
+}
+
+typedef struct {
+  pthread_t thread;
+  ow_session* session;
+  List* inputs;
+  List outputs;
+} Runner;
+
+static void* run(void* data) {
+  Runner* runner = data;
+  List *in = runner->inputs, *out = &runner->outputs;
+  char own[1024];
+  const ow_error failure = {own, sizeof own};
+  if (ow_run(runner->session, in->pointers, in->n, out->pointers, out->n, &failure) != OW_OK) {
+    fprintf(stderr, "%s\n", own);
+    exit(1);
+  }
+  return NULL;
+}
+
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
+  const int n_threads = argc == 5 ? atoi(argv[4]) : 1;
+  if ((argc != 4 && argc != 5) || n_threads < 1 || n_threads > kMostThreads) return 2;
   const ow_open_options options = {sizeof options, argv[2], OPEN_FLAGS, 0};
   ow_model* model = NULL;
-  ow_session* session = NULL;
   check(ow_open(argv[1], &options, &model, &error));
-  check(ow_session_new(model, &session, &error));
-  int64_t shapes[2][kMost][kRank];
-  DLTensor tensors[2][kMost];
-  const DLTensor* pointers[2][kMost];
-  for (uint32_t kind = OW_INPUTS; kind <= OW_OUTPUTS; ++kind) {
-    for (uint64_t i = 0; i < ow_count(model, kind); ++i) {
-      tensors[kind][i] = make(model, kind, i, atoi(argv[3]), shapes[kind][i]);
-      pointers[kind][i] = &tensors[kind][i];
-    }
-  }
-  for (uint64_t i = 0; i < ow_count(model, OW_INPUTS); ++i) {
-    const DLTensor* input = pointers[OW_INPUTS][i];
+  static List inputs;
+  make_all(model, OW_INPUTS, atoi(argv[3]), &inputs);
+  for (uint64_t i = 0; i < inputs.n; ++i) {
+    const DLTensor* input = inputs.pointers[i];
     if (fread(input->data, 4, count(input), stdin) != count(input)) return 3;
   }
-  check(ow_run(session, pointers[0], ow_count(model, 0), pointers[1], ow_count(model, 1), &error));
-  for (uint64_t i = 0; i < ow_count(model, OW_OUTPUTS); ++i) {
-    fwrite(pointers[OW_OUTPUTS][i]->data, 4, count(pointers[OW_OUTPUTS][i]), stdout);
+  static Runner runners[kMostThreads];
+  for (int t = 0; t < n_threads; ++t) {
+    runners[t].inputs = &inputs;
+    check(ow_session_new(model, &runners[t].session, &error));
+    make_all(model, OW_OUTPUTS, atoi(argv[3]), &runners[t].outputs);
   }
-  for (int kind = 0; kind < 2; ++kind) {
-    for (uint64_t i = 0; i < ow_count(model, (uint32_t)kind); ++i) free(tensors[kind][i].data);
+  for (int t = 1; t < n_threads; ++t) {
+    if (pthread_create(&runners[t].thread, NULL, run, &runners[t]) != 0) return 4;
   }
-  ow_session_free(session);
+  run(&runners[0]);
+  for (int t = 1; t < n_threads; ++t) pthread_join(runners[t].thread, NULL);
+  for (uint64_t i = 0; i < runners[0].outputs.n; ++i) {
+    const DLTensor* first = runners[0].outputs.pointers[i];
+    for (int t = 1; t < n_threads; ++t) {
+      const DLTensor* other = runners[t].outputs.pointers[i];
+      if (memcmp(first->data, other->data, 4 * count(first)) != 0) return 5;
+    }
+    fwrite(first->data, 4, count(first), stdout);
+  }
+  for (int t = 0; t < n_threads; ++t) {
+    ow_session_free(runners[t].session);
+    free_all(&runners[t].outputs);
+  }
+  free_all(&inputs);
   ow_release(model);
   return 0;
 }

@@ -22,9 +22,9 @@ def test_a_program_in_c_has_the_bits_of_python(name: str, program: Path, tmp_pat
     network, compiled, shapes = make(name)
     path = tmp_path / "model.owb"
     network.bundle(path, shapes, (1, 4))
-    for n in (1, 3):
+    for n, n_sessions in ((1, 1), (3, 4)):
         feeds = draw(shapes, n)
-        got = run_bundle(program, path, n, list(feeds.values()))
+        got = run_bundle(program, path, n, list(feeds.values()), n_sessions)
         expected = np.concatenate([result.reshape(-1) for result in compiled(**feeds)])
         np.testing.assert_array_equal(got, expected)
 

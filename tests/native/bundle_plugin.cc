@@ -28,7 +28,10 @@ int32_t Prepare(ow_prepare* prepare) {
   return OW_REFUSED;
 }
 
+void (*on_run)() = nullptr;
+
 int32_t Run(const ow_call* call) {
+  if (on_run != nullptr) on_run();
   const auto* x = static_cast<const float*>(call->args[0]->data);
   const auto* y = static_cast<const float*>(call->args[1]->data);
   auto* out = static_cast<float*>(call->args[2]->data);
@@ -56,6 +59,11 @@ ow_kernel MakeKernel(const char* library, int32_t (*prepare)(ow_prepare*)) {
 }
 
 }  // namespace
+
+// What each run of the kernel calls first, or NULL.
+extern "C" __attribute__((visibility("default"))) void bundle_set_on_run(void (*function)()) {
+  on_run = function;
+}
 
 extern "C" __attribute__((visibility("default"))) int32_t
 opwright_plugin_v1(const ow_host*, const ow_plugin** plugin) {

@@ -1,5 +1,8 @@
 // Bundles without Python: their results, and that no bytes harm the process that opens them.
+#include <dlfcn.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -63,20 +66,26 @@ void AddValue(Writer* plan, int64_t kind, int64_t index) {
   plan->Ints({2, kFloat, kind, index, 2}).Batch().Int(2);
 }
 
-void AddSum(Writer* plan, int64_t x, int64_t y, int64_t out) {
-  plan->Ints({3, 0, 2, 0, 1, 0, 0, 3, 2});  // kernel 0, then 1; threads of the process; 3 slots
+void AddSum(Writer* plan, int64_t x, int64_t y, int64_t out, bool only_better = false) {
+  plan->Ints({3, 0});
+  if (only_better) {
+    plan->Ints({1, 0});
+  } else {
+    plan->Ints({2, 0, 1});  // kernel 0, then 1
+  }
+  plan->Ints({0, 0, 3, 2});  // threads of the process; 3 slots
   for (const int64_t value : {x, y, out}) plan->Ints({1, value, 0});
-  plan->Ints({0, 100});  // no attributes; estimate
+  plan->Ints({0, 2'000'000});  // no attributes; an estimate in ns: a run polls behind each
 }
 
 // out = x, doubled three times; out + out where `flag` holds, else out + x.
-std::string MakePlans() {
+std::string MakePlans(bool only_better) {
   Writer plans;
   plans.Int(4);
   plans.Text("turn").Ints({1, 3}).Text("c").Int(0);
   AddValue(&plans, 1, 0);
   AddValue(&plans, 0, 0);
-  AddSum(&plans, 0, 0, 1);
+  AddSum(&plans, 0, 0, 1, only_better);
   plans.Ints({9, 1, 0});
   for (const bool first : {true, false}) {
     plans.Text("branch");
@@ -102,7 +111,7 @@ std::string MakePlans() {
   return plans.bytes;
 }
 
-std::string Descriptor() {
+std::string Descriptor(bool only_better = false) {
   Writer head;
   head.Ints({1, 8, 1}).Text("bundle_plugin.so").Text("none").Text("bundle").Text("1.0").Int(0);
   for (const char* name : {"x", "y"}) {
@@ -113,7 +122,7 @@ std::string Descriptor() {
   for (const char* library : {"better", "plain"}) {
     head.Int(0).Text("bundle.add").Text(library).Int(kFloat);
   }
-  const std::string plans = MakePlans();
+  const std::string plans = MakePlans(only_better);
   head.Ints({1, 1, 8, 1, 1024, static_cast<int64_t>(plans.size())}).Raw(plans);
   return head.bytes;
 }
@@ -190,6 +199,100 @@ void ThreadsShareOneModel() {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Calls a function at the begin of each kernel while this lives; an open bundle holds the library.
+struct OnRun {
+  explicit OnRun(void (*function)()) { Set(function); }
+  ~OnRun() { Set(nullptr); }
+  OnRun(const OnRun&) = delete;
+  OnRun& operator=(const OnRun&) = delete;
+
+  static void Set(void (*function)()) {
+    void* library = dlopen(OPWRIGHT_TEST_PLUGINS "/bundle_plugin.so", RTLD_NOW | RTLD_LOCAL);
+    CHECK(library != nullptr);
+    void* symbol = dlsym(library, "bundle_set_on_run");
+    CHECK(symbol != nullptr);
+    reinterpret_cast<void (*)(void (*)())>(symbol)(function);
+    dlclose(library);
+  }
+};
+
+std::string MessageOf(Session* session) {
+  try {
+    RunOnce(session, 2, 16);
+  } catch (const opwright::Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool Has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+Session* current = nullptr;
+std::atomic<int> n_kernels{0};
+
+// The thread that cancels has ended before the first kernel goes on: no other one may follow.
+void CancelEndsARunBehindTheKernelThatRuns() {
+  const File file(Descriptor());
+  Session session(file.Open());
+  current = &session;
+  {
+    n_kernels = 0;
+    const OnRun on_run([] {
+      if (n_kernels++ == 0) std::thread([] { current->Cancel(); }).join();
+    });
+    CHECK(Has(MessageOf(&session), "the run was cancelled"));
+    CHECK(n_kernels == 1);
+  }
+  RunOnce(&session, 2, 16);
+}
+
+void ASecondRunOfOneSessionIsRefused() {
+  const File file(Descriptor());
+  Session session(file.Open());
+  current = &session;
+  n_kernels = 0;
+  static std::string message;
+  const OnRun on_run([] {
+    if (n_kernels++ == 0) std::thread([] { message = MessageOf(current); }).join();
+  });
+  RunOnce(&session, 2, 16);
+  CHECK(Has(message, "a session must run once at a time, got a second run"));
+  CHECK(n_kernels == 4);
+}
+
+void ManyThreadsMisuseOneSessionAtOnce() {
+  const File file(Descriptor());
+  const std::shared_ptr<Bundle> bundle = file.Open();
+  Session session(bundle);
+  std::atomic<bool> is_over{false};
+  std::thread canceller([&] {
+    while (!is_over) session.Cancel();
+  });
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) {
+        const std::string text = MessageOf(&session);
+        CHECK(text.empty() || Has(text, "once at a time") || Has(text, "cancelled"));
+        Session own(file.Open());
+        RunOnce(&own, 3, 16);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  is_over = true;
+  canceller.join();
+}
+
+void AKernelForABetterProcessorIsNamed() {
+  const File file(Descriptor(/*only_better=*/true));
+  const std::shared_ptr<Bundle> bundle = file.Open();
+  Session session(bundle);
+  const std::string text = MessageOf(&session);
+  CHECK(Has(text, "bundle.add"));
+  CHECK(Has(text, "needs a better processor"));
+}
+
 void NothingGrowsOverManyOpens() {
   const File file(Descriptor());
   for (int i = 0; i < 300; ++i) {
@@ -263,6 +366,11 @@ void AddBundleTests(check::Tests* tests) {
   tests->push_back(
       {"loops and branches of a bundle run for each batch", LoopsAndBranchesRunForEachBatch});
   tests->push_back({"threads share one model", ThreadsShareOneModel});
+  tests->push_back(
+      {"cancel ends a run behind the kernel that runs", CancelEndsARunBehindTheKernelThatRuns});
+  tests->push_back({"a second run of one session is refused", ASecondRunOfOneSessionIsRefused});
+  tests->push_back({"many threads misuse one session at once", ManyThreadsMisuseOneSessionAtOnce});
+  tests->push_back({"a kernel for a better processor is named", AKernelForABetterProcessorIsNamed});
   tests->push_back({"nothing grows over many opens of a bundle", NothingGrowsOverManyOpens});
   tests->push_back({"no bytes harm whoever opens them as a bundle", NoBytesHarmWhoeverOpensThem});
 }

@@ -9,6 +9,7 @@
 #include "runtime/bundle/file_map.h"
 #include "runtime/bundle/plan_reader.h"
 #include "runtime/library/limits.h"
+#include "runtime/plan/idle_memory.h"
 #include "runtime/threads/fork.h"
 
 namespace opwright {
@@ -36,6 +37,8 @@ static_assert(sizeof(Header) == 64, "the header has 64 bytes");
 std::mutex& Mutex() {
   static std::mutex& mutex = *[] {
     auto* made = new std::mutex;  // never freed: bundles may outlive statics
+    // A fork locks what registers last first, and PlanFor locks this before the memory's own.
+    IdleMemory::Get();
     pthread_atfork([] { Mutex().lock(); }, [] { Mutex().unlock(); }, [] { Mutex().unlock(); });
     return made;
   }();
