@@ -14,7 +14,7 @@ from opwright_onnx.translate.sizes import Sizes
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator
 from opwright_onnx.translate.values import FLOATS, Value
-from opwright_onnx.translate.walking import knows_old
+from opwright_onnx.translate.walking import call_row, knows_old
 
 ROWS = Rows()
 
@@ -186,7 +186,7 @@ def softmax(t: Translator, n: Node, x: Value) -> Any:
 def _flattened(t: Translator, n: Node, x: Value, function: Any) -> Value:
     """Apply a function to the rows of a matrix, as older opsets define it."""
     axis = t.axis(n.attr("axis"), t.rank(x))
-    flat = t.call("Flatten", x, axis=axis)
+    flat = call_row(t, "Flatten", x, axis=axis)
     return t.op("reshape_like", function(flat), x)
 
 

@@ -14,6 +14,7 @@ from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator
 from opwright_onnx.translate.values import Value, check_table
+from opwright_onnx.translate.walking import call_row
 
 ROWS = Rows()
 
@@ -152,7 +153,7 @@ def matmul_integer(
 def conv_integer(
     t: Translator, n: Node, x: Value, w: Value, x0: Value = None, w0: Value = None
 ) -> Any:
-    found = t.call("Conv", centered(t, x, x0, 1), centered(t, w, w0, 0), **_windows(n))
+    found = call_row(t, "Conv", centered(t, x, x0, 1), centered(t, w, w0, 0), **_windows(n))
     return t.cast(found, "int32")
 
 
@@ -184,7 +185,7 @@ def _requantized(t: Translator, x: Value, scales: Any, scale: Value, zero: Value
 @ROWS.row("QLinearConv")
 def qlinear_conv(t: Translator, n: Node, *inputs: Value) -> Any:
     x, x_scale, x0, w, w_scale, w0, y_scale, y0, *bias = inputs
-    found = t.call("Conv", centered(t, x, x0, 1), centered(t, w, w0, 0), **_windows(n))
+    found = call_row(t, "Conv", centered(t, x, x0, 1), centered(t, w, w0, 0), **_windows(n))
     column = [-1, *[1] * (t.rank(w) - 2)]
     if bias and bias[0] is not None:
         found = t.op("add", found, t.reshape(t.cast(bias[0], "float64"), column))

@@ -10,6 +10,7 @@ from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator
 from opwright_onnx.translate.values import Value
+from opwright_onnx.translate.walking import call_row
 
 ROWS = Rows()
 
@@ -139,7 +140,7 @@ def causal_conv(
         whole = t.op("pad", x, paddings=[0, 0, 0, 0, size - 1, 0])
     else:
         whole = t.op("concat", [past, x], axis=2)
-    found = t.call("Conv", whole, weight, bias, group=channels)
+    found = call_row(t, "Conv", whole, weight, bias, group=channels)
     if n.attr("activation") in ("silu", "swish"):
         found = t.op("multiply", found, t.op("sigmoid", found))
     bounds = ([1 - size], [2**63 - 1]) if size > 1 else ([0], [0])

@@ -14,6 +14,7 @@ from opwright_onnx.translate.sizes import Sizes
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator
 from opwright_onnx.translate.values import Value, check_table
+from opwright_onnx.translate.walking import call_row
 
 ROWS = Rows()
 
@@ -254,7 +255,8 @@ def upsample(t: Translator, n: Node, x: Value, scales: Value = None) -> Any:
     if not factors:
         raise DeclinedError("scales must be given")
     mode = "nearest" if n.attr("mode") == "nearest" else "linear"
-    return t.call(
+    return call_row(
+        t,
         "Resize",
         x,
         None,

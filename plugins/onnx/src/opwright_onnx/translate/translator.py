@@ -382,19 +382,6 @@ class Translator:
         """Return a part of `x`."""
         return self.op("slice", x, axes=list(axes), starts=list(starts), ends=list(ends))
 
-    def call(
-        self,
-        op_type: str,
-        *inputs: Value,
-        domain: str = "",
-        outputs: int | None = None,
-        **attrs: Any,
-    ) -> Any:
-        """Return what a node of the newest opset gives for these inputs and attributes."""
-        from opwright_onnx.translate.walking import call_row  # it walks nodes with this class
-
-        return call_row(self, op_type, inputs, domain, outputs, attrs)
-
 
 class _UndoError(OpwrightError):
     """Leaves a transaction whose changes were wanted for a look."""

@@ -257,15 +257,21 @@ def walks(row: Any) -> Any:
 
 
 def call_row(
-    t: Translator, op_type: str, inputs: tuple[Value, ...], domain: str, n: int | None, attrs: Any
+    t: Translator,
+    op_type: str,
+    *inputs: Value,
+    domain: str = "",
+    outputs: int | None = None,
+    **attrs: Any,
 ) -> Any:
-    """Return what a node of the newest opset gives: its row is called."""
-    proto = NodeProto(op_type=op_type, domain=domain, output=[f"y{i}" for i in range(n or 1)])
+    """Return the results of a node of the newest opset for these inputs and attributes."""
+    names = [f"y{i}" for i in range(outputs or 1)]
+    proto = NodeProto(op_type=op_type, domain=domain, output=names)
     opset = newest_opset() if domain == "" else 1
     defaults = read_attributes(proto, opset, None)
     node = Node(proto, list(inputs), {**defaults, **attrs}, opset)
     results = Walk(t)._apply(find_row(domain, op_type), node)
-    return results[0] if n is None else tuple(results[:n])
+    return results[0] if outputs is None else tuple(results[:outputs])
 
 
 def _describe_missing(node: Node) -> str:
