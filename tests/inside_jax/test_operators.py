@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.test_util
 import numpy as np
 import pytest
 from case import Case
@@ -22,11 +21,38 @@ def over(cases: list[Case]) -> Any:
     return pytest.mark.parametrize("case", cases, ids=str)
 
 
+TOLERANCE = 1e-7
+"""Of gradients, relative to the sum of what they consist of: differences in float64 reach it."""
+
+
 def largest_cases() -> list[Case]:
     """Return the largest case of each operator; of several results only if attributes say so."""
     names = {case.op for case in callable_cases()}
     listed = [cases for op, cases in graded_cases().items() if op in names]
     return [next((c for c in cases if c.attrs or not c.outputs), cases[0]) for cases in listed]
+
+
+def check_slope(f: Any, values: list[Any]) -> None:
+    """Compare the gradient along a random direction with extrapolated central differences.
+
+    The steps h and h / 2 cancel the error of h squared. Of two steps the better one counts: a kink
+    or the end of a domain may lie within the larger one.
+    """
+    gradients = jax.grad(f, tuple(range(len(values))))(*values)
+    rng = np.random.default_rng(0)
+    directions = [rng.standard_normal(value.shape) for value in values]
+    terms = [g * d for g, d in zip(gradients, directions, strict=True)]
+    run = jax.jit(f)
+
+    def difference(step: float) -> Any:
+        pairs = list(zip(values, directions, strict=True))
+        ends = [run(*[v + sign * step * d for v, d in pairs]) for sign in (1, -1)]
+        return (ends[0] - ends[1]) / (2 * step)
+
+    slopes = [(4 * difference(h / 2) - difference(h)) / 3 for h in (1e-3, 1e-4)]
+    size = 1 + sum(float(abs(term).sum()) for term in terms)
+    errors = [abs(float(slope - sum(term.sum() for term in terms))) / size for slope in slopes]
+    assert min(errors) <= TOLERANCE, f"{errors} of a gradient of size {size}"
 
 
 @over(callable_cases())
@@ -46,7 +72,7 @@ def test_values_under_jit_are_those_of_opwright_ops(case: Case) -> None:
 @over(largest_cases())
 def test_gradients_agree_with_central_differences(case: Case) -> None:
     total, values = make_sample(case, "float64").scalar()
-    jax.test_util.check_grads(total, tuple(values), 1, modes=["rev"], rtol=1e-4, atol=1e-5)
+    check_slope(total, values)
 
 
 @over([case for case in largest_cases() if not is_once(case)])
@@ -59,11 +85,14 @@ def test_second_gradients_agree_with_central_differences(case: Case) -> None:
         weights = [np.sin(np.arange(g.size) + 1.0).reshape(g.shape) for g in found]
         return sum((g * w).sum() for g, w in zip(found, weights, strict=True))
 
-    jax.test_util.check_grads(first, tuple(values), 1, modes=["rev"], rtol=1e-2, atol=1e-3)
+    check_slope(first, values)
 
 
 FLAT = ("norm", "pow_scalar", "sign")
-"""Operators whose gradient is 0 in the cases that are differentiable once."""
+"""Operators whose gradient is 0 in the cases that are differentiable once.
+
+Nothing leads from zeros to an argument: JAX gets zeros again, which is right, and no error.
+"""
 
 
 @over([case for case in once_cases() if case.op in FLAT])
