@@ -13,6 +13,7 @@ import pytest
 from jax import lax, nn
 from jax.scipy import special
 from jax.scipy.linalg import solve_triangular
+from pairs_of_shapes import STRUCTURED
 
 from opwright_jax import ops
 
@@ -127,7 +128,7 @@ def binary() -> dict[str, tuple[Function, Function, list[Any]]]:
     return pairs
 
 
-PAIRS = unary() | binary()
+PAIRS = unary() | binary() | STRUCTURED
 
 
 def derivatives(f: Function, arguments: list[Any]) -> list[Any]:
