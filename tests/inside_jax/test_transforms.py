@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import threading
@@ -230,3 +231,42 @@ def test_arrays_that_do_not_fit_the_text_are_an_error() -> None:
 
     with pytest.raises(jax.errors.JaxRuntimeError, match="arrays of the custom call are not those"):
         jax.jit(run)(X)
+
+
+def images(n: int, *shape: int) -> Any:
+    return jnp.cos(jnp.arange(n * math.prod(shape), dtype=jnp.float32)).reshape(n, *shape)
+
+
+WEIGHT = images(3, 2, 3, 3)
+FOLDED = {
+    "conv2d": lambda x: ops.conv2d(x, WEIGHT, paddings=[1, 1, 0, 1]),
+    "max_pool2d": lambda x: ops.max_pool2d(x, kernel=[2, 2], strides=[2, 1], returns="out"),
+    "avg_pool2d": lambda x: ops.avg_pool2d(x, kernel=[3, 3]),
+}
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_images_with_two_batch_axes_are_one_call(name: str) -> None:
+    run, x = FOLDED[name], images(4, 3, 2, 5, 6)
+
+    def gradient(x: Any) -> Any:
+        return jax.grad(lambda x: (run(x) ** 2).sum())(x)
+
+    for f in (run, gradient, jax.vmap(run)):
+        given = images(2, 4, 3, 2, 5, 6) if f not in (run, gradient) else x
+        assert "scan" not in str(jax.make_jaxpr(jax.vmap(f))(given))
+        expected = np.stack([f(row) for row in given])
+        np.testing.assert_allclose(jax.jit(jax.vmap(f))(given), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_what_examples_do_not_share_or_sum_over_a_batch_is_a_loop() -> None:
+    x, weights = images(4, 3, 2, 5, 6), images(4, 3, 2, 3, 3)
+
+    def gradient(x: Any, w: Any) -> Any:
+        return jax.grad(lambda w: (ops.conv2d(x, w) ** 2).sum())(w)
+
+    for f, axes in ((ops.conv2d, (0, 0)), (gradient, (0, None))):
+        rows = [weights[i] if axes[1] == 0 else weights[0] for i in range(4)]
+        given = weights if axes[1] == 0 else weights[0]
+        expected = np.stack([f(row, w) for row, w in zip(x, rows, strict=True)])
+        np.testing.assert_allclose(jax.vmap(f, axes)(x, given), expected, rtol=1e-5, atol=1e-5)

@@ -13,7 +13,7 @@ import opwright as ow
 from opwright.errors import OpwrightError
 from opwright_jax.calls import Call, Forward, Vjp, What, Whole, innermost, read_attrs, write_attrs
 from opwright_jax.dtypes import meta_of
-from opwright_jax.pieces import Compiled, compile_piece
+from opwright_jax.pieces import Compiled, compile_piece, make_piece
 
 TOPIC = "batches"
 """Of annexes, which say how a batch of examples in a new axis 0 is computed at once.
@@ -21,7 +21,9 @@ TOPIC = "batches"
 Subjects that begin with ``broadcast.`` name dicts of operators whose inputs broadcast, with the
 number of axes at the end that each input has of its own: 0 for element-wise ones. Those that begin
 with ``axes.`` name dicts of operators that work along some axes of their first input, with the
-attribute that names these.
+attribute that names these. Those that begin with ``folded.`` name dicts of operators that compute
+each element of axis 0 alone, such as images, with the input slots that have this axis: examples
+become elements of it.
 """
 
 
@@ -45,38 +47,88 @@ def find_batched(
     if n == 0 or isinstance(call, Whole):
         return None
     tables = _tables()
-    if call.type in tables["broadcast"]:
-        rank = max((len(shape) for shape in shapes), default=0)
-        least = tables["broadcast"][call.type]
-        if any(len(shape) < least for shape in shapes[: _count(call)]):
-            return None
-        every = _is_gradient(what)
-
-        def align(given: Sequence[Any]) -> list[Any]:
-            return [
-                _in_front(value, shape, rank, n, b, every)
-                for value, shape, b in zip(given, shapes, is_batched, strict=True)
-            ]
-
-        return _check(what, what, values, shapes, align, n)
-    if call.type in tables["axes"]:
-        moved = _move_axes(call, tables["axes"][call.type], len(shapes[0]))
-        others = range(1, _count(call))  # parameters, which all examples share
-        if moved is None or any(is_batched[i] for i in others):
-            return None
-
-        def put_in_front(given: Sequence[Any]) -> list[Any]:
-            return [
-                value if i in others else _in_front(value, shape, len(shape), n, b, True)
-                for i, (value, shape, b) in enumerate(zip(given, shapes, is_batched, strict=True))
-            ]
-
-        return _check(what, _replace(what, moved), values, shapes, put_in_front, n)
+    given = _Given(what, call, values, is_batched, shapes, n)
+    for kind, compute in (("broadcast", _broadcast), ("axes", _move), ("folded", _fold)):
+        if call.type in tables[kind]:
+            return compute(given, tables[kind][call.type])
     return None
 
 
+class _Given(NamedTuple):
+    """What a batch is computed of; `shapes` are those of one example."""
+
+    what: What
+    call: Call
+    values: Sequence[Any]
+    is_batched: Sequence[bool]
+    shapes: Sequence[tuple[int, ...]]
+    n: int
+
+    def align(self, values: Sequence[Any], rank: int | None, every: bool) -> list[Any]:
+        """Return values with the batch in axis 0, and of one rank, so that they broadcast.
+
+        Without a `rank` each keeps its own. Where `every` one gets the batch, those that examples
+        share are repeated: of a gradient, each example has one of its own.
+        """
+        aligned = []
+        for value, shape, is_batched in zip(values, self.shapes, self.is_batched, strict=True):
+            if not is_batched and not every:
+                aligned.append(value)
+                continue
+            full = value if is_batched else jnp.broadcast_to(value, (self.n, *shape))
+            ones = (1,) * (0 if rank is None else rank - len(shape))
+            aligned.append(full.reshape((self.n, *ones, *shape)))
+        return aligned
+
+
+def _broadcast(given: _Given, least: int) -> Batched | None:
+    """Return one computation of inputs that broadcast."""
+    rank = max((len(shape) for shape in given.shapes), default=0)
+    if any(len(shape) < least for shape in given.shapes[: _count(given.call)]):
+        return None
+    every = _is_gradient(given.what)
+    return _check(given, given.what, lambda values: given.align(values, rank, every))
+
+
+def _move(given: _Given, name: str) -> Batched | None:
+    """Return one computation along axes that lie behind a new one."""
+    moved = _move_axes(given.call, name, len(given.shapes[0]))
+    others = range(1, _count(given.call))  # parameters, which all examples share
+    if moved is None or any(given.is_batched[i] for i in others):
+        return None
+
+    def align(values: Sequence[Any]) -> list[Any]:
+        pairs = enumerate(zip(values, given.align(values, None, True), strict=True))
+        return [value if i in others else full for i, (value, full) in pairs]
+
+    return _check(given, _replace(given.what, moved), align)
+
+
+def _fold(given: _Given, slots: Sequence[str]) -> Batched | None:
+    """Return one computation of all examples as elements of one axis.
+
+    Gradients of inputs that examples share are one for each example: `_check` finds that these
+    have no such axis.
+    """
+    proto, counts = ow.op_proto(given.call.type), given.call.counts
+    owners = [s.name for s, n in zip(proto.inputs, counts, strict=True) for _ in range(max(n, 0))]
+    shared = [i for i, slot in enumerate(owners) if slot not in slots]
+    sizes = {shape[:1] for i, shape in enumerate(given.shapes) if i not in shared}
+    if len(sizes) != 1 or () in sizes or any(given.is_batched[i] for i in shared):
+        return None
+
+    def align(values: Sequence[Any]) -> list[Any]:
+        pairs = enumerate(zip(values, given.align(values, None, True), strict=True))
+        return [
+            value if i in shared else full.reshape(-1, *full.shape[2:])
+            for i, (value, full) in pairs
+        ]
+
+    return _check(given, given.what, align, is_folded=True)
+
+
 def _tables() -> dict[str, dict[str, Any]]:
-    tables: dict[str, dict[str, Any]] = {"broadcast": {}, "axes": {}}
+    tables: dict[str, dict[str, Any]] = {"broadcast": {}, "axes": {}, "folded": {}}
     for entry in ow.current_context().annexes.entries(TOPIC):
         kind = entry.subject.partition(".")[0]
         if kind in tables:
@@ -98,20 +150,6 @@ def _replace(what: What, call: Call) -> What:
     return call
 
 
-def _in_front(
-    value: Any, shape: tuple[int, ...], rank: int, n: int, is_batched: bool, every: bool
-) -> Any:
-    """Return a value with the batch in axis 0, and of one rank, so that they broadcast.
-
-    Of a gradient every value has the batch: each example has a gradient of its own.
-    """
-    if not is_batched and not every:
-        return value
-    if not is_batched:
-        value = jnp.broadcast_to(value, (n, *shape))
-    return value.reshape((n, *(1,) * (rank - len(shape)), *shape))
-
-
 def _move_axes(call: Call, name: str, rank: int) -> Call | None:
     """Return a call whose attribute names the same axes behind a new one."""
     attrs = read_attrs(call.attrs)
@@ -126,30 +164,37 @@ def _move_axes(call: Call, name: str, rank: int) -> Call | None:
 
 
 def _check(
-    what: What,
+    given: _Given,
     batched: What,
-    values: Sequence[Any],
-    shapes: Sequence[tuple[int, ...]],
     align: Callable[[Sequence[Any]], list[Any]],
-    n: int,
+    is_folded: bool = False,
 ) -> Batched | None:
     """Return the computation of the batch if it computes each example alone."""
-    one = compile_piece(what, tuple(_meta(v, s) for v, s in zip(values, shapes, strict=True)))
+    values, n = given.values, given.n
+    each = zip(values, given.shapes, strict=True)
+    one = compile_piece(given.what, tuple(_meta(value, shape) for value, shape in each))
     aligned = jax.eval_shape(lambda *v: align(v), *values)
+    metas = tuple(_meta(v, v.shape) for v in aligned)
     try:
-        all_of_them = compile_piece(batched, tuple(_meta(v, v.shape) for v in aligned))
+        all_of_them = compile_piece(batched, metas)
+        piece = make_piece(batched, metas) if is_folded else None
     except OpwrightError:
         return None
-    if not _fits(one, all_of_them, n):
+    if not _fits(one, all_of_them, n, is_folded):
+        return None
+    # Values saved for gradients must have the shapes that the program of the batch gives them.
+    if piece and [piece.block.var(v).shape for v in piece.arguments] != [m.shape for m in metas]:
         return None
     return Batched(batched, align, [(n, *meta.shape) for meta in one.fetches])
 
 
-def _fits(one: Compiled, batched: Compiled, n: int) -> bool:
+def _fits(one: Compiled, batched: Compiled, n: int, is_folded: bool) -> bool:
     if one.sources != batched.sources or len(one.fetches) != len(batched.fetches):
         return False
     return all(
-        b.dtype == a.dtype and b.shape[:1] == (n,) and math.prod(b.shape) == n * math.prod(a.shape)
+        b.dtype == a.dtype
+        and b.shape[:1] == (tuple(n * size for size in a.shape[:1]) if is_folded else (n,))
+        and math.prod(b.shape) == n * math.prod(a.shape)
         for a, b in zip(one.fetches, batched.fetches, strict=True)
     )
 

@@ -32,3 +32,21 @@ AXES: Final = {
     **dict.fromkeys(("layer_norm", "rms_norm"), "begin_norm_axis"),
 }
 """Operators that leave all other axes of their first input alone, with the attribute of theirs."""
+
+_IMAGES: Final = (
+    *("adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool2d", "adaptive_max_pool3d"),
+    *("avg_pool1d", "avg_pool2d", "avg_pool3d", "conv1d", "conv1d_transpose", "conv2d"),
+    *("conv2d_transpose", "conv3d", "conv3d_transpose", "fold", "group_norm", "instance_norm"),
+    *("interpolate", "lp_pool1d", "lp_pool2d", "lp_pool3d", "lrn", "max_pool1d", "max_pool2d"),
+    *("max_pool3d", "pixel_shuffle", "unfold"),
+)
+
+FOLDED: Final = {
+    **dict.fromkeys(_IMAGES, ("x",)),
+    "grid_sample": ("x", "grid"),
+    "max_unpool1d": ("x", "index"),
+    "max_unpool2d": ("x", "index"),
+    "max_unpool3d": ("x", "index"),
+    "scaled_dot_product_attention": ("q", "k", "v"),
+}
+"""Operators that compute each element of axis 0 alone, with the inputs that have this axis."""

@@ -119,3 +119,4 @@ def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
     registry.add("onnx", "rows.std", "opwright_std.onnx_rows:ROWS")
     registry.add("batches", "broadcast.std", "opwright_std.batches:BROADCAST")
     registry.add("batches", "axes.std", "opwright_std.batches:AXES")
+    registry.add("batches", "folded.std", "opwright_std.batches:FOLDED")
