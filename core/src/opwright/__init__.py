@@ -44,6 +44,7 @@ _HOMES = {
     "memory": "opwright.run.report",
     "name_guard": "opwright.program",
     "names_read_first": "opwright.program.operator",
+    "operators_between": "opwright.program.operator",
     "op_proto": "opwright.plugins.context",
     "program_guard": "opwright.program",
     "release_memory": "opwright.run.report",

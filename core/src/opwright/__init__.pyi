@@ -41,6 +41,7 @@ from opwright.program import scope_guard as scope_guard
 from opwright.program.files import load_tensors as load_tensors
 from opwright.program.files import save as save
 from opwright.program.operator import names_read_first as names_read_first
+from opwright.program.operator import operators_between as operators_between
 from opwright.run.cutting import cut as cut
 from opwright.run.differentiating import grad as grad
 from opwright.run.differentiating import value_and_grad as value_and_grad

@@ -80,3 +80,14 @@ def test_names_read_first_are_those_that_no_operator_before_writes():
     block.append_op("relu", {"x": "z"}, {"out": "w"})
     assert ow.names_read_first(block.ops) == ("y", "x")
     assert ow.names_read_first(block.ops[1:]) == ("sum", "x")
+
+
+def test_operators_between_compute_results_from_leaves_alone():
+    block = ow.Program().global_block()
+    block.create_var("x", [2])
+    for source, target in (("x", "a"), ("a", "b"), ("b", "c"), ("b", "d")):
+        block.append_op("relu", {"x": source}, {"out": target})
+    ops = block.ops
+    assert ow.operators_between(ops, ["c"], ["a"]) == (ops[1], ops[2])
+    assert ow.operators_between(ops, ["a", "d"], ["x", "b"]) == (ops[0], ops[3])
+    assert ow.operators_between(ops, ["x"], ["x"]) == ()

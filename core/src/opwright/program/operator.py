@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -229,3 +229,16 @@ def names_read_first(ops: Iterable[Operator]) -> tuple[str, ...]:
         for names in op.outputs.values():
             written.update(names)
     return tuple(read)
+
+
+def operators_between(
+    ops: Sequence[Operator], results: Iterable[str], leaves: Iterable[str]
+) -> tuple[Operator, ...]:
+    """Return the operators, in order, that compute the variables `results` from `leaves`."""
+    known = set(leaves)
+    needed, chosen = set(results) - known, []
+    for op in reversed(ops):
+        if not needed.isdisjoint(op.output_names()):
+            chosen.append(op)
+            needed |= set(op.input_names()) - known
+    return tuple(reversed(chosen))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
@@ -195,8 +195,12 @@ def differentiate(of: What, metas: Metas, given: Sequence[int], wanted: Sequence
     by_name = _append(block, results, seeds, listed, of)
     found = tuple(by_name.get(variable.name) for variable in listed)
     names = [name for name in base.results if name is not None]
-    forward = {n for op in slice_ops(block.ops, names, base.arguments) for n in op.output_names()}
-    backward = slice_ops(block.ops, [n for n in found if n], [*base.arguments, *forward])
+    forward = {
+        n
+        for op in ow.operators_between(block.ops, names, base.arguments)
+        for n in op.output_names()
+    }
+    backward = ow.operators_between(block.ops, [n for n in found if n], [*base.arguments, *forward])
     saved = [n for n in ow.names_read_first(backward) if n in forward]
     written = Counter(name for op in block.ops for name in op.output_names())
     is_wide = _is_wide(of)
@@ -215,7 +219,7 @@ def _make_vjp(vjp: Vjp, metas: Metas) -> Piece:
     base, block = gradients.base, gradients.base.block
     leaves = [*base.arguments, *vjp.saved, *gradients.seeds]
     found = [name for name in gradients.found if name]
-    block.replace_ops(slice_ops(block.ops, found, leaves))
+    block.replace_ops(ow.operators_between(block.ops, found, leaves))
     return Piece(base.program, tuple(leaves), gradients.found)
 
 
@@ -241,19 +245,6 @@ def _append(
 
 def _append_sum(block: ow.Block, x: ow.Variable, y: ow.Variable) -> ow.Variable:
     return block.var(block.append_op("add", {"x": x, "y": y}).output("out")[0])
-
-
-def slice_ops(
-    ops: Sequence[ow.Operator], results: Iterable[str], leaves: Iterable[str]
-) -> tuple[ow.Operator, ...]:
-    """Return the operators that compute some variables from others."""
-    known = set(leaves)
-    needed, chosen = set(results) - known, []
-    for op in reversed(ops):
-        if not needed.isdisjoint(op.output_names()):
-            chosen.append(op)
-            needed |= set(op.input_names()) - known
-    return tuple(reversed(chosen))
 
 
 def _describe(block: ow.Block, name: str, what: What) -> Meta:

@@ -125,7 +125,7 @@ def make_piece(what: What, metas: Metas) -> Piece:
     free = block.program.free_name
     grads = [_create(block, free(f"g{i}"), meta) for i, meta in enumerate(metas[begin:])]
     found = _append_gradients(block, what, results, arguments, grads)
-    ops = _slice(block.ops, [name for name in found if name], {*kept})
+    ops = ow.operators_between(block.ops, [name for name in found if name], kept)
     written = {name for op in ops for name in op.output_names()}
     kept = [f"{name} is computed again" if name in written else name for name in kept]
     names_of = (*[v.name for v in arguments], *kept, *[v.name for v in grads])
@@ -218,15 +218,3 @@ def _type_of(what: What) -> str:
     if isinstance(what, Vjp):
         return f"gradient of {_type_of(what.of)}"
     return what.type if isinstance(what, Call) else "a program"
-
-
-def _slice(
-    ops: Sequence[ow.Operator], results: Sequence[str], leaves: set[str]
-) -> tuple[ow.Operator, ...]:
-    """Return the operators that compute some variables from others."""
-    needed, chosen = set(results) - leaves, []
-    for op in reversed(ops):
-        if not needed.isdisjoint(op.output_names()):
-            chosen.append(op)
-            needed |= set(op.input_names()) - leaves
-    return tuple(reversed(chosen))
