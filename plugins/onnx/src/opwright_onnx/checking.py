@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -43,6 +43,44 @@ def check_writers(rows: Mapping[str, Any], draw: Draw) -> Iterator[str]:
         yield from _try(op_type, None, draw)
 
 
+def check_operator(op_type: str, uses: Iterable[Any]) -> Generator[tuple[Any, str], None, str]:
+    """Yield uses of an operator that a file changes: written to ONNX, and loaded again.
+
+    It is the rule ``onnx`` of ``opwright check``. An operator without a counterpart is written as
+    one of opwright's domain, or as a function.
+
+    Returns
+    -------
+    str
+        Why no use could be checked; empty where one was.
+    """
+    reason = "nothing was drawn"
+    for use in uses:
+        made = _make(use.sample)
+        if made is None:
+            reason = reason and "all its outputs are state, which it writes"
+            continue
+        program, fed = made
+        try:
+            ours = [np.asarray(result) for result in program(fed)]
+            _, model = _write(program)
+        except OpwrightError as error:  # what a file cannot hold
+            reason = reason and str(error).splitlines()[0]
+            continue
+        reason = ""
+        fault = _find_fault(model, fed, ours)
+        if fault is not None:
+            yield use, fault
+    return reason
+
+
+def _write(program: ow.LoadedProgram) -> tuple[Any, Any]:
+    """Return the writer of a program, and the model with its arrays."""
+    writer, model = write_model(program, onnx.defs.onnx_opset_version())
+    model.graph.initializer.extend(make_tensor(*pair) for pair in writer.arrays.items())
+    return writer, model
+
+
 def _check_data(key: str, row: Any, draw: Draw) -> Iterator[str]:
     since, op_type, names = row
     domain, _, name = key.rpartition("::")
@@ -73,13 +111,12 @@ def _try(op_type: str, key: str | None, draw: Draw) -> Iterator[str]:
         program, fed = made
         try:
             ours = [np.asarray(result) for result in program(fed)]
-            writer, model = write_model(program, onnx.defs.onnx_opset_version())
+            writer, model = _write(program)
         except OpwrightError:
             continue  # a sample that is refused, or what other rules report
         written = {f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in model.graph.node}
         if writer.own or (key is not None and key not in written):
             continue  # the row has no counterpart of these attributes
-        model.graph.initializer.extend(make_tensor(*pair) for pair in writer.arrays.items())
         fault = _find_fault(model, fed, ours)
         if fault is not None:
             attrs = {k: v for k, v in sample.attrs.items() if v is not None}

@@ -47,4 +47,5 @@ def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
         registry.add("onnx_write", f"rows.{subject}", f"opwright_onnx.writing.rows.{subject}:ROWS")
     registry.add("check", "onnx", "opwright_onnx.checking:check_rows")
     registry.add("check", "onnx_write", "opwright_onnx.checking:check_writers")
+    registry.add("rule", "onnx", "opwright_onnx.checking:check_operator")
     registry.add("reader", "onnx", "opwright_onnx.specializing:read")

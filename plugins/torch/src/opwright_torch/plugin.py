@@ -31,7 +31,8 @@ CALLS = {"call": "CALL", "random_call": "RANDOM_CALL", "call_grad": "CALL_GRAD"}
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name the tables from ATen operators to what writes ours."""
+    """Name the tables from ATen operators to what writes ours, and a rule of the kit."""
+    registry.add("rule", "torch", "opwright_torch.checking:check_operator")
     for subject in SUBJECTS:
         registry.add("torch", f"aten.{subject}", f"opwright_torch.aten.{subject}:ROWS")
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 from opwright import Context, context_guard, current_context
 from opwright.op import check_dtype
+from opwright_kit.testing.check.provided import provided_rules
 from opwright_kit.testing.observation.context import CheckContext
 from opwright_kit.testing.results.notes import Note
 from opwright_kit.testing.results.scorecard import (
@@ -79,7 +80,8 @@ class PackageCheck:
         self._context = current_context() if context is None else context
         if dtype is not None:
             check_dtype(dtype, "check")
-        self._rules = {rule.name: rule for rule in select_rules(tuple(rules))}
+        provided = provided_rules(self._context)
+        self._rules = {rule.name: rule for rule in select_rules(tuple(rules), provided)}
         package, subjects = find_subjects(distribution, self._context)
         if subject is not None:
             subjects = select_subjects(package, subjects, subject)

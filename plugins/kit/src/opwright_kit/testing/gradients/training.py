@@ -76,7 +76,7 @@ def build_training(definition: OpDefinition, sample: Sample, seed: int) -> Train
     block = Program().global_block()
     feeds: dict[str, Array] = {}
     targets: list[Variable] = []
-    graded = _graded_slots(definition)
+    graded = graded_slots(definition)
     inputs: dict[str, list[Variable]] = {}
     for given_slot, arrays in sample.inputs.items():
         inputs[given_slot] = []
@@ -106,7 +106,8 @@ def build_training(definition: OpDefinition, sample: Sample, seed: int) -> Train
     return None if loss is None or not targets else Training(block, feeds, targets, weights, loss)
 
 
-def _graded_slots(definition: OpDefinition) -> set[str]:
+def graded_slots(definition: OpDefinition) -> set[str]:
+    """Return the input slots that may have a gradient."""
     rule = definition.gradient
     excluded = set(rule.no_grad) if isinstance(rule, GradOp) else set()
     excluded |= {slot.aliases for slot in definition.proto.outputs if slot.aliases}

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from opwright.errors import CommandError, OpwrightError
@@ -80,15 +80,17 @@ def _load(name: str) -> Rule:
     return Rule(module.RULE, module.SUMMARY, module.SUBJECT, module.check, concerns, first)
 
 
-def select_rules(names: tuple[str, ...] = ()) -> tuple[Rule, ...]:
+def select_rules(names: tuple[str, ...] = (), provided: Iterable[Rule] = ()) -> tuple[Rule, ...]:
     """Return the rules of these names, by default all, in the order of the check.
+
+    Those `provided` by other packages come after the kit's.
 
     Raises
     ------
     CommandError
         For an unknown name, with the nearest one.
     """
-    rules = load_rules()
+    rules = (*load_rules(), *provided)
     known = [rule.name for rule in rules]
     for name in names:
         if name not in known:

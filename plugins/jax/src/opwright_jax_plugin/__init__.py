@@ -1,0 +1,14 @@
+"""The table of what opwright-jax provides; it only names things.
+
+It is apart from `opwright_jax`, which imports JAX to register its custom call: discovery must not.
+"""
+
+from __future__ import annotations
+
+from opwright import plugin
+
+
+@plugin.hookimpl
+def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
+    """Name a rule of the kit."""
+    registry.add("rule", "jax", "opwright_jax.checking:check_operator")

@@ -1,0 +1,53 @@
+"""The rule ``jax`` of the kit: what passes, and what it finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import opwright as ow
+from opwright.plugin import Package
+from opwright_jax.checking import check_operator
+from opwright_kit.testing import check_package
+from opwright_kit.testing.check.provided import Use
+
+ACME = Package("acme", "opwright-acme", "1.0")
+SAMPLE = ("softmax", "concat", "gather", "adam", "top_k")
+
+
+def uses_of(op_type: str) -> list[Use]:
+    """Return the uses that the kit draws."""
+    drawn: list[Use] = []
+    context = ow.Context.discover()
+    context.annexes.add("rule", "look", lambda _, uses: iter(drawn.extend(uses) or ()), ACME)
+    check_package("opwright-std", subject=op_type, rules=["look"], context=context)
+    return drawn
+
+
+@pytest.mark.parametrize("op_type", SAMPLE)
+def test_standard_operators_pass(op_type: str) -> None:
+    (result,) = check_package("opwright-std", subject=op_type, rules=["jax"]).results
+    assert (result.state, result.findings) == ("passed", ())
+
+
+def test_an_operator_whose_shapes_follow_from_values_is_skipped_with_the_reason() -> None:
+    (result,) = check_package("opwright-std", subject="nonzero", rules=["jax"]).results
+    assert result.state == "skipped"
+    assert "results must have shapes that are known before a run" in result.reason
+
+
+@pytest.mark.parametrize("what", ["result", "gradient"])
+def test_other_numbers_are_found(what: str) -> None:
+    use = uses_of("softmax")[0]
+    wrong: Any = {what + "s": [array + 1 for array in getattr(use, what + "s")]}
+    ((_, fault),) = check_operator("softmax", [replace(use, **wrong)])
+    assert f"it must compute the same, got {what}" in fault
+    assert "that differs by 1" in fault
+
+
+def test_what_a_call_raises_is_found() -> None:
+    use = replace(uses_of("softmax")[0], results=[])
+    ((_, fault),) = check_operator("softmax", [use])
+    assert "ValueError: zip()" in fault

@@ -1,0 +1,93 @@
+"""Rules that packages provide by annexes of the topic ``rule``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.errors import CommandError, MissingRequirementError
+from opwright.plugin import Package
+from opwright_kit.testing import Scorecard, check_package
+
+ACME = Package("acme", "opwright-acme", "1.0")
+
+
+def check(function: Any, subject: str = "softmax", rules: Any = ("frame",)) -> Scorecard:
+    """Return the scorecard of an operator by the rule of a package."""
+    context = ow.Context.discover()
+    context.annexes.add("rule", "frame", function, ACME)
+    return check_package("opwright-std", subject=subject, rules=rules, context=context)
+
+
+def test_a_rule_is_given_uses_with_results_and_gradients_of_opwright() -> None:
+    seen = []
+
+    def look(op_type: str, uses: Any) -> Iterator[Any]:
+        assert op_type == "softmax"
+        seen.extend(uses)
+        return iter(())
+
+    (result,) = check(look).results
+    assert result.state == "passed"
+    for use in seen:
+        (x,), (out,), (weight,) = use.arguments, use.results, use.weights
+        axis = use.sample.attrs["axis"]
+        np.testing.assert_array_equal(use.call(ow.ops, [x])[0], out)
+        slope = out * (weight - (weight * out).sum(axis, keepdims=True))
+        np.testing.assert_allclose(use.gradients[0], slope, rtol=1e-4, atol=1e-6)
+    assert seen
+
+
+def test_lists_and_integers_stand_in_their_places() -> None:
+    places = set()
+
+    def look(op_type: str, uses: Any) -> Iterator[Any]:
+        for use in uses:
+            places.add((len(use.arguments) > len(use.places), use.places != ()))
+        return iter(())
+
+    assert check(look, "gather").results[0].state == "passed"
+    assert places == {(True, True)}
+    assert check(look, "concat").results[0].state == "passed"
+
+
+def test_what_a_rule_yields_is_a_finding_on_the_sample() -> None:
+    def complain(op_type: str, uses: Any) -> Iterator[Any]:
+        yield next(uses), "it must fit the frame, got a square"
+
+    (result,) = check(complain).results
+    (finding,) = result.findings
+    assert finding.message == "softmax: it must fit the frame, got a square"
+    assert (finding.rule, finding.dtype) == ("frame", "float32")
+    assert "axis" in finding.sample
+
+
+def test_a_reason_that_a_rule_returns_and_a_missing_package_skip_it() -> None:
+    def decline(op_type: str, uses: Any) -> Iterator[Any]:
+        yield from ()
+        return "frames have no softmax"
+
+    def lack(op_type: str, uses: Any) -> Iterator[Any]:
+        raise MissingRequirementError("frame: it must be installed, got no module 'frame'")
+
+    for function, reason in ((decline, "frames have no softmax"), (lack, "no module 'frame'")):
+        (result,) = check(function).results
+        assert result.state == "skipped"
+        assert reason in result.reason
+
+
+def test_operators_that_users_do_not_call_are_no_subjects_of_it() -> None:
+    def look(op_type: str, uses: Any) -> Iterator[Any]:
+        raise AssertionError(op_type)
+
+    assert not check(look, "softmax_grad").results
+    assert not check(look, "scan").results
+
+
+def test_an_unknown_rule_is_named_beside_those_that_packages_provide() -> None:
+    with pytest.raises(CommandError, match="unknown rule, got 'fram'; did you mean 'frame'"):
+        check(None, rules=("fram",))
