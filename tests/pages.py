@@ -12,8 +12,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import zipfile
+from importlib.util import find_spec
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +25,13 @@ import pytest
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LISTING = re.compile(r"(?:#|//) ([\w./-]+\.(?:py|toml|h|cc))\b[^\n]*\n")
+
+
+ELSEWHERE = ("jax", "onnx", "torch")
+"""Packages with an environment, and tests of pages, of their own."""
+
+IN_PARTS = ("publish_once_run_everywhere.md",)
+"""Pages about several of these: blocks that need what is not installed are left out."""
 
 
 class Block(NamedTuple):
@@ -125,10 +135,33 @@ def run_blocks(
 
 def needs(page: Path, package: str) -> bool:
     """Return whether a page imports a package that has an environment of its own."""
-    texts = [block.text for block in select_python(page)]
-    return any(
-        f"import {name}" in text for name in (package, f"opwright_{package}") for text in texts
+    return any(_imports(block, package) for block in select_python(page))
+
+
+def _imports(block: Block, package: str) -> bool:
+    return any(f"import {name}" in block.text for name in (package, f"opwright_{package}"))
+
+
+def _can_run(block: Block) -> bool:
+    """Return whether what a block of a page in parts needs is installed."""
+    absent = [name for name in ELSEWHERE if _imports(block, name) and find_spec(name) is None]
+    tools = [tool for tool in ("pkg-config", "cc") if f'["{tool}"' in block.text]
+    return not absent and all(map(shutil.which, tools))
+
+
+def _install_example(folder: Path) -> dict[str, str]:
+    """Return variables with which a page finds opwright-stretch and libopwright as installed."""
+    from c_programs import find_library
+    from example_wheels import build_example_wheel
+
+    wheel = build_example_wheel("opwright-stretch", folder / "wheels")
+    zipfile.ZipFile(wheel).extractall(folder / "site")
+    library, include = find_library().parent, Path(__file__).parents[1] / "core" / "include"
+    (folder / "opwright.pc").write_text(
+        f"libdir={library}\nName: opwright\nDescription: libopwright\nVersion: 0\n"
+        f"Cflags: -I{include}\nLibs: -L{library} -lopwright\n"
     )
+    return {"PYTHONPATH": str(folder / "site"), "PKG_CONFIG_PATH": str(folder)}
 
 
 def check_python(
@@ -136,6 +169,9 @@ def check_python(
 ) -> None:
     """Execute the blocks of a page in order, behind other code, and compare their output."""
     blocks = select_python(page)
+    if page.name in IN_PARTS:
+        blocks = [block for block in blocks if _can_run(block)]
+        variables |= _install_example(folder)
     outputs = run_blocks(blocks, folder, before, python=python, **variables)
     for block, printed in zip(blocks, outputs, strict=True):
         if block.printed is not None:

@@ -15,7 +15,9 @@ import pytest
 import opwright as ow
 from opwright_kit.scaffold import check_names, plan_package, write_package
 from pages import (
+    ELSEWHERE,
     FENCE,
+    IN_PARTS,
     LISTING,
     check_output,
     check_python,
@@ -44,8 +46,8 @@ ROUNDED = (
 """Pages that print what kernels of any package compute."""
 
 
-ELSEWHERE = ("jax", "onnx", "torch")
-"""Packages with an environment and tests of pages of their own."""
+def is_for_this_environment(page: Path) -> bool:
+    return bool(select_python(page)) and not any(needs(page, name) for name in ELSEWHERE)
 
 
 def page_id(page: Path) -> str:
@@ -54,7 +56,7 @@ def page_id(page: Path) -> str:
 
 @pytest.mark.parametrize(
     "page",
-    [p for p in PAGES if select_python(p) and not any(needs(p, name) for name in ELSEWHERE)],
+    [p for p in PAGES if p.name in IN_PARTS or is_for_this_environment(p)],
     ids=page_id,
 )
 def test_python_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
