@@ -34,6 +34,7 @@ MODULES: Final = {
     "opwright_nn.clip": "Limits for gradients.",
     "opwright_nn.metrics": "Measures of predictions.",
     "opwright_nn.datasets": "Data sets, and readers of files.",
+    "opwright_nn.datasets.augment": "Images that are changed at random.",
     "opwright_nn.schedule": "Learning rates that change from step to step.",
     "opwright_nn.checkpoint": "Checkpoints of trainings, and weights of other frameworks.",
     "opwright_dist": "Several processes: groups, collectives, data-parallel training.",

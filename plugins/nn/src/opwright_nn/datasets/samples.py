@@ -71,12 +71,10 @@ def collate(samples: Sequence[Any], numbers: Sequence[int]) -> Any:
     """
     named = isinstance(samples[0], Mapping)
     rows = [_split(sample, number) for sample, number in zip(samples, numbers)]
+    first = _find_forms(rows[0])
     for number, row in zip(numbers, rows):
-        forms = [
-            {key: (value.dtype.name, value.shape) for key, value in one.items()}
-            for one in (row, rows[0])
-        ]
-        if forms[0] != forms[1]:
+        if _find_forms(row) != first:
+            forms = [{k: (str(a.dtype), a.shape) for k, a in one.items()} for one in (row, rows[0])]
             raise LoadError(
                 f"{_WHO}: samples of a batch must have the same names, dtypes and shapes, got "
                 f"{forms[0]} for item {number} and {forms[1]} for item {numbers[0]}; convert them "
@@ -84,6 +82,10 @@ def collate(samples: Sequence[Any], numbers: Sequence[int]) -> Any:
             )
     stacked = {key: np.stack([row[key] for row in rows]) for key in rows[0]}
     return stacked if named else tuple(stacked.values())
+
+
+def _find_forms(row: Mapping[Any, npt.NDArray[Any]]) -> dict[Any, Any]:
+    return {key: (array.dtype, array.shape) for key, array in row.items()}
 
 
 def _split(sample: Any, number: int) -> dict[Any, Any]:
