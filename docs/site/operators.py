@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stdout
 from typing import Any
 
 from curves import draw_operator
@@ -84,7 +86,8 @@ def _example(definition: OpDefinition, context: Context) -> str:
     """Return a call that has run on the host, with the shapes of its arguments and results."""
     if definition.control is not None:
         return BLOCKS
-    example = find_example(definition, context)
+    with redirect_stdout(io.StringIO()):  # of the operator `print`
+        example = find_example(definition, context)
     if example is None:
         return ""
     return "\n\n".join([code("python", "\n".join(example.code())), f"`{example.shapes()}`"])
