@@ -121,6 +121,23 @@ def test_a_number_is_a_target_without_a_change():
     assert arrays["features"].tolist() == [[0.0]] * 3
 
 
+class Frame:
+    """As frames of pandas and polars: names, and a column for each."""
+
+    def __init__(self, table):
+        self.table = table
+        self.columns = list(table)
+
+    def __getitem__(self, name):
+        return iter(self.table[name])
+
+
+def test_a_frame_is_a_table(table, encoder):
+    arrays = encoder.fit_transform(table)
+    for name, array in encoder.fit_transform(Frame(table)).items():
+        np.testing.assert_array_equal(arrays[name], array)
+
+
 def test_a_frame_of_pandas_is_a_table(encoder, tmp_path):
     pandas = pytest.importorskip("pandas")
     (tmp_path / "people.csv").write_text(CSV)

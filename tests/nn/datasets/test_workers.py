@@ -177,3 +177,18 @@ def test_an_interrupt_ends_the_script_and_its_workers(functions, tmp_path):
     _, errors = script.communicate(timeout=600)  # both ends close with the last process
     assert script.returncode == -signal.SIGINT
     assert errors.count("KeyboardInterrupt") == 1
+
+
+def test_an_interrupt_within_a_batch_leaves_nothing_behind(functions, paths, monkeypatch):
+    loader = nn.load_batches(paths, 3, map=functions.decode, workers=2)
+    whole = listed(loader.repeat(1))
+
+    def interrupted(connection):
+        connection.recv()  # and not the arrays behind it
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("opwright_nn.datasets.workers._receive", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            next(loader)
+    assert listed(loader) == whole

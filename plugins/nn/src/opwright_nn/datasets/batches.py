@@ -295,7 +295,8 @@ def batches(
     map_batch : callable, optional
         Makes a batch of a batch, which is a tuple or dict of arrays: ``map_batch(batch)``, or
         ``map_batch(batch, rng)`` with a `numpy.random.Generator` that depends on `seed`, the epoch
-        and the number of the batch alone, so that a resumed training draws the same numbers.
+        and the number of the batch alone, so that a resumed training draws the same numbers. With
+        `shard` each process maps its part, with a stream of its own.
 
     Returns
     -------

@@ -72,11 +72,12 @@ class Team:
         self._describe = describe
         self._tickets = itertools.count()
         self._workers: list[_Worker] = []
-        weakref.finalize(self, _end, self._workers, os.getpid())
+        self._owner = os.getpid()
+        weakref.finalize(self, _end, self._workers, self._owner)
 
     def close(self) -> None:
         """End the processes; the next batch starts them again."""
-        _end(self._workers, os.getpid())
+        _end(self._workers, self._owner)
 
     def iterate(self, first: int, end: int, *more: Any) -> Iterator[Any]:
         """Yield ``make(first, *more)`` to ``make(end - 1, *more)``.
@@ -120,7 +121,7 @@ class Team:
                 f"got nothing from process {worker.pid} for {self._describe(*request.arguments)}; "
                 "see what map does with these items, or pass a larger timeout"
             ) from None
-        except LoadError:
+        except BaseException:  # Ctrl-C may leave a part of a reply behind
             self._discard(worker)
             raise
         if failure is not None:
@@ -133,7 +134,7 @@ class Team:
     def _discard(self, worker: _Worker) -> None:
         if worker in self._workers:  # another iterator may have done it
             self._workers.remove(worker)
-        _end([worker], os.getpid())
+        _end([worker], self._owner)
 
 
 class _Worker:
