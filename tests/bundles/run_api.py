@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 import opwright_cpu
+from dl_tensor import DLTensor
 from opwright import _runtime
 
 CHECK: Final = 1
@@ -17,22 +18,6 @@ INPUTS, OUTPUTS, STATE, LIBRARIES = range(4)
 CANCELLED: Final = 5
 
 _CODES = {"f": 2, "i": 0, "u": 1, "b": 6}
-
-
-class Tensor(ctypes.Structure):
-    """DLTensor."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device", ctypes.c_int32 * 2),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
 
 
 class Description(ctypes.Structure):
@@ -141,14 +126,13 @@ class Model:
         self._library.functions.ow_cancel(self.session)
 
 
-def tensor_of(array: Any) -> Tensor:
+def tensor_of(array: Any) -> DLTensor:
     """Return a view of an array, which must live longer."""
     shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
-    device = (ctypes.c_int32 * 2)(1, 0)
     code, bits = _CODES[array.dtype.kind], array.dtype.itemsize * 8
-    return Tensor(array.ctypes.data, device, array.ndim, code, bits, 1, shape, None, 0)
+    return DLTensor(array.ctypes.data, 1, 0, array.ndim, code, bits, 1, shape, None, 0)
 
 
 def _pointers(arrays: Sequence[Any]) -> Any:
-    tensors = [one if isinstance(one, Tensor) else tensor_of(one) for one in arrays]
-    return (ctypes.POINTER(Tensor) * max(len(tensors), 1))(*map(ctypes.pointer, tensors))
+    tensors = [one if isinstance(one, DLTensor) else tensor_of(one) for one in arrays]
+    return (ctypes.POINTER(DLTensor) * max(len(tensors), 1))(*map(ctypes.pointer, tensors))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dl_tensor import DLTensor
 from opwright.device import ArrayPlace
 
 CODES = {"float32": (2, 32), "float64": (2, 64), "int64": (0, 64), "bool": (6, 8)}
@@ -25,21 +26,6 @@ _python.PyCapsule_New.restype = ctypes.py_object
 _python.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 _python.PyCapsule_GetPointer.restype = ctypes.c_void_p
 _python.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-
-
-class DLTensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
 
 
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)

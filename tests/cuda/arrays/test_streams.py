@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from dl_tensor import DLTensor
 from opwright._runtime import Tensor
 from opwright.device import get_device
 
@@ -20,23 +21,12 @@ X = np.array([[1, -2, 3], [4, 5, -6]], np.float32)
 CUDA = 2  # of DLPack
 
 
-class _Tensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        *((name, ctypes.c_int32) for name in ("device_type", "device_id", "ndim")),
-        *(("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.c_void_p),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
 class _Managed(ctypes.Structure):
     _fields_ = [
         *(("major", ctypes.c_uint32), ("minor", ctypes.c_uint32)),
         *((name, ctypes.c_void_p) for name in ("context", "deleter")),
         ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
+        ("tensor", DLTensor),
     ]
 
 
@@ -44,7 +34,7 @@ class _Managed(ctypes.Structure):
 def _lend(address: int, out: Any) -> int:
     array = ctypes.cast(address, ctypes.py_object).value
     array.shape_now = (ctypes.c_int64 * 2)(*X.shape)
-    tensor = _Tensor(array.memory.data_ptr, CUDA, 0, 2, 2, 32, 1, array.shape_now, None, 0)
+    tensor = DLTensor(array.memory.data_ptr, CUDA, 0, 2, 2, 32, 1, array.shape_now, None, 0)
     array.managed = _Managed(1, 3, None, None, 0, tensor)
     out[0] = ctypes.addressof(array.managed)
     return 0

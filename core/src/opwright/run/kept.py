@@ -8,6 +8,7 @@ cost only time.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import zlib
@@ -67,12 +68,12 @@ class Record(NamedTuple):
 
     n_ops: int
     checksum: int  # CRC-32 of the parameters, which the file `params` had
-    params: tuple[str, int, int]
+    params: list[Any]  # what `stat_of` returned
     feeds: tuple[ArraySpec, ...]
     fetches: tuple[ArraySpec, ...]
     program_feeds: tuple[str, ...]
-    weights: tuple[tuple[str, str, tuple[int, ...], int], ...]
-    files: tuple[tuple[str, int, int], ...]
+    weights: Sequence[tuple[str, str, Sequence[int], int]]
+    files: Sequence[list[Any]]  # likewise
 
 
 def may_keep() -> bool:
@@ -148,19 +149,8 @@ def _describe_process() -> str:
 
 
 def dump_record(record: Record) -> bytes:
-    """Return a record as text; ValueError where a name in it cannot be printed."""
-    specs: list[Any] = [
-        [(s.name, s.dtype, "*" if s.shape is None else _join(s.shape)) for s in group]
-        for group in (record.feeds, record.fetches)
-    ]
-    weights = [(name, dtype, _join(dims), begin) for name, dtype, dims, begin in record.weights]
-    names = [(name,) for name in record.program_feeds]
-    head = [(record.n_ops, record.checksum)], [record.params]
-    groups: Any = [*head, *specs, names, weights, record.files]
-    rows = [["\t".join(map(str, row)) for row in group] for group in groups]
-    if not all(row.replace("\t", "").isprintable() for group in rows for row in group):
-        raise ValueError("a name cannot be printed")
-    body = "\n\n".join("\n".join(group) for group in rows).encode()
+    """Return a record as text."""
+    body = json.dumps(record).encode()
     return b"opwright plans %d %08x\n" % (FORMAT, zlib.crc32(body)) + body
 
 
@@ -169,51 +159,31 @@ def parse_record(data: bytes) -> Record:
     head, _, body = data.partition(b"\n")
     if head != b"opwright plans %d %08x" % (FORMAT, zlib.crc32(body)):
         raise ValueError("its checksum or format differs")
-    groups = [
-        [row.split("\t") for row in group.split("\n") if row]
-        for group in body.decode().split("\n\n")
-    ]
-    ((n_ops, checksum),), (params,), feeds, fetches, names, weights, files = groups
-    return Record(
-        int(n_ops),
-        int(checksum),
-        _stat(*params),
-        tuple(ArraySpec(name, _split(dims), dtype) for name, dtype, dims in feeds),
-        tuple(ArraySpec(name, _split(dims), dtype) for name, dtype, dims in fetches),
-        tuple(name for (name,) in names),
-        tuple((name, dtype, _split(dims), int(begin)) for name, dtype, dims, begin in weights),
-        tuple(_stat(*file) for file in files),
+    record = Record(*json.loads(body))
+    feeds, fetches = (
+        tuple(
+            ArraySpec(name, None if dims is None else tuple(dims), dtype)
+            for name, dims, dtype in group
+        )
+        for group in (record.feeds, record.fetches)
     )
-
-
-def _stat(path: str, size_bytes: str, mtime_ns: str) -> tuple[str, int, int]:
-    return path, int(size_bytes), int(mtime_ns)
-
-
-def _join(dims: Iterable[int | None]) -> str:
-    return ",".join("?" if dim is None else str(dim) for dim in dims)
-
-
-def _split(text: str) -> Any:
-    if text == "*":
-        return None
-    return tuple(None if dim == "?" else int(dim) for dim in text.split(",") if dim)
+    return record._replace(feeds=feeds, fetches=fetches, program_feeds=tuple(record.program_feeds))
 
 
 def read_record(stem: str) -> Record | None:
     """Return the record of this stem; None unless there is a valid one."""
     try:
         record = parse_record(read_trusted(f"{stem}.record", _MOST_BYTES))
-        is_right = all(stat_of(path) == (path, *rest) for path, *rest in record.files)
+        is_right = all(stat_of(file[0]) == file for file in record.files)
     except (OSError, ValueError):
         return None
     return record if is_right else None
 
 
-def stat_of(path: str) -> tuple[str, int, int]:
+def stat_of(path: str) -> list[Any]:
     """Return a path with the size of its file, and the time of its last change in ns."""
     status = os.stat(path)
-    return path, status.st_size, status.st_mtime_ns
+    return [path, status.st_size, status.st_mtime_ns]
 
 
 # -- a saved state that was kept -------------------------------------------------------------------
