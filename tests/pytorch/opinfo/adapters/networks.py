@@ -231,8 +231,6 @@ def pairwise_distance(
 
 def cosine_similarity(x: Any, y: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     x, y = promoted(floating(x), floating(y))
-    shape = list(torch.broadcast_shapes(shape_of(x), shape_of(y)))
-    x, y = (ops.expand(v, shape=shape) for v in (x, y))
     out = ops.cos_sim(x, y, axis=dim, epsilon=float(eps), returns="out")
     return ops.squeeze(out, axis=[dim])
 

@@ -134,6 +134,17 @@ def _widened(b: BodyContext, name: str) -> str:
     return b.emit("cast", {"x": name}, attrs={"dtype": "float32"})
 
 
+def read_wide(b: BodyContext, slot: str) -> Expression:
+    """Read an input, one of 16 bits as float32."""
+    return Expression(b, _widened(b, b.input(slot) or ""))
+
+
+def rounded_to(b: BodyContext, slot: str, x: Expression) -> Expression:
+    """Write x in the dtype of an input of 16 bits; of wider ones it is x."""
+    meta = b.meta(b.input(slot) or "")
+    return x if meta is None or meta.dtype not in HALVES else x.then("cast", dtype=meta.dtype)
+
+
 def rank_of(b: BodyContext, slot: str) -> int:
     """Return the number of dimensions of an input."""
     return len(shape_of(b, slot))

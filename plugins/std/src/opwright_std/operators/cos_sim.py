@@ -13,7 +13,7 @@ from opwright.op import (
     grad_op,
     normalize_axis,
 )
-from opwright_std.compositions.expression import Expression, read, shape_of
+from opwright_std.compositions.expression import Expression, read_wide, rounded_to, shape_of
 from opwright_std.numerics import squares
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.sum_like import sum_to
@@ -104,7 +104,7 @@ def _vectors(b: BodyContext) -> list[Expression]:
     lengths = [_with_rank(shape, rank)[axis] for shape in shapes]
     vectors = []
     for slot, shape, own, other in zip(("x", "y"), shapes, lengths, lengths[::-1], strict=True):
-        vector = read(b, slot)
+        vector = read_wide(b, slot)
         if len(shape) < rank:
             vector = vector.then("unsqueeze", axis=list(range(rank - len(shape))))
         if own == 1 != other:
@@ -120,8 +120,9 @@ def _composed(b: BodyContext) -> list[Expression]:
     norms = [one.reduce("norm", [axis]).then("clip", min=least) for one in (x, y)]
     terms = (x / norms[0]) * (y / norms[1])
     parts = [terms.reduce("sum", [axis]) * float(b.attr("scale")), *norms]
-    is_number = not any(shape_of(b, slot) for slot in ("x", "y"))
-    return [part.then("squeeze", axis=[0]) for part in parts] if is_number else parts
+    if not any(shape_of(b, slot) for slot in ("x", "y")):
+        parts = [part.then("squeeze", axis=[0]) for part in parts]
+    return [rounded_to(b, "x", part) for part in parts]
 
 
 def _cos_sim_body(b: BodyContext) -> None:
