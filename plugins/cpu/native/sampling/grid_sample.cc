@@ -12,24 +12,29 @@ namespace {
 
 // What has no share does not count, even where it is NaN.
 template <typename T>
-OPWRIGHT_CPU_INLINE T Weighted(const T* plane, int32_t offset, T share) {
-  return share != 0 ? plane[offset] * share : T(0);
+OPWRIGHT_CPU_INLINE T Weighted(T value, T share) {
+  return share != 0 ? value * share : T(0);
+}
+
+// Apart from what is computed of the values: compilers leave loops that read by index without
+// vectors.
+template <typename T>
+void Gather(int64_t n, const T* plane, const int32_t* offset, T* values) {
+  for (int64_t i = 0; i < n; ++i) values[i] = plane[offset[i]];
 }
 
 template <typename T>
-OPWRIGHT_CPU_CLONES void ReadTap(int64_t n, const T* plane, const int32_t* offset, const T* share,
-                                 T* out) {
-  for (int64_t i = 0; i < n; ++i) out[i] = Weighted(plane, offset[i], share[i]);
+OPWRIGHT_CPU_CLONES void WeighTap(int64_t n, const T* values, const T* share, T* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = Weighted(values[i], share[i]);
 }
 
 // Four taps at a time, added to what earlier ones gave.
 template <typename T>
-OPWRIGHT_CPU_CLONES void ReadTaps(int64_t n, const T* plane, const int32_t (*offset)[kGridBlock],
-                                  const T (*share)[kGridBlock], bool is_first, T* out) {
+OPWRIGHT_CPU_CLONES void WeighTaps(int64_t n, const T (*values)[kGridBlock],
+                                   const T (*share)[kGridBlock], bool is_first, T* out) {
   for (int64_t i = 0; i < n; ++i) {
-    const T sum =
-        (Weighted(plane, offset[0][i], share[0][i]) + Weighted(plane, offset[1][i], share[1][i])) +
-        (Weighted(plane, offset[2][i], share[2][i]) + Weighted(plane, offset[3][i], share[3][i]));
+    const T sum = (Weighted(values[0][i], share[0][i]) + Weighted(values[1][i], share[1][i])) +
+                  (Weighted(values[2][i], share[2][i]) + Weighted(values[3][i], share[3][i]));
     out[i] = is_first ? sum : out[i] + sum;
   }
 }
@@ -42,7 +47,7 @@ OPWRIGHT_CPU_CLONES void AddProducts(int64_t n, const T* plane, const int32_t* o
 
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddWeighted(int64_t n, const T* x, const T* share, T* sums) {
-  for (int64_t i = 0; i < n; ++i) sums[i] += share[i] != 0 ? x[i] * share[i] : T(0);
+  for (int64_t i = 0; i < n; ++i) sums[i] += Weighted(x[i], share[i]);
 }
 
 // Adds gradients to the pixels of up to four taps, place by place.
@@ -124,9 +129,16 @@ struct GridSampleKernel {
 
  private:
   void ReadPlane(const GridTaps<T>& taps, int64_t count, const T* plane, T* out) const {
-    if (shape_.taps() == 1) ReadTap<T>(count, plane, taps.offset[0], taps.share[0], out);
+    T values[4][kGridBlock];
+    if (shape_.taps() == 1) {
+      Gather(count, plane, taps.offset[0], values[0]);
+      WeighTap<T>(count, values[0], taps.share[0], out);
+    }
     for (int32_t k = 0; k + 4 <= shape_.taps(); k += 4) {
-      ReadTaps<T>(count, plane, taps.offset + k, taps.share + k, k == 0, out);
+      for (int32_t tap = 0; tap < 4; ++tap) {
+        Gather(count, plane, taps.offset[k + tap], values[tap]);
+      }
+      WeighTaps<T>(count, values, taps.share + k, k == 0, out);
     }
   }
 
