@@ -85,6 +85,11 @@ def _dot_body(b: BodyContext) -> None:
     out = {"out": b.output("out")}
     if not x or not y:
         b.emit("multiply", inputs, out)
+    elif len(x) == len(y) == 1:  # both in the order of their memory
+        attrs = {"axis": [0]}
+        rows = {slot: b.emit("unsqueeze", {"x": inputs[slot]}, attrs=attrs) for slot in "xy"}
+        made = b.emit("matmul", rows, attrs={"transpose_y": True})
+        b.emit("squeeze", {"x": made}, out, {"axis": [0, 1]})
     elif len(y) <= 2:
         b.emit("matmul", inputs, out)
     else:
