@@ -12,6 +12,7 @@ from typing import Final
 import operator_families
 from operator_case import COLUMNS, SIZES, Case, Spec
 
+_FFTS: Final = ("fft", "rfft", "hfft", "fft2", "fftn", "rfftn")
 REASONS: Final[dict[tuple[str, str], str]] = {
     ("dropout", ""): "Outside training PyTorch returns its input itself; ours is a copy.",
     ("gelu", ""): "Relative error 5e-7 in the tail from -5 to -2; PyTorch's reaches 0.17 there.",
@@ -21,15 +22,23 @@ REASONS: Final[dict[tuple[str, str], str]] = {
         "PyTorch's is a view of its input, called eagerly ours is a copy; in a plan it is none.",
     ),
     **dict.fromkeys(
-        [(op, "") for op in ("fft", "ifft", "rfft", "irfft", "fft2", "fftn", "rfftn")],
+        [(op, "") for name in _FFTS for op in (name, f"i{name}")],
         "PyTorch calls MKL; ours also moves 16 lines into lanes of vectors, and back.",
     ),
-    ("cdist", "p=2"): "A difference and its square for a product's one step: close vectors keep "
-    "their digits. The gradient has all differences in memory.",
     **dict.fromkeys(
         [("cholesky", ""), ("cholesky", "stack")],
         "LAPACK's, of (x + transpose(x)) / 2: PyTorch's reads one triangle as it is.",
     ),
+    **dict.fromkeys(
+        [(op, "stack") for op in ("det", "slogdet", "inverse", "solve")],
+        "LAPACK by NumPy, a call for each matrix of 8 rows; PyTorch calls MKL.",
+    ),
+    ("cdist", "p=2"): "A difference and its square for a product's one step: close vectors keep "
+    "their digits. The gradient has all differences in memory.",
+    ("diff", ""): "Both slices are copied before they are subtracted; PyTorch's are views.",
+    ("unique_consecutive", ""): "Two divisions find the place of each element.",
+    ("interpolate", "nearest"): "Each row looks up the place of each column anew.",
+    ("kron", ""): "Rows of 45 products, each begun anew in loops over 4 axes.",
 }
 """By operator and layout: why a row may be slower than PyTorch's by more than a third."""
 
