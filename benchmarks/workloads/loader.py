@@ -46,11 +46,14 @@ def make_opwright() -> Loader:
 def make_torch() -> Loader:
     """Return a loader of PyTorch."""
     try:
-        from torch.utils.data import DataLoader
+        import torch
     except ImportError as error:
         raise NotAvailableError(str(error)) from error
+    torch.set_num_threads(1)  # those of `mean` would take the processors from the workers
     options: dict[str, Any] = {"persistent_workers": True}
-    return DataLoader(Images(write_images()), BATCH, num_workers=WORKERS, **options)
+    return torch.utils.data.DataLoader(
+        Images(write_images()), BATCH, num_workers=WORKERS, **options
+    )
 
 
 def epoch(loader: Loader) -> tuple[int, int, float]:

@@ -348,7 +348,8 @@ def _check_data(data: object) -> tuple[tuple[str, ...] | None, Arrays]:
     if isinstance(data, np.ndarray | str | bytes) or not isinstance(data, Sequence):
         raise AttributeTypeError(
             "batches: data must be a tuple, list or dict of arrays, got "
-            f"{type(data).__name__}; pass a single array as (array,)"
+            f"{type(data).__name__}; pass a single array as (array,), a data set of your own to "
+            "nn.load_batches"
         )
     arrays = tuple([_as_array(i, array) for i, array in enumerate(data)])
     if not arrays or any(array.ndim == 0 for array in arrays):

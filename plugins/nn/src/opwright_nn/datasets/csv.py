@@ -201,7 +201,7 @@ def _parse(name: str, line: int, column: str, value: str) -> float:
     if not abs(number) <= float(np.finfo(np.float32).max):
         raise FormatError(
             f"{name}: values must be finite numbers of float32, got {value!r} in line {line}, "
-            f"column {column!r}; replace it, or remove the column"
+            f"column {column!r}; replace it, or read the file by read_columns for a TableEncoder"
         )
     return number
 

@@ -201,7 +201,8 @@ def make_source(
     if not callable(data) and not isinstance(data, Iterable):
         raise AttributeTypeError(
             f"{who}: data must be arrays, nn.batches, an iterable of batches or a function that "
-            f"returns one, got {data!r} ({type(data).__name__}); pass (images, labels)"
+            f"returns one, got {data!r} ({type(data).__name__}); pass (images, labels), or of a "
+            "data set of your own nn.load_batches(data, 32)"
         )
     if isinstance(data, Iterator) and epochs > 1:
         raise AttributeTypeError(
