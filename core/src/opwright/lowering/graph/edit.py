@@ -30,6 +30,7 @@ class Edit:
         self._gone: set[LoweredOp] = set()
         self._lost: set[Value] = set()
         self._stand_in: dict[Value, Value] = {}
+        self._added: dict[Value, int] = {}  # written by new operators, at the place of old ones
         self._newly_read: set[Buffer] = set()
         self._pinned: set[Value] = set()
         self._moved: set[Buffer] = set()
@@ -235,8 +236,11 @@ class Edit:
         self._lost |= lost
         self._directions |= directions
         origins = tuple(sorted({index for op in ops for index in op.origins or (op.index,)}))
+        here = self._uses.position[at]
         for op in new:
             op.origins = origins
+            for values in op.outputs:
+                self._added.update(dict.fromkeys(values, here))
             reads = op.data_reads()
             self._newly_read.update([value.buffer for value in reads])
             self._pinned.update([value.source or value for value in reads])
@@ -288,7 +292,7 @@ class Edit:
         if begin in places or value.buffer in self._moved:
             return False
         if begin == OUTSIDE and value.buffer.external is None:
-            return False
+            return self._added.get(value, here) < here
         return self._uses.holds(value, here, places)
 
     def _can_write(self, written: set[Value], here: int, places: Collection[int]) -> bool:

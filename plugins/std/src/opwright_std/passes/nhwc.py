@@ -1,15 +1,15 @@
 """``nhwc``: images lie channels last where the kernels of convolutions prefer it.
 
 oneDNN convolves plain NHWC images at full speed, plain NCHW ones at half of it; cuDNN's kernels for
-tensor cores transpose them on each call. Their registrations say so. Such convolutions are turned
-first, each between two transpositions; what stands between them and does not care about the order
-is turned as well; then every transposition that undoes another one is skipped. What is left
-stands at the borders of such a chain.
+tensor cores transpose them on each call. Their registrations say so. Such convolutions are turned,
+and what stands between them and does not care about the order: each reads what those before it have
+written channels last, and is followed by a transposition for all others. Most of these are dead;
+what is left stands at the borders of such a chain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -78,17 +78,20 @@ def _turn_all(graph: Graph) -> bool:
     """Put each operator that is turned between transpositions."""
     edit = graph.edit()
     turned: set[Value] = set()  # written channels last, and turned back
+    last: dict[Value, Value] = {}  # images, and they channels last
     for op in graph.ops:
         kind = _kind(graph, op)
         images = _images_of(op, kind, turned)
         if not images:
             _turn_shuffle(graph, op, edit, turned)
             continue
-        turn = _Turn(graph, op, kind, images)
+        turn = _Turn(graph, op, kind, images, last)
         if not _is_served(graph, kind, turn.made):
             continue
-        if edit.fuse([op], [*turn.before, turn.made, *turn.after]):
+        after = turn.turn_back()
+        if edit.fuse([op], [*turn.before, turn.made, *after]):
             turned.update(_written(op, images))
+            last.update(turn.known)
     return edit.apply()
 
 
@@ -156,21 +159,35 @@ class _Turn:
 
     Attributes
     ----------
-    before, after : list of LoweredOp
-        Transpositions of its inputs and of its outputs.
+    before : list of LoweredOp
+        Transpositions of inputs that nothing has written channels last.
     made : LoweredOp
+    known : dict of Value to Value
+        Images that it reads or writes, and they channels last.
     """
 
-    def __init__(self, graph: Graph, op: LoweredOp, kind: str, images: frozenset[str]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        op: LoweredOp,
+        kind: str,
+        images: frozenset[str],
+        last: Mapping[Value, Value],
+    ) -> None:
         self._graph = graph
         self._op = op
         self._images = images
         self._kind = kind
         self._rows = kind in NORMS
-        self._known: dict[Value, Value] = {}
+        self._last = last
+        self._written: list[tuple[Value, Value]] = []
+        self.known: dict[Value, Value] = {}
         self.before: list[LoweredOp] = []
-        self.after: list[LoweredOp] = []
         self.made = self._make()
+
+    def turn_back(self) -> list[LoweredOp]:
+        """Return transpositions of its outputs."""
+        return [self._transpose(last, value, TO_NCHW) for value, last in self._written]
 
     def _make(self) -> LoweredOp:
         op, proto = self._op, self._op.definition.proto
@@ -199,28 +216,30 @@ class _Turn:
     def _read(self, slot: str, shape_only: bool, value: Value) -> Value:
         if not self._is_image(slot, value):
             return value
+        last = self.known.get(value) or self._last.get(value)
+        if last is not None:
+            return self._flat(last)
         image = _as_image(value.meta)
         meta = _turned(image)
         if shape_only or _is_same(image.shape):
             return self._flat(self._graph.view(value, meta))
-        if value not in self._known:
-            source = value if image == value.meta else self._graph.view(value, image)
-            out = self._graph.value(value.name, meta)
-            attrs = {"axes": TO_NHWC}
-            slots = ({"x": source}, {"out": out}, attrs)
-            self.before.append(self._graph.make("transpose", *slots, like=self._op))
-            self._known[value] = out
-        return self._flat(self._known[value])
+        source = value if image == value.meta else self._graph.view(value, image)
+        self.known[value] = last = self._graph.value(value.name, meta)
+        self.before.append(self._transpose(source, last, TO_NHWC))
+        return self._flat(last)
 
     def _write(self, slot: str, value: Value) -> Value:
         if not self._is_image(slot, value):
             return value
         meta = _turned(value.meta)
         written = self._graph.value(value.name, _rows(meta) if self._rows else meta)
-        read = self._graph.view(written, meta) if self._rows else written
-        slots = ({"x": read}, {"out": value}, {"axes": TO_NCHW})
-        self.after.append(self._graph.make("transpose", *slots, like=self._op))
+        self.known[value] = self._graph.view(written, meta) if self._rows else written
+        self._written.append((value, self.known[value]))
         return written
+
+    def _transpose(self, source: Value, out: Value, axes: Sequence[int]) -> LoweredOp:
+        slots = ({"x": source}, {"out": out}, {"axes": axes})
+        return self._graph.make("transpose", *slots, like=self._op)
 
     def _flat(self, value: Value) -> Value:
         return self._graph.view(value, _rows(value.meta)) if self._rows else value
@@ -246,12 +265,11 @@ def _is_same(shape: Sequence[int]) -> bool:
 
 
 def _pass_by(graph: Graph) -> None:
-    """Let readers of a transposition that undoes another one, or repeats it, read its source.
+    """Let readers of a transposition that undoes another one read its source.
 
     Where it moves nothing they read the same memory.
     """
     edit = graph.edit()
-    first: dict[Value, Value] = {}
     for op in graph.of_type("transpose"):
         (source,), (out,), axes = op.inputs[0], op.outputs[0], tuple(op.attrs["axes"])
         undone = find_inverse(op)
@@ -260,8 +278,4 @@ def _pass_by(graph: Graph) -> None:
         elif undone is not None:
             same = undone.meta == out.meta
             edit.bypass(op, undone if same else graph.view(undone, out.meta))
-        elif axes == TO_NHWC and source in first:
-            edit.bypass(op, first[source])
-        elif axes == TO_NHWC:
-            first[source] = out
     edit.apply()
