@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from opwright_onnx.translate.model import Model, make_model
 from opwright_onnx.translate.translator import Translator
 from opwright_onnx.translate.values import Value, is_texts
 from opwright_onnx.translate.walking import FAULTS, Walk
-from opwright_onnx.translate.weights import split_weights
+from opwright_onnx.translate.weights import own_arrays, split_weights
 
 MAX_FILE_BYTES: Final = 2**31 - 1
 """Of a message; larger models have their tensors in other files."""
@@ -59,6 +60,8 @@ def load_parts(
                     f"{sorted(map(str, known))}"
                 )
     lent = {name: tuple(shape) for name, shape in shapes.items()}
+    was_enabled = gc.isenabled()
+    gc.disable()  # as lowering does: what is made lasts, and each collection would scan it again
     try:
         return _translate(
             make_model(proto, folder, trainable, inputs, lent, weights), device, options
@@ -67,6 +70,9 @@ def load_parts(
         if isinstance(reason, OpwrightError):
             raise
         raise ModelError(f"model: it must be well formed, got {reason!r}") from reason
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def read_model(
@@ -122,10 +128,8 @@ def _translate(
         return None, texts
     fetches = _name_results(t, list(named), list(named.values()))
     scope = ow.Scope()
-    for name, array in t.arrays.items():
-        borrowed = np.require(array, requirements=["C", "A"])
-        is_fixed = model.trainable and not borrowed.flags.writeable  # the memory of a message
-        scope.var(name).borrow(borrowed.copy() if is_fixed else borrowed)
+    for name, array in own_arrays(t.arrays, model.weights, model.trainable).items():
+        scope.var(name).borrow(array)
     notes = {"onnx": _describe(model)}
     program = ow.LoadedProgram(
         t.program, scope, fetches, feeds, notes=notes, device=device, options=options

@@ -4,27 +4,6 @@ from __future__ import annotations
 
 from opwright import plugin
 
-SUBJECTS = (
-    "attention",
-    "casting",
-    "control",
-    "elementwise",
-    "images",
-    "indexing",
-    "microsoft",
-    "normalization",
-    "pooling",
-    "products",
-    "quantization",
-    "recurrent",
-    "reductions",
-    "resizing",
-    "sequences",
-    "shapes",
-    "signals",
-    "texts",
-    "training",
-)
 WRITTEN = (
     "control",
     "elementwise",
@@ -41,8 +20,7 @@ WRITTEN = (
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
     """Name the tables from operators of ONNX to what writes ours, and back."""
-    for subject in SUBJECTS:
-        registry.add("onnx", f"rows.{subject}", f"opwright_onnx.rows.{subject}:ROWS")
+    registry.add("onnx", "rows", "opwright_onnx.rows:ROWS")
     for subject in WRITTEN:
         registry.add("onnx_write", f"rows.{subject}", f"opwright_onnx.writing.rows.{subject}:ROWS")
     registry.add("check", "onnx", "opwright_onnx.checking:check_rows")

@@ -1,1 +1,86 @@
-"""How operators of ONNX are written with ours, by area."""
+"""How operators of ONNX are written with ours, by area; an area is imported at its first use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+AREAS: Final = {
+    "attention": "Attention RotaryEmbedding",
+    "casting": (
+        "Bernoulli BitCast Cast CastLike Constant ConstantOfShape EyeLike RandomNormal "
+        "RandomNormalLike RandomUniform RandomUniformLike Range Shape Size"
+    ),
+    "control": "If Loop Scan",
+    "elementwise": (
+        "Add And BitShift Clip CumProd CumSum Div Dropout Hardmax IsInf LogSoftmax Max Mean Min "
+        "Mod Mul Or PRelu Pow Relu Selu Shrink Sign Softmax Sub Sum Xor ai.onnx.ml::Binarizer"
+    ),
+    "images": "Col2Im DeformConv GridSample NonMaxSuppression RoiAlign",
+    "indexing": (
+        "Compress Gather GatherElements GatherND OneHot Scatter ScatterElements ScatterND "
+        "TensorScatter ai.onnx.ml::ArrayFeatureExtractor"
+    ),
+    "microsoft": (
+        "SimplifiedLayerNormalization com.microsoft::Attention com.microsoft::BiasGelu "
+        "com.microsoft::FastGelu com.microsoft::FusedMatMul com.microsoft::Gelu "
+        "com.microsoft::QuickGelu com.microsoft::RotaryEmbedding "
+        "com.microsoft::SimplifiedLayerNormalization com.microsoft::SkipLayerNormalization "
+        "com.microsoft::SkipSimplifiedLayerNormalization"
+    ),
+    "normalization": (
+        "BatchNormalization GroupNormalization InstanceNormalization LayerNormalization "
+        "MeanVarianceNormalization RMSNormalization"
+    ),
+    "pooling": (
+        "AveragePool Conv ConvTranspose GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool "
+        "MaxPool MaxUnpool"
+    ),
+    "products": "Einsum Gemm MatMul",
+    "quantization": (
+        "ConvInteger DequantizeLinear DynamicQuantizeLinear MatMulInteger QLinearConv "
+        "QLinearMatMul QuantizeLinear com.microsoft::MatMulNBits"
+    ),
+    "recurrent": "CausalConvWithState GRU LSTM RNN",
+    "reductions": (
+        "ArgMax ArgMin LpNormalization ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax "
+        "ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare TopK Unique"
+    ),
+    "resizing": "Resize",
+    "sequences": (
+        "ConcatFromSequence Identity Optional OptionalGetElement OptionalHasElement SequenceAt "
+        "SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength "
+        "SplitToSequence"
+    ),
+    "shapes": (
+        "CenterCropPad DepthToSpace Expand Flatten Pad Reshape ReverseSequence Slice SpaceToDepth "
+        "Split Squeeze Tile Transpose Trilu Unsqueeze Upsample"
+    ),
+    "signals": "DFT MelWeightMatrix STFT",
+    "texts": "StringConcat StringNormalizer StringSplit TfIdfVectorizer ai.onnx.ml::LabelEncoder",
+    "training": (
+        "ai.onnx.preview.training::Adagrad ai.onnx.preview.training::Adam "
+        "ai.onnx.preview.training::Gradient ai.onnx.preview.training::Momentum"
+    ),
+}
+"""The operators of each module of this package."""
+
+
+class Areas(Mapping[str, Any]):
+    """The rows of all modules by operator."""
+
+    def __init__(self) -> None:
+        self._home = {name: area for area, names in AREAS.items() for name in names.split()}
+
+    def __getitem__(self, name: str) -> Any:
+        return import_module(f"{__name__}.{self._home[name]}").ROWS[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._home)
+
+    def __len__(self) -> int:
+        return len(self._home)
+
+
+ROWS: Final = Areas()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
@@ -37,16 +38,19 @@ class Rows(dict[str, Row]):
 def find_row(domain: str, name: str) -> Row | None:
     """Return the row of an operator, or None."""
     context = current_context()
-    return all_rows(context, context.epoch.now).get(f"{domain}::{name}" if domain else name)
+    return _find(context, context.epoch.now, f"{domain}::{name}" if domain else name)
+
+
+@lru_cache(maxsize=1024)
+def _find(context: Context, epoch: int, key: str) -> Row | None:
+    return all_rows(context, epoch).get(key)
 
 
 @lru_cache(maxsize=4)
-def all_rows(context: Context, epoch: int) -> dict[str, Row]:
-    """Return one table; of rows for one name, that of the package which sorts last counts.
+def all_rows(context: Context, epoch: int) -> Mapping[str, Row]:
+    """Return one table; of rows for one name, that of the annex which sorts last counts.
 
     The epoch rises when a package was installed.
     """
-    rows: dict[str, Row] = {}
-    for entry in context.annexes.entries(TOPIC):
-        rows.update(entry.load())
-    return rows
+    tables = [entry.load() for entry in context.annexes.entries(TOPIC)]
+    return ChainMap(*reversed(tables))

@@ -29,7 +29,7 @@ def read_tensor(tensor: TensorProto, folder: str | None, raw: memoryview | None 
     folder : str, optional
         Where the files of external tensors are; without it they are refused.
     raw : memoryview, optional
-        Bytes of the tensor that its message lacks; they are copied.
+        Bytes of the tensor that its message lacks, at any address.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def read_tensor(tensor: TensorProto, folder: str | None, raw: memoryview | None 
     if tensor.data_location == TensorProto.EXTERNAL:
         stored = _map_file(tensor, folder, n_bytes, who)
     elif raw is not None:
-        stored = np.frombuffer(raw, np.uint8).copy()
+        stored = np.frombuffer(raw, np.uint8)
     elif tensor.HasField("raw_data"):
         stored = np.frombuffer(tensor.raw_data, np.uint8)
     else:

@@ -6,8 +6,12 @@ https://protobuf.dev/programming-guides/encoding. What has another form is left 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
+
+import numpy as np
+
+from opwright_onnx.dtypes import Array
 
 Buffer = memoryview
 
@@ -18,6 +22,10 @@ MIN_BYTES: Final = 4096
 """Of the weights that are worth it."""
 
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
+
+
+_LINE: Final = 64
+"""Bytes at whose multiples an array begins."""
 
 
 class _FormError(Exception):
@@ -128,3 +136,30 @@ def _write_varint(number: int) -> bytes:
         number >>= 7
     parts.append(number)
     return bytes(parts)
+
+
+def own_arrays(
+    arrays: Mapping[str, Array], weights: Mapping[int, Buffer], trainable: bool
+) -> dict[str, Array]:
+    """Return arrays that are contiguous and aligned, and no view of the file.
+
+    Those that must be copied lie in one piece of memory, which has large pages; one that is only
+    read may be over the memory of a message.
+    """
+    file = np.frombuffer(next(iter(weights.values())).obj, np.uint8) if weights else np.empty(0)
+    copied = {
+        name: array
+        for name, array in arrays.items()
+        if not (array.flags.c_contiguous and array.flags.aligned)
+        or np.may_share_memory(array, file)
+        or (trainable and not array.flags.writeable)
+    }
+    memory = np.empty(sum(array.nbytes + _LINE for array in copied.values()) + _LINE, np.uint8)
+    end = -memory.ctypes.data % _LINE
+    owned = dict(arrays)
+    for name, array in copied.items():
+        part = memory[end : end + array.nbytes].view(array.dtype).reshape(array.shape)
+        part[...] = array
+        owned[name] = part
+        end += -(-array.nbytes // _LINE) * _LINE
+    return owned
