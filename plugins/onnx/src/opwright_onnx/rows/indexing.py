@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,11 +54,9 @@ def gather_nd(t: Translator, n: Node, x: Value, index: Value) -> Any:
     index = _negative(t, index, lengths)
     if not batch:
         return t.op("gather_nd", x, index)
-    sizes = t.known_shape(index, "indices")
-    check_table(*sizes[:-1], batch)
-    grid = np.indices(sizes[:batch]).reshape(batch, *sizes[:batch], *[1] * (len(sizes) - batch - 1))
-    places = [np.broadcast_to(g, sizes[:-1])[..., None].astype(np.int64) for g in grid]
-    return t.op("gather_nd", x, t.op("concat", [*places, index], axis=-1))
+    sizes = [t.dim(index, axis) for axis in range(t.rank(index) - 1)]
+    places = [_column(t, _positions(t, sizes, axis)) for axis in range(batch)]
+    return t.op("gather_nd", x, t.op("concat", [*places, t.cast(index, "int64")], axis=-1))
 
 
 def _negative(t: Translator, index: Value, lengths: Any) -> Value:
@@ -69,14 +68,10 @@ def _negative(t: Translator, index: Value, lengths: Any) -> Value:
 def scatter_elements(t: Translator, n: Node, x: Value, index: Value, updates: Value) -> Any:
     axis = t.axis(n.attr("axis"), t.rank(x))
     index = from_front(t, index, t.dim(x, axis))
-    sizes = t.known_shape(index, "indices")
-    check_table(*sizes, len(sizes))
-    grid = [np.broadcast_to(g, sizes) for g in np.indices(sizes, np.int64, sparse=True)]
+    sizes = [t.dim(index, i) for i in range(t.rank(index))]
     columns = [
-        t.op(
-            "unsqueeze", t.cast(index, "int64") if i == axis else np.ascontiguousarray(g), axis=[-1]
-        )
-        for i, g in enumerate(grid)
+        _column(t, t.cast(index, "int64") if i == axis else _positions(t, sizes, i))
+        for i in range(len(sizes))
     ]
     places = t.op("concat", columns, axis=-1)
     return t.op("scatter_nd", x, places, updates, reduction=n.attr("reduction") or "none")
@@ -93,19 +88,14 @@ def scatter_nd(t: Translator, n: Node, x: Value, index: Value, updates: Value) -
 @ROWS.row("TensorScatter")
 def tensor_scatter(t: Translator, n: Node, past: Value, update: Value, start: Value = None) -> Any:
     axis = t.axis(n.attr("axis"), t.rank(past))
-    sizes, length = t.known_shape(update, "update"), t.known_shape(past, "past_cache")[axis]
-    first = np.zeros(sizes[0], np.int64) if start is None else start
-    check_table(*sizes, len(sizes))
-    grid = np.indices(sizes, np.int64, sparse=True)
-    place = t.op("add", t.reshape(first, [-1, *[1] * (len(sizes) - 1)]), grid[axis])
+    sizes = [t.dim(update, i) for i in range(t.rank(update))]
+    place = _positions(t, sizes, axis)
+    if start is not None:
+        place = t.op("add", place, t.reshape(start, [-1, *[1] * (len(sizes) - 1)]))
     if n.attr("mode") == "circular":
-        place = t.op("mod", place, length)
-    place = t.op("expand", place, shape=sizes)
-    columns = [
-        place if i == axis else np.ascontiguousarray(np.broadcast_to(g, sizes))
-        for i, g in enumerate(grid)
-    ]
-    index = t.op("concat", [t.op("unsqueeze", c, axis=[-1]) for c in columns], axis=-1)
+        place = t.op("mod", place, t.dim(past, axis))
+    columns = [place if i == axis else _positions(t, sizes, i) for i in range(len(sizes))]
+    index = t.op("concat", [_column(t, column) for column in columns], axis=-1)
     return t.op("scatter_nd", past, index, update)
 
 
@@ -134,6 +124,23 @@ def one_hot(t: Translator, n: Node, index: Value, depth: Value, values: Value) -
     hot = t.op("equal", t.op("unsqueeze", index, axis=[axis]), _along(count, axis, rank + 1))
     off, on = (t.slice(values, [0], [i], [i + 1]) for i in range(2))
     return t.op("where", hot, t.reshape(on, []), t.reshape(off, []))
+
+
+def _positions(t: Translator, sizes: Sequence[Any], axis: int) -> Value:
+    """Return the position along an axis of each element of a shape, int64 [*sizes]."""
+    size = sizes[axis]
+    if isinstance(size, int):
+        places: Value = _along(size, axis, len(sizes))
+    else:
+        counted = t.op("arange", start=0, stop=size, step=1, dtype="int64")
+        places = t.reshape(counted, [-1 if i == axis else 1 for i in range(len(sizes))])
+    if all(isinstance(size, int) for size in sizes):
+        check_table(*sizes)
+    return t.op("expand", places, shape=list(sizes))
+
+
+def _column(t: Translator, x: Value) -> Value:
+    return t.op("unsqueeze", x, axis=[-1])
 
 
 def _along(count: int, axis: int, rank: int) -> Any:
