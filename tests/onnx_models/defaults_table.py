@@ -5,15 +5,30 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 from onnx import AttributeProto, defs
 
+from opwright_onnx.translate import defaults as table
 from opwright_onnx.translate.node import read_attribute
-from opwright_onnx.translate.schemas import TABLE
+
+TABLE = Path(table.__file__)
+
+HEAD = '''"""Defaults of attributes by opset; tests/onnx_models/defaults_table.py writes it."""
+
+# fmt: off
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+NEWEST: Final = {newest}
+
+DEFAULTS: Final[dict[str, tuple[tuple[int, dict[str, Any]], ...]]] = {{
+'''
 
 
 def render() -> str:
@@ -27,18 +42,17 @@ def render() -> str:
                 for name, default in sorted(defaults.items())
                 if default.name and default.type != AttributeProto.UNDEFINED
             }
-    table = {}
+    found_changes = {}
     for name, versions in sorted(found.items()):
         changes: list[tuple[int, dict[str, Any]]] = []
         for since, defaults in sorted(versions.items()):
             if defaults != (changes[-1][1] if changes else {}):
                 changes.append((since, defaults))
         if changes:
-            table[name] = changes
-    lines = [f" {json.dumps(name)}: {json.dumps(changes)}" for name, changes in table.items()]
-    entries = ",\n".join(lines)
-    return f'{{"newest": {defs.onnx_opset_version()}, "defaults": {{\n{entries}\n}}}}\n'
+            found_changes[name] = changes
+    lines = [f"    {name!r}: {tuple(changes)!r},\n" for name, changes in found_changes.items()]
+    return HEAD.format(newest=defs.onnx_opset_version()) + "".join(lines) + "}\n"
 
 
 if __name__ == "__main__":
-    Path(TABLE).write_text(render(), encoding="utf-8")
+    TABLE.write_text(render(), encoding="utf-8")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from defaults_table import TABLE
 from defaults_table import render as render_defaults
 from onnx_page import BEGIN, PAGE, render
 
-from opwright_onnx.translate.schemas import TABLE
 from pages import check_python, needs
 
 PAGES = [page for page in sorted(PAGE.parent.glob("*.md")) if needs(page, "onnx")]
@@ -25,5 +25,5 @@ def test_the_table_of_operators_is_current() -> None:
 
 
 def test_the_table_of_defaults_is_current() -> None:
-    written = Path(TABLE).read_text(encoding="utf-8")
+    written = TABLE.read_text(encoding="utf-8")
     assert written == render_defaults(), "python tests/onnx_models/defaults_table.py writes it"

@@ -269,8 +269,8 @@ def read_message(
     """Return the fields of a protobuf message that are set, by name; those of no name are skipped.
 
     `schema` has for each number the name; the kind, one of int32 (i), int64 (I), uint64 (u),
-    bool (b), double (d), string (s), fixed32 (f) and message (m); whether it is repeated, which
-    gives a list; and for messages their schema.
+    bool (b), float (g), double (d), string (s), bytes (y), fixed32 (f) and message (m); whether it
+    is repeated, which gives a list; and for messages their schema, 100 within each other at most.
 
     ValueError for bytes that end within a field, a field of another type, one that is not repeated
     and written twice, a number that is too large, and text that is no UTF-8.

@@ -86,3 +86,21 @@ def test_the_tables_are_those_of_the_wire_format():
 
     assert table(pb.OpProto.DESCRIPTOR) == wire_reading.OP_PROTO
     assert table(pb.ProgramDesc.DESCRIPTOR) == wire_reading.PROGRAM
+
+
+def test_bytes_and_floats_of_foreign_messages_are_read() -> None:
+    schema = {1: ("data", "y", False, None), 2: ("numbers", "g", True, None)}
+    data = b"\x0a\x02\xff\x00\x12\x04\x00\x00\x80\x3f"
+    assert _runtime.read_message(data, schema) == {"data": b"\xff\x00", "numbers": [1.0]}
+
+
+def test_messages_within_each_other_have_a_limit() -> None:
+    schema: dict[int, tuple[str, str, bool, object]] = {}
+    schema[1] = ("inner", "m", False, schema)
+    data = b""
+    for _ in range(101):
+        size = len(data)
+        length = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
+        data = b"\x0a" + length + data
+    with pytest.raises(ValueError, match="too deeply"):
+        _runtime.read_message(data, schema)

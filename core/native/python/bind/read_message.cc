@@ -13,9 +13,12 @@ enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kLength = 2, kFixed32 = 5 
 
 constexpr int64_t kMaxField = (int64_t{1} << 29) - 1;
 
+constexpr int kMaxDepth = 100;  // as protobuf
+
 struct Bytes {
   const uint8_t* next;
   const uint8_t* end;
+  int depth = 0;
 
   size_t left() const { return static_cast<size_t>(end - next); }
 
@@ -47,7 +50,7 @@ struct Bytes {
   Bytes Block() {
     const uint64_t size = Varint();
     Need(size);
-    const Bytes block{next, next + size};
+    const Bytes block{next, next + size, depth + 1};
     next += size;
     return block;
   }
@@ -75,9 +78,9 @@ struct Field {
   }
 
   uint32_t wire() const {
-    if (kind == 's' || kind == 'm') return kLength;
+    if (kind == 's' || kind == 'y' || kind == 'm') return kLength;
     if (kind == 'd') return kFixed64;
-    return kind == 'f' ? kFixed32 : kVarint;
+    return kind == 'f' || kind == 'g' ? kFixed32 : kVarint;
   }
 
   py::tuple field;
@@ -89,6 +92,11 @@ py::dict ReadFields(Bytes bytes, const py::dict& schema);
 
 py::object ReadValue(Bytes& bytes, const Field& field) {
   if (field.kind == 'm') return ReadFields(bytes.Block(), field.field[3]);
+  if (field.kind == 'g') return py::float_(bytes.Fixed<float>());
+  if (field.kind == 'y') {
+    const Bytes block = bytes.Block();
+    return py::bytes(reinterpret_cast<const char*>(block.next), block.left());
+  }
   if (field.kind == 'd') return py::float_(bytes.Fixed<double>());
   if (field.kind == 'f') return py::int_(bytes.Fixed<uint32_t>());
   if (field.kind == 's') {
@@ -127,6 +135,7 @@ void ReadField(Bytes& bytes, uint32_t wire, const Field& field, const py::dict& 
 }
 
 py::dict ReadFields(Bytes bytes, const py::dict& schema) {
+  if (bytes.depth > kMaxDepth) throw py::value_error("messages are within each other too deeply");
   py::dict message;
   while (bytes.left() > 0) {
     const uint64_t tag = bytes.Varint();

@@ -8,7 +8,7 @@ import numpy as np
 
 from opwright.op import DTYPES, dtype_from_numpy, dtype_to_numpy
 from opwright_onnx.errors import UnsupportedError
-from opwright_onnx.messages import TensorProto
+from opwright_onnx.messages import DataType
 
 Array = np.ndarray[Any, Any]
 
@@ -19,8 +19,8 @@ _SPELLINGS: Final = {
     "float8e5m2": "float8_e5m2",
 }
 NAMES: Final[dict[int, str]] = {
-    number: _SPELLINGS.get(name.lower(), name.lower())
-    for name, number in TensorProto.DataType.items()
+    int(element): _SPELLINGS.get(name.lower(), name.lower())
+    for name, element in DataType.__members__.items()
     if _SPELLINGS.get(name.lower(), name.lower()) in DTYPES
 }
 """Our name of each element type that we have."""
@@ -34,7 +34,7 @@ def dtype_name(element: int) -> str:
     """Return our name of an element type; UnsupportedError for one that opwright lacks."""
     if element in NAMES:
         return NAMES[element]
-    known = {number: name for name, number in TensorProto.DataType.items()}
+    known = {int(number): name for name, number in DataType.__members__.items()}
     raise UnsupportedError(
         f"elements must be of a dtype of opwright, got {known.get(element, element)}; cast them"
     )

@@ -5,17 +5,17 @@ from __future__ import annotations
 import gc
 import mmap
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, FileMissingError, OpwrightError
 from opwright_onnx.dtypes import Array, array_dtype, dtype_name
 from opwright_onnx.errors import ModelError, UnsupportedError, ValueNeededError
-from opwright_onnx.messages import ModelProto, TensorProto, TypeProto, ValueInfoProto
+from opwright_onnx.messages import DataType, ModelProto, TypeProto, ValueInfoProto, read
 from opwright_onnx.translate.codes import KINDS, Codes, as_codes
 from opwright_onnx.translate.model import Model, make_model
 from opwright_onnx.translate.translator import Translator
@@ -79,7 +79,7 @@ def read_model(
     model: str | os.PathLike[str] | ModelProto | bytes,
 ) -> tuple[ModelProto, str | None, Mapping[int, memoryview]]:
     """Return a model, its folder, and the bytes of weights that it lacks."""
-    if isinstance(model, ModelProto):
+    if "onnx" in sys.modules and isinstance(model, sys.modules["onnx"].ModelProto):
         return model, None, {}
     if isinstance(model, (bytes, bytearray)):
         proto, weights = _parse(memoryview(model), "model")
@@ -104,15 +104,25 @@ def read_model(
 
 
 def _parse(data: memoryview, who: str) -> tuple[ModelProto, Mapping[int, memoryview]]:
-    proto = ModelProto()
     rest, weights = split_weights(data) or (bytes(data), {})
     try:
-        proto.ParseFromString(rest)
-    except (DecodeError, ValueError) as reason:
-        raise ModelError(f"{who}: it must be an ONNX model, got {reason}") from None
+        proto = read("ModelProto", rest)
+    except ValueError:
+        proto = _parse_loosely(rest, who)
     if not proto.HasField("graph") or not proto.graph.output:
         raise ModelError(f"{who}: an ONNX model must have a graph with outputs, got none")
     return proto, weights
+
+
+def _parse_loosely(data: bytes, who: str) -> ModelProto:
+    """Return a model that protobuf takes, which for example merges what is written twice."""
+    from google.protobuf.message import DecodeError  # both take longer to import than to read
+    from onnx import ModelProto as Theirs
+
+    try:
+        return Theirs.FromString(data)
+    except (DecodeError, ValueError) as reason:
+        raise ModelError(f"{who}: it must be an ONNX model, got {reason}") from None
 
 
 def _translate(
@@ -185,7 +195,7 @@ def _declare(t: Translator, entry: ValueInfoProto) -> Value:
                 f"load: shapes must have {len(declared)} sizes for {entry.name!r}, got {shape}"
             )
         shape = declared if shape is None else shape
-    if tensor.elem_type == TensorProto.STRING:
+    if tensor.elem_type == DataType.STRING:
         raise ValueNeededError(
             f"input {entry.name!r}: strings must be known when the model is loaded, got none; give "
             "their values: load(path, inputs={name: array})",

@@ -8,26 +8,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from opwright_onnx.dtypes import Array
-from opwright_onnx.messages import TensorProto
+from opwright_onnx.messages import DataType
 
 if TYPE_CHECKING:
     from opwright_onnx.translate.translator import Translator
 
 KINDS: Final = {
-    TensorProto.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
-    TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
-    **{
-        getattr(TensorProto, element): kind
-        for element, kind in (
-            ("FLOAT8E8M0", "float8_e8m0fnu"),
-            ("FLOAT4E2M1", "float4_e2m1fn"),
-            ("INT2", "int2"),
-            ("UINT2", "uint2"),
-        )
-        if hasattr(TensorProto, element)
-    },
+    int(DataType.FLOAT8E4M3FNUZ): "float8_e4m3fnuz",
+    int(DataType.FLOAT8E5M2FNUZ): "float8_e5m2fnuz",
+    int(DataType.FLOAT8E8M0): "float8_e8m0fnu",
+    int(DataType.FLOAT4E2M1): "float4_e2m1fn",
+    int(DataType.INT2): "int2",
+    int(DataType.UINT2): "uint2",
 }
-"""The carried dtypes by ONNX's number, as far as the installed onnx has them."""
+"""The carried dtypes by ONNX's number."""
 
 
 class Codes:

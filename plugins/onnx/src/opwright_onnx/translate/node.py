@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from opwright_onnx.errors import ModelError, UnsupportedError
-from opwright_onnx.messages import AttributeProto, NodeProto
+from opwright_onnx.messages import AttributeProto, AttributeType, NodeProto
 from opwright_onnx.translate.schemas import find_defaults, find_schema
 from opwright_onnx.translate.tensors import read_sparse, read_tensor
 
@@ -90,17 +90,17 @@ def _text(data: bytes) -> str:
 
 
 _READERS: Final[dict[int, Callable[[AttributeProto, str | None], Any]]] = {
-    AttributeProto.INT: lambda a, _: a.i,
-    AttributeProto.FLOAT: lambda a, _: a.f,
-    AttributeProto.GRAPH: lambda a, _: a.g,
-    AttributeProto.TYPE_PROTO: lambda a, _: a.tp,
-    AttributeProto.INTS: lambda a, _: list(a.ints),
-    AttributeProto.FLOATS: lambda a, _: list(a.floats),
-    AttributeProto.STRING: lambda a, _: _text(a.s),
-    AttributeProto.STRINGS: lambda a, _: [_text(item) for item in a.strings],
-    AttributeProto.TENSOR: lambda a, folder: read_tensor(a.t, folder),
-    AttributeProto.TENSORS: lambda a, folder: [read_tensor(t, folder) for t in a.tensors],
-    AttributeProto.SPARSE_TENSOR: lambda a, folder: read_sparse(a.sparse_tensor, folder),
+    AttributeType.INT: lambda a, _: a.i,
+    AttributeType.FLOAT: lambda a, _: a.f,
+    AttributeType.GRAPH: lambda a, _: a.g,
+    AttributeType.TYPE_PROTO: lambda a, _: a.tp,
+    AttributeType.INTS: lambda a, _: list(a.ints),
+    AttributeType.FLOATS: lambda a, _: list(a.floats),
+    AttributeType.STRING: lambda a, _: _text(a.s),
+    AttributeType.STRINGS: lambda a, _: [_text(item) for item in a.strings],
+    AttributeType.TENSOR: lambda a, folder: read_tensor(a.t, folder),
+    AttributeType.TENSORS: lambda a, folder: [read_tensor(t, folder) for t in a.tensors],
+    AttributeType.SPARSE_TENSOR: lambda a, folder: read_sparse(a.sparse_tensor, folder),
 }
 
 
@@ -115,6 +115,6 @@ def _read_defaults(op_type: str, domain: str, opset: int) -> tuple[tuple[str, An
     found = []
     for name, attribute in schema.attributes.items():
         default = attribute.default_value
-        if default.name and default.type != AttributeProto.UNDEFINED:
+        if default.name and default.type != AttributeType.UNDEFINED:
             found.append((name, read_attribute(default, None)))
     return tuple(found)

@@ -16,7 +16,7 @@ import opwright as ow
 from opwright.op import INT_MIN, AttrProto, AttrType, OpProto
 from opwright.vocabulary import STEP_SLOT
 from opwright_onnx.errors import ModelError
-from opwright_onnx.messages import AttributeProto
+from opwright_onnx.messages import AttributeProto, AttributeType
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.translator import Translator
 from opwright_onnx.translate.values import Value
@@ -31,12 +31,12 @@ MORE: Final = INT_MIN + 1
 """In the places of those that follow."""
 
 _KINDS: Final = {
-    AttrType.INT: AttributeProto.INT,
-    AttrType.BOOL: AttributeProto.INT,
-    AttrType.STRING: AttributeProto.STRING,
-    AttrType.INTS: AttributeProto.INTS,
-    AttrType.BOOLS: AttributeProto.INTS,
-    AttrType.STRINGS: AttributeProto.STRINGS,
+    AttrType.INT: AttributeType.INT,
+    AttrType.BOOL: AttributeType.INT,
+    AttrType.STRING: AttributeType.STRING,
+    AttrType.INTS: AttributeType.INTS,
+    AttrType.BOOLS: AttributeType.INTS,
+    AttrType.STRINGS: AttributeType.STRINGS,
 }
 
 
@@ -62,7 +62,7 @@ def write_attribute(attr: AttrProto, value: Any) -> AttributeProto:
             narrow = numbers.astype(np.float32)
         if not np.array_equal(narrow.astype(np.float64), numbers, equal_nan=True):
             return helper.make_attribute(attr.name, numpy_helper.from_array(numbers))
-        kind = AttributeProto.FLOATS if attr.type.is_list else AttributeProto.FLOAT
+        kind = AttributeType.FLOATS if attr.type.is_list else AttributeType.FLOAT
         return helper.make_attribute(attr.name, narrow.tolist(), attr_type=kind)
     plain = [_as_plain(v) for v in value] if attr.type.is_list else _as_plain(value)
     return helper.make_attribute(attr.name, plain, attr_type=_KINDS[attr.type])

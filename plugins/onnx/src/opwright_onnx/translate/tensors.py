@@ -9,7 +9,7 @@ import numpy as np
 
 from opwright_onnx.dtypes import Array, dtype_name, numpy_dtype
 from opwright_onnx.errors import ModelError
-from opwright_onnx.messages import SparseTensorProto, TensorProto
+from opwright_onnx.messages import EXTERNAL, DataType, SparseTensorProto, TensorProto, as_onnx
 from opwright_onnx.translate.codes import KINDS, as_codes
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ def read_tensor(tensor: TensorProto, folder: str | None, raw: memoryview | None 
         If shape and bytes do not belong together, or the file is not in the folder.
     """
     who = f"tensor {tensor.name!r}"
-    if tensor.data_type == TensorProto.STRING:
+    if tensor.data_type == DataType.STRING:
         return _read_texts(tensor, who)
     shape, count = _read_shape(tensor, who)
-    if tensor.data_type in KINDS and tensor.data_location != TensorProto.EXTERNAL:
+    if tensor.data_type in KINDS and tensor.data_location != EXTERNAL:
         return as_codes(_convert(tensor, raw).reshape(shape))
     dtype = dtype_name(tensor.data_type)
     n_bytes = -(-count // 2) if dtype in _HALF_BYTES else count * numpy_dtype(dtype).itemsize
-    if tensor.data_location == TensorProto.EXTERNAL:
+    if tensor.data_location == EXTERNAL:
         stored = _map_file(tensor, folder, n_bytes, who)
     elif raw is not None:
         stored = np.frombuffer(raw, np.uint8)
@@ -84,6 +84,7 @@ def _read_texts(tensor: TensorProto, who: str) -> Array:
 
 
 def _read_fields(tensor: TensorProto, count: int, who: str) -> Array:
+    tensor = as_onnx(tensor)
     stored = max(
         len(tensor.float_data),
         len(tensor.int32_data),
@@ -100,6 +101,7 @@ def _read_fields(tensor: TensorProto, count: int, who: str) -> Array:
 def _convert(tensor: TensorProto, raw: memoryview | None) -> Array:
     from onnx import numpy_helper  # exporters write bytes of ordinary dtypes
 
+    tensor = as_onnx(tensor)
     if raw is not None:
         tensor.raw_data = bytes(raw)
     array: Array = numpy_helper.to_array(tensor)

@@ -11,7 +11,15 @@ import opwright as ow
 from opwright.errors import OpwrightError
 from opwright_onnx.dtypes import element_type
 from opwright_onnx.errors import DeclinedError, ModelError, UnsupportedError, ValueNeededError
-from opwright_onnx.messages import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
+from opwright_onnx.messages import (
+    AttributeProto,
+    AttributeType,
+    FunctionProto,
+    GraphProto,
+    NodeProto,
+    fields_of,
+    read,
+)
 from opwright_onnx.translate.codes import Codes
 from opwright_onnx.translate.model import MAX_DEPTH, MIN_OPSET, read_opsets
 from opwright_onnx.translate.node import Node, describe_node, read_attributes
@@ -216,19 +224,16 @@ class Walk:
 
     def _resolved(self, proto: NodeProto) -> NodeProto:
         """Return a node with attributes of the function around it in the places of references."""
-        resolved = NodeProto()
-        resolved.CopyFrom(proto)
-        del resolved.attribute[:]
+        attributes = []
         for attribute in proto.attribute:
             given = attribute
             if attribute.ref_attr_name:
                 if attribute.ref_attr_name not in self._references:
                     continue
-                given = AttributeProto()
-                given.CopyFrom(self._references[attribute.ref_attr_name])
-                given.name = attribute.name
-            resolved.attribute.append(given)
-        return resolved
+                fields = fields_of(self._references[attribute.ref_attr_name])
+                given = AttributeProto(**(fields | {"name": attribute.name}))
+            attributes.append(given)
+        return NodeProto(**(fields_of(proto) | {"attribute": attributes}))
 
     @contextmanager
     def _inside(self, name: str) -> Iterator[None]:
@@ -329,7 +334,7 @@ def _schema_defaults(node: Node) -> dict[str, AttributeProto]:
     return {
         name: default
         for name, default in defaults.items()
-        if default.name and default.type != AttributeProto.UNDEFINED
+        if default.name and default.type != AttributeType.UNDEFINED
     }
 
 
@@ -338,10 +343,8 @@ def _find_body(t: Translator, schema: Any, node: Node) -> FunctionProto | None:
     if schema.has_function:
         versions = [v for v in schema.function_opset_versions if v <= node.opset]
         data = schema.get_function_with_opset_version(max(versions)) if versions else None
-        body = FunctionProto()
         if data:
-            body.ParseFromString(data)
-            return body
+            return read("FunctionProto", data)
     if not schema.has_context_dependent_function:
         return None
     versions = [v for v in schema.context_dependent_function_opset_versions if v <= node.opset]
@@ -353,13 +356,11 @@ def _find_body(t: Translator, schema: Any, node: Node) -> FunctionProto | None:
     )
     if not data:
         return None
-    body = FunctionProto()
-    body.ParseFromString(data)
-    return body
+    return read("FunctionProto", data)
 
 
-def _type_of(t: Translator, value: Value) -> TypeProto:
-    from onnx import helper  # onnx was imported for the body
+def _type_of(t: Translator, value: Value) -> Any:
+    from onnx import TypeProto, helper  # onnx was imported for the body
 
     if value is None:
         return TypeProto()

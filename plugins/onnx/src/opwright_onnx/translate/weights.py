@@ -7,11 +7,12 @@ https://protobuf.dev/programming-guides/encoding. What has another form is left 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from opwright_onnx.dtypes import Array
+from opwright_onnx.messages import write_varint
 
 Buffer = memoryview
 
@@ -66,7 +67,7 @@ def split_weights(data: Buffer) -> tuple[bytes, dict[int, Buffer]] | None:
     if not weights:
         return None
     content = b"".join(parts)
-    head = _write_varint(GRAPH << 3 | _DELIMITED) + _write_varint(len(content))
+    head = write_varint(GRAPH << 3 | _DELIMITED) + write_varint(len(content))
     return b"".join([data[: graph.start], head, content, data[graph.end :]]), weights
 
 
@@ -87,7 +88,7 @@ def _strip_graph(
         weights[position] = data[raw[0].content : raw[0].end]
         length = field.end - field.content - (raw[0].end - raw[0].start)
         yield data[kept : field.start]
-        yield _write_varint(INITIALIZER << 3 | _DELIMITED) + _write_varint(length)
+        yield write_varint(INITIALIZER << 3 | _DELIMITED) + write_varint(length)
         yield data[field.content : raw[0].start]
         yield data[raw[0].end : field.end]
         kept = field.end
@@ -129,15 +130,6 @@ def _read_varint(data: Buffer, place: int, end: int) -> tuple[int, int]:
     raise _FormError
 
 
-def _write_varint(number: int) -> bytes:
-    parts = bytearray()
-    while number > 127:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    parts.append(number)
-    return bytes(parts)
-
-
 def own_arrays(
     arrays: Mapping[str, Array], weights: Mapping[int, Buffer], trainable: bool
 ) -> dict[str, Array]:
@@ -146,7 +138,11 @@ def own_arrays(
     Those that must be copied lie in one piece of memory, which has large pages; one that is only
     read may be over the memory of a message.
     """
-    file = np.frombuffer(next(iter(weights.values())).obj, np.uint8) if weights else np.empty(0)
+    file = np.empty(0, np.uint8)
+    for view in weights.values():  # all are of one file
+        whole: Any = view.obj
+        file = np.frombuffer(whole, np.uint8)
+        break
     copied = {
         name: array
         for name, array in arrays.items()

@@ -1,0 +1,72 @@
+"""Messages that are read without protobuf are those that it reads."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from node_cases import load_cases
+from onnx import AttributeProto, TensorProto, helper
+from small_models import make_perceptron
+
+import opwright_onnx
+from every_case import EVERY, is_one_in
+from opwright_onnx.errors import ModelError
+from opwright_onnx.messages import AttributeType, DataType, read
+
+CASES = {name: case for name, case in load_cases().items() if EVERY or is_one_in(8, name)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_model_that_is_read_and_written_is_the_one_of_protobuf(name: str) -> None:
+    data = CASES[name].model.SerializeToString()
+    again = onnx.ModelProto.FromString(read("ModelProto", data).SerializeToString())
+    assert read("ModelProto", again.SerializeToString()).SerializeToString() == (
+        again.SerializeToString()
+    )
+    for ours, theirs in zip(again.graph.node, CASES[name].model.graph.node, strict=True):
+        theirs.ClearField("doc_string")
+        assert ours == theirs
+    assert again.graph.input == CASES[name].model.graph.input
+    assert again.opset_import == CASES[name].model.opset_import
+
+
+def test_numbers_of_dtypes_and_kinds_are_those_of_onnx() -> None:
+    kinds = AttributeProto.AttributeType.items()
+    assert {kind.name: kind.value for kind in AttributeType} == dict(kinds)
+    known = {element.name: element.value for element in DataType}
+    assert dict(TensorProto.DataType.items()).items() <= known.items()
+
+
+def test_a_tensor_of_packed_numbers_is_read() -> None:
+    for numbers in (np.array([1.5, -2], np.float32), np.array([-3, 2**40], np.int64)):
+        tensor = helper.make_tensor(
+            "c", helper.np_dtype_to_tensor_dtype(numbers.dtype), [2], numbers
+        )
+        node = helper.make_node("Constant", [], ["y"], value=tensor)
+        output = helper.make_tensor_value_info("y", tensor.data_type, [2])
+        graph = helper.make_graph([node], "g", [], [output])
+        data = helper.make_model(graph).SerializeToString()
+        np.testing.assert_array_equal(opwright_onnx.load(data)()[0], numbers)
+
+
+def test_what_is_written_twice_is_merged_as_protobuf_does() -> None:
+    model = make_perceptron()[0]
+    model.producer_name = "one"
+    other = onnx.ModelProto(producer_name="other")
+    twice = model.SerializeToString() + other.SerializeToString()
+    with pytest.raises(ValueError, match="written twice"):
+        read("ModelProto", twice)
+    assert opwright_onnx.load(twice).notes["onnx"]["producer"].split()[0] == "other"
+
+
+def test_messages_that_are_too_deep_are_refused() -> None:
+    graph = onnx.GraphProto()
+    for _ in range(60):
+        node = onnx.NodeProto(op_type="If")
+        node.attribute.add(name="then_branch", type=AttributeProto.GRAPH).g.CopyFrom(graph)
+        graph = onnx.GraphProto(node=[node])
+    graph.output.add(name="y")
+    data = onnx.ModelProto(graph=graph).SerializeToString()
+    with pytest.raises(ModelError, match="it must be an ONNX model"):
+        opwright_onnx.load(data)
