@@ -12,7 +12,7 @@ from small_models import make_perceptron
 import opwright_onnx
 from every_case import EVERY, is_one_in
 from opwright_onnx.errors import ModelError
-from opwright_onnx.messages import AttributeType, DataType, read
+from opwright_onnx.messages import AttributeType, DataType, read, write_bytes
 
 CASES = {name: case for name, case in load_cases().items() if EVERY or is_one_in(8, name)}
 
@@ -61,12 +61,8 @@ def test_what_is_written_twice_is_merged_as_protobuf_does() -> None:
 
 
 def test_messages_that_are_too_deep_are_refused() -> None:
-    graph = onnx.GraphProto()
-    for _ in range(60):
-        node = onnx.NodeProto(op_type="If")
-        node.attribute.add(name="then_branch", type=AttributeProto.GRAPH).g.CopyFrom(graph)
-        graph = onnx.GraphProto(node=[node])
-    graph.output.add(name="y")
-    data = onnx.ModelProto(graph=graph).SerializeToString()
+    graph = b""
+    for _ in range(60):  # node, attribute, g
+        graph = write_bytes(1, write_bytes(5, write_bytes(6, graph)))
     with pytest.raises(ModelError, match="it must be an ONNX model"):
-        opwright_onnx.load(data)
+        opwright_onnx.load(write_bytes(7, graph))
