@@ -253,3 +253,9 @@ def context() -> Context:
     for definition in definitions():
         made.ops.add(definition.op_type, definition, PACKAGE)
     return made
+
+
+def rename_scale(desc, from_version):
+    """Return a description in which the attribute scale is called factor."""
+    attrs = dict(desc["attrs"])
+    return {**desc, "attrs": {"factor": attrs.pop("scale"), **attrs}}

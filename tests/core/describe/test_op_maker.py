@@ -6,8 +6,10 @@ import copy
 import pickle
 import re
 
+import numpy as np
 import pytest
 
+from opwright import Context, Program, context_guard, ops
 from opwright.errors import AttributeValueError, RegistrationError, SlotError
 from opwright.op import (
     BLOCK,
@@ -23,6 +25,7 @@ from opwright.op import (
     no_gradient,
     same_shape_as,
 )
+from opwright.registry import Package
 
 
 def maker(type="acme.op"):
@@ -328,3 +331,38 @@ def test_counting_outputs_needs_one_list_of_them():
         RegistrationError, match=r"acme.op: count_outputs needs one required duplica"
     ):
         build(maker(), count_outputs=lambda ctx: 1)
+
+
+def test_a_former_name_is_accepted_with_a_warning():
+    chain = maker("toy.stretch").add_attr("factor", float, "how much").default(1.0)
+    definition = build(chain.deprecated("scale", "factor").deprecated("data", "x"))
+    context, package = Context.discover(), Package("toy", "opwright-toy", "1.0")
+    context.ops.add("toy.stretch", definition, package)
+    context.kernels.add(
+        "toy.stretch",
+        device="cpu",
+        dtypes=["float64"],
+        kernel=lambda x, out, *, factor: np.multiply(x, factor, out=out),
+        library="toy",
+        package=package,
+    )
+    block, x = Program().global_block(), np.ones(2)
+    block.create_var("x", [2])
+    with context_guard(context):
+        stretch = ops.toy.stretch
+        with pytest.warns(DeprecationWarning, match="'scale' is deprecated; write 'factor'"):
+            assert stretch(x, scale=3.0).tolist() == [3, 3]
+        with pytest.warns(DeprecationWarning, match="'data' is deprecated; write 'x'") as caught:
+            assert stretch(data=x, factor=3.0).tolist() == [3, 3]
+        with pytest.warns(DeprecationWarning, match="'scale' is deprecated"):
+            block.append_op("toy.stretch", {"x": "x"}, attrs={"scale": 3.0})
+        with pytest.raises(SlotError, match="'factor' must be given once, got its former name"):
+            stretch(x, factor=2.0, scale=3.0)
+    assert caught[0].filename == __file__
+    assert block.ops[0].attrs == {"factor": 3.0}
+
+
+@pytest.mark.parametrize(("old", "new"), [("x", "out"), ("data", "y")])
+def test_a_former_name_must_be_free_and_the_new_one_a_name(old, new):
+    with pytest.raises(RegistrationError, match=f"a slot or attribute, got '{old}' and '{new}'"):
+        build(maker().deprecated(old, new))

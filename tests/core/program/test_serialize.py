@@ -19,7 +19,7 @@ from opwright.errors import (
     SlotError,
     VariableNotFoundError,
 )
-from opwright.op import OpMaker, same_shape_as
+from opwright.op import OpMaker, grad_op, same_shape_as
 from opwright.program.serialize import program_to_bytes
 from opwright.registry import Package
 
@@ -144,6 +144,41 @@ def write_grow(grow, version):
 def test_an_older_operator_is_upgraded_by_its_plugin(grow):
     message = write_grow(grow, 1)
     grow(versioned(2, rename))
+    assert Program.from_proto(message).global_block().ops[0].attrs == {"factor": 3.0}
+
+
+def test_an_older_operator_is_upgraded_by_an_annex(grow, context, toy):
+    """As of an operator in C++, whose library describes it."""
+    message = write_grow(grow, 1)
+    grow(versioned(2))
+    context.annexes.add("upgrade", "grow", "toy_operators:rename_scale", toy.PACKAGE)
+    assert Program.from_proto(message).global_block().ops[0].attrs == {"factor": 3.0}
+
+
+def test_a_gradient_is_upgraded_as_its_operator(grow, context):
+    def versioned(version):
+        maker = OpMaker("grow", version=version).add_comment("Grows.").add_input("x", "any")
+        maker.add_output("out", "as x").same_dtype_as("x")
+        maker.add_attr("factor" if version > 1 else "scale", float, "how much").default(1.0)
+        return maker.build(same_shape_as("x"), grad_op("grow_grad"), upgrade=rename)
+
+    grow(versioned(1))
+    block = Program().global_block()
+    for name in ("x", "g"):
+        block.create_var(name, [2])
+    block.append_op("grow_grad", {"x": "x", "out_grad": "g"}, {"x_grad": "d"}, {"scale": 3.0})
+    message = block.program.to_proto()
+    context.ops._entries.pop("grow_grad")
+    grow(versioned(2))
+    assert Program.from_proto(message).global_block().ops[0].attrs == {"factor": 3.0}
+
+
+def test_a_program_with_deprecated_names_is_read(grow):
+    message = write_grow(grow, 1)
+    maker = OpMaker("grow").add_comment("Grows.").add_input("x", "any")
+    maker.add_output("out", "as x").same_dtype_as("x")
+    maker.add_attr("factor", float, "how much").default(1.0).deprecated("scale", "factor")
+    grow(maker.build(same_shape_as("x")))
     assert Program.from_proto(message).global_block().ops[0].attrs == {"factor": 3.0}
 
 

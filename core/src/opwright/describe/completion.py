@@ -76,6 +76,9 @@ def complete_operator(
         As `OpProto.fill_attrs` does.
     """
     proto = definition.proto
+    if definition.deprecated:
+        rename = definition.rename
+        inputs, outputs, attrs = rename(inputs), rename(outputs), rename(attrs)
     if definition.random and place is not None:
         inputs, attrs = place.wire_random(definition, inputs, attrs)
     if proto.operands:

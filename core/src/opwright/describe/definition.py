@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, TypeVar
 
 from opwright.describe.attribute_values import AttrType
 from opwright.describe.control import Control
@@ -15,6 +17,8 @@ from opwright.errors import DtypeError, OpwrightError, ShapeError, SlotError
 from opwright.foreign import describe_error
 from opwright.records import NamedTuple
 from opwright.vocabulary import STEP_SLOT
+
+T = TypeVar("T")
 
 InferShape: TypeAlias = Callable[[InferContext], None]
 GradientRule: TypeAlias = "Callable[[GradientContext], None]"
@@ -56,6 +60,8 @@ class OpDefinition:
         As given to `OpMaker.build`.
     forward : str or None
         The operator type whose derived gradient this is, see `grad_op`.
+    deprecated : dict of str to str
+        Former names of slots and attributes, and what they are called now.
     alias_slots : tuple of (int, int)
         Positions of each output slot that works in place, and of the input slot it overwrites.
     any_shape_only : bool
@@ -79,7 +85,7 @@ class OpDefinition:
             "proto",
             "random",
         ),
-        *("unchanged", "upgrade"),
+        *("deprecated", "unchanged", "upgrade"),
     )
 
     def __init__(
@@ -97,6 +103,7 @@ class OpDefinition:
         unchanged: Unchanged | None = None,
         plan_only: bool = False,
         forward: str | None = None,
+        deprecated: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.proto = proto
         self.infer_shape = infer_shape
@@ -110,6 +117,7 @@ class OpDefinition:
         self.unchanged = unchanged
         self.plan_only = plan_only
         self.forward = forward
+        self.deprecated = deprecated
         self.op_type = proto.type
         self.input_index = {slot.name: i for i, slot in enumerate(proto.inputs)}
         self.output_index = {slot.name: i for i, slot in enumerate(proto.outputs)}
@@ -136,6 +144,26 @@ class OpDefinition:
 
     def __repr__(self) -> str:
         return f"OpDefinition({self.op_type!r})"
+
+    def rename(self, given: Mapping[str, T], warns: bool = True) -> dict[str, T]:
+        """Return what is given by slot or attribute, by the present names.
+
+        SlotError where one thing is given by both names.
+        """
+        renamed: dict[str, T] = {}
+        for name, value in given.items():
+            new = self.deprecated.get(name, name)
+            if new != name:
+                if new in given:
+                    raise SlotError(
+                        f"{self.op_type}: {new!r} must be given once, got its former name "
+                        f"{name!r}, too; give {new}= alone"
+                    )
+                if warns:
+                    message = f"{self.op_type}: {name!r} is deprecated; write {new!r}"
+                    warnings.warn(message, DeprecationWarning, stacklevel=3)
+            renamed[new] = value
+        return renamed
 
     def leaves_inputs(self, attrs: Mapping[str, Any]) -> bool:
         """Whether an operator with these attributes overwrites no input."""

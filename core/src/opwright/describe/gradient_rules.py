@@ -207,7 +207,16 @@ def derive_grad_definition(forward: OpDefinition) -> OpDefinition:
     )
     check_op_proto(derived)
     shape = _gradient_shape(forward, derived)
-    return OpDefinition(derived, shape, rule.gradient, body=rule.body, forward=forward.op_type)
+    names = forward.deprecated
+    return OpDefinition(
+        derived,
+        shape,
+        rule.gradient,
+        body=rule.body,
+        upgrade=forward.upgrade,
+        forward=forward.op_type,
+        deprecated={**names, **{grad_name(old): grad_name(names[old]) for old in names}},
+    )
 
 
 def _gradient_shape(forward: OpDefinition, derived: OpProto) -> InferShape:

@@ -71,6 +71,7 @@ class OpMaker:
         self._last: _Draft = {}
         self._dispatch: str | None = None
         self._dynamic = False
+        self._deprecated: dict[str, str] = {}
 
     def add_comment(self, text: str) -> OpMaker:
         """Describe what the operator computes: the formula, edge cases, the source."""
@@ -217,6 +218,14 @@ class OpMaker:
 
     # -- the operator as a whole -------------------------------------------------------------------
 
+    def deprecated(self, old: str, new: str) -> OpMaker:
+        """Accept a slot or attribute by its former name, too, with a DeprecationWarning.
+
+        Saved programs with the former name are read. Kernels, rules and listings know the new one.
+        """
+        self._deprecated[old] = new
+        return self
+
     def dispatch_on(self, name: str) -> OpMaker:
         """Select the kernel by the dtype of this input, or by this dtype attribute."""
         self._dispatch = name
@@ -293,6 +302,7 @@ class OpMaker:
             effect=effect,
             unchanged=unchanged,
             plan_only=plan_only,
+            deprecated=self._deprecated,
         )
         self._check(definition)
         return definition
@@ -320,6 +330,14 @@ class OpMaker:
             optional = word != "infer_shape" and function is None
             if not (optional or callable(function) or isinstance(function, NoGradient)):
                 raise self._error(f"{word} must be a function, got {function!r}")
+        proto = definition.proto
+        names = {*proto.input_slots, *proto.output_slots, *proto.attr_protos}
+        for old, new in definition.deprecated.items():
+            if old in names or new not in names:
+                raise self._error(
+                    f"deprecated must name a former name and a slot or attribute, got {old!r} and "
+                    f"{new!r}"
+                )
         gradient = definition.gradient
         if isinstance(gradient, GradOp):
             gradient.check(definition.proto)

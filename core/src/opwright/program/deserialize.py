@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from opwright.describe.current import current_operators
+from opwright.describe.current import current_annexes, current_operators
 from opwright.describe.definition import OpDefinition
 from opwright.describe.dtypes import check_dtype
 from opwright.describe.wire_reading import (
@@ -132,6 +132,9 @@ def _read_operator(
     proto = definition.proto
     if version != proto.version:
         description = _upgrade(definition, version, description)
+    if definition.deprecated:
+        sides = ("inputs", "outputs", "attrs")
+        description = {side: definition.rename(description[side], warns=False) for side in sides}
     inputs, outputs = description["inputs"], description["outputs"]
     definition.check_slots(inputs, outputs)
     filled = proto.fill_attrs(description["attrs"], inputs)
@@ -192,9 +195,11 @@ def _upgrade(definition: OpDefinition, version: int, description: dict[str, Any]
             f"{op_type}: its version must be at most {installed}, which is installed, got "
             f"{version}; upgrade {distribution}"
         )
-    if definition.upgrade is None:
+    annex = current_annexes().find("upgrade", definition.forward or op_type)
+    upgrade = definition.upgrade if annex is None else annex.load()
+    if upgrade is None:
         raise FormatError(
             f"{op_type}: version {version} cannot be read by version {installed}, got no "
             f"upgrade from {distribution}; install the older release"
         )
-    return definition.upgrade(description, version)
+    return upgrade(description, version)

@@ -54,8 +54,11 @@ def make_function(
     function.__qualname__ = proto.type
     function.__module__ = "opwright.ops"
     function.__signature__ = _signature(function, proto)  # type: ignore[attr-defined]
+    bind = function
+    if definition.deprecated:
+        bind = lambda *args, **given: function(*args, **definition.rename(given))  # noqa: E731
     defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-    quick = _runtime.EagerFunction(call, function, defaults, len(proto.inputs))
+    quick = _runtime.EagerFunction(call, bind, defaults, len(proto.inputs))
     return functools.update_wrapper(quick, function)
 
 
