@@ -30,6 +30,7 @@ New = Callable[..., Any]
         ("json", "the module's name 'json' is taken", "opwright-json"),
         ("opwright-softmax", "'softmax' is that of an operator", "opwright-softmax-ops"),
         ("cpu-", "words of a-z and 0-9", "opwright-cpu-ops"),
+        ("opwright-install", "'install' is reserved by CMake", "opwright-install-ops"),
         ("opwright-native", "'native' is that of a library of kernels", "opwright-native-ops"),
     ],
 )

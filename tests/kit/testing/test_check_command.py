@@ -15,6 +15,7 @@ import pytest
 from opwright import Context
 from opwright.errors import OpwrightError
 from opwright_kit.testing import PackageCheck
+from opwright_kit.testing.check import package
 
 QUICK = ("--rule", "documented", "--rule", "shape-rule", "--rule", "reference")
 
@@ -33,6 +34,16 @@ def test_a_package_without_a_fault_is_green(control_site: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 failed" in done.stdout
     assert done.stdout.rstrip().endswith("nothing found")
+
+
+def test_the_command_writes_junit_for_machines(control_site: Path, tmp_path: Path) -> None:
+    words = ("opwright", "check", "opwright-good", "--rule", "documented", "--junit")
+    done = run(control_site, *words, str(tmp_path / "checked.xml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert 'name="documented"' in (tmp_path / "checked.xml").read_text()
+    refused = run(control_site, *words, str(tmp_path))
+    assert refused.returncode == 2
+    assert "--junit must name a file that can be written, got" in refused.stderr
 
 
 def test_a_finding_comes_again_by_the_command_that_is_printed(control_site: Path) -> None:
@@ -63,6 +74,7 @@ def test_an_unknown_distribution_names_the_installed_ones(control_site: Path) ->
     [
         ({"rules": ["refrence"]}, "unknown rule, got 'refrence'; did you mean 'reference'"),
         ({"subject": "good.row_sum"}, "got 'good.row_sum'; did you mean 'good.row_sums'"),
+        ({"sample": 999}, r"must be in \[0, 27\) for what is checked, got 999"),
         ({"dtype": "float31"}, "unknown dtype, got 'float31'; did you mean 'float32'"),
     ],
 )
@@ -71,6 +83,23 @@ def test_what_does_not_exist_is_told_with_the_nearest_name(
 ) -> None:
     with pytest.raises(OpwrightError, match=f"^check: .*{message}"):
         PackageCheck("opwright-good", context=controls, **option)
+
+
+def test_a_sampler_that_raises_is_one_finding_with_its_traceback(
+    controls: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw_pick(draw: Any) -> Any:
+        return draw.nonsense
+
+    monkeypatch.setattr(package, "load_samplers", lambda: {"good.pick": draw_pick})
+    card = package.check_package("opwright-good", subject="good.pick", context=controls)
+    (finding,) = card.findings
+    assert "samples must be drawn, got AttributeError: 'Draw' object has no" in finding.message
+    assert "in draw_pick for good.pick in float32; fix the function" in finding.message
+    assert finding.traceback.startswith("Traceback (most recent call last):\n")
+    assert "in draw_pick\n    return draw.nonsense\n" in finding.traceback
+    reasons = {result.reason for result in card.results if result.state == "skipped"}
+    assert "the function that draws its samples raises an error, reported once" in reasons
 
 
 def test_pytest_runs_each_rule_as_a_test(control_site: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ struct Cosine : opwright::Op<CosineAttrs> {
     op.AddAttr(&CosineAttrs::scale, "scale", "the range of out is [-scale, scale]")
         .Default(1.0)
         .GreaterThan(0.0);
+    op.SetVersion(2);  // opwright_cosine/upgrades.py reads version 1
     op.Gradient("cosine.similarity_grad", {"a", "b"});
   }
 

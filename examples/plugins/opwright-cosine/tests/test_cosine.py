@@ -34,6 +34,19 @@ def test_the_gradient_is_the_central_difference():
         np.testing.assert_allclose(got[index], expected, rtol=1e-7, atol=1e-9)
 
 
+def test_a_program_of_version_1_is_read():
+    block = ow.Program().global_block()
+    a, b = (block.create_var(name, shape=[5, 8], dtype="float64") for name in "ab")
+    block.append_op("cosine.similarity", {"a": a, "b": b}, attrs={"scale": SCALE})
+    message = block.program.to_proto()
+    [op] = message.blocks[0].ops
+    op.version = 1
+    op.attrs["factor"].CopyFrom(op.attrs["scale"])
+    del op.attrs["scale"]
+    [read] = ow.Program.from_proto(message).global_block().ops
+    assert read.attrs == {"scale": SCALE}
+
+
 def test_it_conforms():
     card = check_package("opwright-cosine")
     assert card.ok, card.format_findings(card.findings)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 
 from opwright_kit.testing import Finding, Result, Scorecard, load_rules
-from opwright_kit.testing.results.text import format_scorecard
+from opwright_kit.testing.results.text import format_junit, format_scorecard
 
 
 @pytest.fixture
@@ -69,3 +70,35 @@ def test_the_page_lists_every_rule_with_its_summary() -> None:
     page = Path(__file__).parents[4] / "docs" / "check_a_plugin.md"
     listed = re.findall(r"^\| `([\w-]+)` \| (.*) \|$", page.read_text(), re.MULTILINE)
     assert listed == [(rule.name, rule.summary) for rule in load_rules()]
+
+
+def test_a_subject_of_which_nothing_was_checked_is_not_good(card: Scorecard) -> None:
+    card.results = [result for result in card.results if result.state == "skipped"]
+    assert format_scorecard(card).splitlines()[3].endswith("not checked")
+
+
+def test_junit_has_a_test_for_each_rule_on_each_subject(card: Scorecard) -> None:
+    (suite,) = ElementTree.fromstring(format_junit(card))
+    assert suite.attrib == {
+        "name": "opwright-acme",
+        "tests": "3",
+        "failures": "1",
+        "errors": "0",
+        "skipped": "1",
+    }
+    passed, skipped, failed = suite
+    assert (passed.get("classname"), passed.get("name")) == ("acme.swish", "documented")
+    assert skipped[0].attrib == {"message": "declared to have none"}
+    assert "to see it again: opwright check" in (failed[0].text or "")
+
+
+def test_junit_holds_what_xml_cannot(card: Scorecard) -> None:
+    finding = card.findings[0]._replace(message="got '\x00' & <")
+    card.add(Result("acme.swish", "reference", "failed", findings=(finding,)))
+    failure = ElementTree.fromstring(format_junit(card))[0][3][0]
+    assert failure.get("message") == r"got '\x00' & <"
+
+
+def test_a_traceback_is_printed_below_its_finding(card: Scorecard) -> None:
+    text = card.format_findings([card.findings[0]._replace(traceback="Traceback:\nValueError: 1")])
+    assert "\n  Traceback:\n  ValueError: 1\n  to see it again" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -41,6 +41,8 @@ class Planted(NamedTuple):
 FAILS = {"shape-rule": "the shape rule accepts what the kernel fails on, whatever the reason"}
 SHARED = {"threads": "another thread packs the input while it is turned round"}
 
+FAR = {"gradient-extremes": "the wrong branch is the one far below 0"}
+
 PAGES = {"guard-pages": "what is written beyond an array lies on the page behind it"}
 
 PLANTED = (
@@ -61,6 +63,7 @@ PLANTED = (
     Planted("gradient", "broken_gradient.square"),
     Planted("gradient", "broken_gradient.twice"),
     Planted("gradient", "broken_gradient.sum"),
+    Planted("gradient", "broken_gradient.branch", FAR),
     Planted("idle-attributes", "broken_idle_attributes.scaled"),
     Planted("special-values", "broken_special_values.drops_nan"),
     Planted("special-values", "broken_special_values.drops_infinity"),
@@ -81,6 +84,7 @@ PLANTED = (
     Planted("writes-every-element", "broken_writes_every_element.twice"),
     Planted("writes-every-element", "broken_compiled.leaves_last"),
     Planted("writes-every-element", "broken_compiled.leaves_tail"),
+    Planted("writes-every-element", "broken_compiled.begins_at_row"),
     Planted("guard-bytes", "broken_guard_bytes.twice", PAGES),
     Planted("guard-bytes", "broken_compiled.writes_past_end", PAGES),
     Planted("guard-pages", "broken_compiled.reads_past_end"),
@@ -103,6 +107,19 @@ PLANTED = (
     Planted("inconsistent-inputs", "broken_inconsistent_inputs.writes_beside"),
     Planted("inconsistent-inputs", "broken_inconsistent_inputs.cuts"),
 )
+
+WITH_TWIN = (
+    "pass broken_swapped",
+    "broken_compiled.reads_past_end",
+    "broken_compiled.leaves_tail",
+    "broken_gradient.branch",
+    "broken_compiled.shares_sum",
+    "broken_threads.twice",
+    "broken_compiled.begins_at_row",
+    "broken_compiled.ignores_strides",
+    "broken_idle_attributes.scaled",
+)
+"""Beside each is one without the defect, named with the end ``_fixed``."""
 
 IN_PROCESSES = {"returns", "garbage-collection"}
 """Their defects end the process, or wait in it forever: see test_isolated.py."""
@@ -139,6 +156,24 @@ def test_a_planted_defect_is_found_by_its_rule_and_no_other(
     found = broken_rules(cards[planted.plugin], planted.operator)
     assert planted.rule in found
     assert found <= {planted.rule, *planted.also}
+
+
+@pytest.mark.parametrize("operator", WITH_TWIN)
+def test_nothing_is_found_in_a_fixed_twin(operator: str, cards: dict[str, Scorecard]) -> None:
+    planted = next(each for each in PLANTED if each.operator == operator)
+    assert broken_rules(cards[planted.plugin], f"{operator}_fixed") == set()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("operator", WITH_TWIN)
+def test_a_defect_and_nothing_in_its_fixed_twin_is_found_at_other_seeds(
+    operator: str, seed: int, controls: Context
+) -> None:
+    planted = next(each for each in PLANTED if each.operator == operator)
+    package = f"opwright-{planted.plugin.replace('_', '-')}"
+    options: dict[str, Any] = {"rules": [planted.rule], "seed": seed, "context": controls}
+    assert check_package(package, subject=operator, **options).findings
+    assert not check_package(package, subject=f"{operator}_fixed", **options).findings
 
 
 def test_every_finding_names_its_subject_and_what_was_got(cards: dict[str, Scorecard]) -> None:

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.op import OpMaker, grad_op, same_shape_as
+from opwright.op import OpMaker, grad_op, no_gradient, same_shape_as
 from opwright.plugin import Package
 from opwright_kit.testing import CheckContext, Draw, Finding, Skipped, load_rules
 from opwright_kit.testing.results.subjects import KernelSubject
+from opwright_kit.testing.samples.samplers import SamplerError
 
 ACME = Package("acme", "opwright-acme", "1.0")
 Declare = Callable[[Draw], None]
@@ -113,3 +114,88 @@ def test_a_gradient_of_0_at_nan_is_found_unless_it_is_declared() -> None:
 
     assert "= nan, which reaches an output, must not be 0" in check_clip(nothing)[0].message
     assert check_clip(declare) == []
+
+
+def _double(x: Any, out: Any) -> None:
+    np.multiply(x, 2, out=out)
+
+
+def _double_rounded(x: Any, out: Any) -> None:
+    np.divide(np.round(np.multiply(x, 200)), 100, out=out)
+
+
+def check_rounded(declare: Declare) -> list[Finding]:
+    """Return what the rule `reference` says of a kernel that rounds to hundredths."""
+
+    def draw_double(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
+        declare(draw)
+        return {"x": draw.floats((draw.length,))}, {}
+
+    double = (
+        OpMaker("acme.double")
+        .add_comment("Twice, out = 2 * x.")
+        .add_input("x", "any shape, float")
+        .dtypes("float32", "float64")
+        .add_output("out", "shape and dtype of x")
+        .same_dtype_as("x")
+        .build(infer_shape=same_shape_as("x"), gradient=no_gradient("of no interest"))
+    )
+    context = ow.Context.discover()
+    context.ops.add("acme.double", double, ACME)
+    for library, kernel, priority in (("numpy", _double, 0), ("acme", _double_rounded, 50)):
+        context.kernels.add(
+            "acme.double",
+            device="cpu",
+            dtypes=["float32", "float64"],
+            kernel=kernel,
+            library=library,
+            priority=priority,
+            package=ACME,
+        )
+    entries = [e for e in context.kernels.entries("acme.double") if e.library == "acme"]
+    subject = KernelSubject("acme.double", "cpu", "acme", tuple(entries), context)
+    rule = next(rule for rule in load_rules() if rule.name == "reference")
+    checked = CheckContext(context, samplers={"acme.double": draw_double})
+    return list(rule.check(subject, checked))
+
+
+def test_results_may_be_as_far_apart_as_is_declared_with_a_reason() -> None:
+    def declare(draw: Draw) -> None:
+        draw.tolerance = (0.01, "results are kept in hundredths")
+
+    def declare_too_little(draw: Draw) -> None:
+        draw.tolerance = (1e-5, "nobody looks")
+
+    assert check_rounded(nothing)
+    assert check_rounded(declare) == []
+    assert "further apart than declared, 1e-05" in check_rounded(declare_too_little)[0].message
+
+
+def test_a_tolerance_without_a_reason_is_refused() -> None:
+    def declare(draw: Draw) -> None:
+        draw.tolerance = 0.01  # type: ignore[assignment]
+
+    with pytest.raises(SamplerError, match=r"a number in \[0, 1\) and a reason, got 0.01; write"):
+        check_rounded(declare)
+
+
+def test_nan_in_a_block_of_hundreds_must_reach_the_output() -> None:
+    def drop_in_blocks(x: Any, out: Any) -> None:
+        np.abs(x, out=out)
+        whole = x.size - x.size % 576
+        np.nan_to_num(out.reshape(-1)[:whole], copy=False)
+
+    context = ow.Context.discover()
+    options: dict[str, Any] = {
+        "device": "cpu",
+        "dtypes": ["float32"],
+        "library": "a",
+        "package": ACME,
+    }
+    context.kernels.add("abs", kernel=drop_in_blocks, **options)
+    entries = [e for e in context.kernels.entries("abs") if e.library == "a"]
+    subject = KernelSubject("abs", "cpu", "a", tuple(entries), context)
+    rule = next(rule for rule in load_rules() if rule.name == "special-values")
+    for seed in range(3):
+        findings = list(rule.check(subject, CheckContext(context, seed)))
+        assert any("= nan must reach out" in finding.message for finding in findings)

@@ -27,3 +27,9 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
             kernel=f"opwright_cosine.cuda:{name}",
             capturable=True,
         )
+
+
+@plugin.hookimpl
+def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
+    """Name what reads programs of older versions."""
+    registry.add("upgrade", "cosine.similarity", "opwright_cosine.upgrades:rename_factor")

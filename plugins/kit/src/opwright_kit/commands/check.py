@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Final
 
 from opwright.commands import print_json, resolving
@@ -17,7 +18,7 @@ from opwright_kit.testing import (
     Result,
     run_check,
 )
-from opwright_kit.testing.results.text import format_scorecard
+from opwright_kit.testing.results.text import format_junit, format_scorecard
 
 _CLEAR: Final = "\r\033[K"
 """Clears the line of a terminal and returns to its beginning."""
@@ -41,6 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"for one sample of one rule (default: {TIME_LIMIT_S:g})",
     )
     parser.add_argument(
+        "--junit", metavar="FILE", type=Path, help="also write JUnit's XML, for machines"
+    )
+    parser.add_argument(
         "--in-process",
         action="store_true",
         help="without a process that may end, and no time limit: for debuggers",
@@ -56,11 +60,23 @@ def run(args: argparse.Namespace) -> int:
         card = run_check(check, _show if shows else None)
     if shows:
         print(_CLEAR, end="", file=sys.stderr, flush=True)
+    if args.junit is not None:
+        _write(args.junit, format_junit(card))
     if args.json:
         print_json(card.to_json())
     else:
         print(format_scorecard(card))
     return 0 if card.ok else 1
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(
+            f"check: --junit must name a file that can be written, got {str(path)!r}: "
+            f"{error.strerror or error}"
+        ) from error
 
 
 def _check_number(option: str, number: int) -> int:

@@ -13,6 +13,12 @@ from opwright_kit.scaffold.errors import ScaffoldError
 _PREFIX: Final = "opwright-"
 _NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
+_TARGETS_OF_CMAKE: Final = (
+    *("all", "clean", "depend", "edit_cache", "help", "install", "list_install_components"),
+    *("package", "package_source", "preinstall", "rebuild_cache", "test"),
+)
+"""A library of a package in C++ is a target of CMake, which has the plugin's name."""
+
 
 class PackageNames(NamedTuple):
     """What one package is called in different places.
@@ -85,6 +91,8 @@ def _find_clash(names: PackageNames, context: Context) -> str | None:
     # A folder of this name in the working directory is found, too; it has no origin.
     if spec is not None and spec.origin is not None:
         return f"the module's name {names.module!r} is taken"
+    if names.plugin in _TARGETS_OF_CMAKE:
+        return f"the plugin's name {names.plugin!r} is reserved by CMake"
     names_by_kind = {
         "an operator": context.ops.types(all=True),
         "a device": context.devices.names(),

@@ -13,6 +13,12 @@ OPERATORS = (
     "reads_past_end",
     "reads_before_begin",
     "leaves_tail",
+    "begins_at_row",
+    "begins_at_row_fixed",
+    "shares_sum_fixed",
+    "ignores_strides_fixed",
+    "reads_past_end_fixed",
+    "leaves_tail_fixed",
 )
 
 

@@ -66,6 +66,55 @@ static int32_t leaves_tail(const ow_call* call) {
   return OW_OK;
 }
 
+/* Columns' maxima, which begin with the first row: without one nothing is written. */
+static int32_t begins_at_row(const ow_call* call) {
+  const float* x = (const float*)call->args[0]->data;
+  float* out = (float*)call->args[1]->data;
+  const int64_t rows = call->args[0]->shape[0], columns = call->args[0]->shape[1];
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      const float next = x[i * columns + j];
+      if (i == 0 || next > out[j] || next != next) out[j] = next;
+    }
+  }
+  return OW_OK;
+}
+
+static int32_t begins_at_row_fixed(const ow_call* call) {
+  float* out = (float*)call->args[1]->data;
+  const int64_t n = count(call->args[1]);
+  if (call->args[0]->shape[0] > 0) return begins_at_row(call);
+  for (int64_t j = 0; j < n; ++j) out[j] = 0;
+  return OW_OK;
+}
+
+static int32_t shares_sum_fixed(const ow_call* call) {
+  const float* x = (const float*)call->args[0]->data;
+  float* out = (float*)call->args[1]->data;
+  const int64_t n = count(call->args[0]);
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += (double)x[i];
+  for (int64_t i = 0; i < n; ++i) out[i] = (float)((double)x[i] - sum / (double)n);
+  return OW_OK;
+}
+
+static int32_t copy_of_any_strides(const ow_call* call) {
+  const DLTensor* x = call->args[0];
+  const float* data = (const float*)x->data;
+  float* out = (float*)call->args[1]->data;
+  const int64_t n = count(x);
+  if (x->strides == NULL) return copy(call);
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t rest = i, place = 0;
+    for (int32_t axis = x->ndim - 1; axis >= 0; --axis) {
+      place += rest % x->shape[axis] * x->strides[axis];
+      rest /= x->shape[axis];
+    }
+    out[i] = data[place];
+  }
+  return OW_OK;
+}
+
 static int32_t shares_sum(const ow_call* call) {
   static volatile double sum; /* one for all threads; volatile, so that it stays in memory */
   const float* x = (const float*)call->args[0]->data;
@@ -133,7 +182,7 @@ static ow_kernel make_kernel(const char* op_type, ow_run_fn run) {
 __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host* host,
                                                                   const ow_plugin** out) {
   static ow_plugin plugin;
-  static ow_kernel kernels[10];
+  static ow_kernel kernels[16];
   (void)host;
   kernels[0] = make_kernel("broken_compiled.writes_input", writes_input);
   kernels[1] = make_kernel("broken_compiled.leaves_last", leaves_last);
@@ -148,6 +197,13 @@ __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host*
   kernels[7] = make_kernel("broken_compiled.reads_past_end", reads_past_end);
   kernels[8] = make_kernel("broken_compiled.reads_before_begin", reads_before_begin);
   kernels[9] = make_kernel("broken_compiled.leaves_tail", leaves_tail);
+  kernels[10] = make_kernel("broken_compiled.begins_at_row", begins_at_row);
+  kernels[11] = make_kernel("broken_compiled.begins_at_row_fixed", begins_at_row_fixed);
+  kernels[12] = make_kernel("broken_compiled.shares_sum_fixed", shares_sum_fixed);
+  kernels[13] = make_kernel("broken_compiled.ignores_strides_fixed", copy_of_any_strides);
+  kernels[13].flags = OW_KERNEL_STRIDED;
+  kernels[14] = make_kernel("broken_compiled.reads_past_end_fixed", copy);
+  kernels[15] = make_kernel("broken_compiled.leaves_tail_fixed", copy);
   memset(&plugin, 0, sizeof(plugin));
   plugin.size = sizeof(plugin);
   plugin.abi_major = OW_ABI_MAJOR;
@@ -155,7 +211,7 @@ __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host*
   plugin.name = "broken_compiled";
   plugin.version = "1.0";
   plugin.kernels = kernels;
-  plugin.n_kernels = 10;
+  plugin.n_kernels = 16;
   plugin.kernel_stride = sizeof(ow_kernel);
   *out = &plugin;
   return OW_OK;

@@ -1,4 +1,4 @@
-"""Gradients that lack a factor, belong to another block of the input, or average a sum."""
+"""Gradients that lack a factor, are wrong in a branch or a block, or average a sum."""
 
 import numpy as np
 
@@ -41,6 +41,35 @@ def _average_to(x, out):
     else:
         np.copyto(out, 0)
 
+
+def branch(x, out):
+    np.copyto(out, np.where(x > -1.5, x, 2 * x + 1.5))
+
+
+branch_fixed = branch
+
+
+def branch_grad(x, out_grad, x_grad):
+    np.copyto(x_grad, out_grad)  # as if all were above -1.5
+
+
+def branch_fixed_grad(x, out_grad, x_grad):
+    np.copyto(x_grad, np.where(x > -1.5, out_grad, 2 * out_grad))
+
+
+BRANCH, BRANCH_FIXED = (
+    OpMaker(f"broken_gradient.branch{twin}")
+    .add_comment("Steeper below a bend, out = x above -1.5, else 2 * x + 1.5.")
+    .add_input("x", "any shape, float")
+    .dtypes("float32", "float64")
+    .add_output("out", "shape and dtype of x")
+    .same_dtype_as("x")
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=grad_op(f"broken_gradient.branch{twin}_grad", needs=["x"]),
+    )
+    for twin in ("", "_fixed")
+)
 
 SQUARE = (
     OpMaker("broken_gradient.square")

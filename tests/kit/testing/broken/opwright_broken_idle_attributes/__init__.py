@@ -8,11 +8,12 @@ KERNELS = "opwright_broken_idle_attributes.operators"
 @plugin.hookimpl
 def opwright_ops(registry):
     registry.add("broken_idle_attributes.scaled", f"{KERNELS}:SCALED")
+    registry.add("broken_idle_attributes.scaled_fixed", f"{KERNELS}:SCALED_FIXED")
 
 
 @plugin.hookimpl
 def opwright_kernels(registry):
-    for name in ("scaled", "scaled_grad"):
+    for name in ("scaled", "scaled_grad", "scaled_fixed", "scaled_fixed_grad"):
         registry.add(
             f"broken_idle_attributes.{name}",
             device="cpu",

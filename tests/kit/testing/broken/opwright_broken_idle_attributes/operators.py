@@ -1,4 +1,7 @@
-"""Twice the input, whatever the factor is: values and slopes agree, and both are wrong."""
+"""Twice the input, whatever the factor is: values and slopes agree, and both are wrong.
+
+The fixed twin multiplies by the factor.
+"""
 
 import numpy as np
 
@@ -13,8 +16,16 @@ def scaled_grad(out_grad, x_grad, *, factor):
     np.multiply(out_grad, 2, out=x_grad)
 
 
-SCALED = (
-    OpMaker("broken_idle_attributes.scaled")
+def scaled_fixed(x, out, *, factor):
+    np.multiply(x, factor, out=out)
+
+
+def scaled_fixed_grad(out_grad, x_grad, *, factor):
+    np.multiply(out_grad, factor, out=x_grad)
+
+
+SCALED, SCALED_FIXED = (
+    OpMaker(f"broken_idle_attributes.scaled{twin}")
     .add_comment("Product with a number, out = factor * x.")
     .add_input("x", "any shape, float")
     .dtypes("float32", "float64")
@@ -22,5 +33,9 @@ SCALED = (
     .same_dtype_as("x")
     .add_attr("factor", float, "what x is multiplied by")
     .default(2.0)
-    .build(infer_shape=same_shape_as("x"), gradient=grad_op("broken_idle_attributes.scaled_grad"))
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=grad_op(f"broken_idle_attributes.scaled{twin}_grad"),
+    )
+    for twin in ("", "_fixed")
 )

@@ -21,7 +21,7 @@ def opwright_kernels(registry):
 
 @plugin.hookimpl
 def opwright_passes(registry):
-    for name in ("swapped", "unobserved", "never", "slow"):
+    for name in ("swapped", "swapped_fixed", "unobserved", "never", "slow"):
         registry.add(
             f"broken_{name}", phase="fuse", function=f"opwright_broken_pass_results.passes:{name}"
         )

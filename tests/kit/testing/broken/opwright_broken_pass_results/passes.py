@@ -20,19 +20,32 @@ def slow_relu(x, out):
 
 
 def swapped(graph):
-    """relu(x - y) becomes relu(-(x - y)) of swapped operands."""
+    """relu(x - y) becomes relu(y - x)."""
+    _swap(graph, turn_back=False)
+
+
+def swapped_fixed(graph):
+    """relu(x - y) becomes relu(-(y - x))."""
+    _swap(graph, turn_back=True)
+
+
+def _swap(graph, turn_back):
     edit = graph.edit()
     for relu in graph.of_type("relu"):
         source = relu.inputs[0][0].op
         if source is None or source.type != "subtract":
             continue
         (x,), (y,) = source.inputs
-        between = graph.value("swapped", x.meta) if x.meta == y.meta else None
-        if between is None:
+        if x.meta != y.meta or x.meta.dtype not in ("float32", "float64"):
             continue
-        minus = graph.make("subtract", {"x": y, "y": x}, {"out": between}, like=source)
+        between, turned = (graph.value(name, x.meta) for name in ("swapped", "turned"))
+        new = [graph.make("subtract", {"x": y, "y": x}, {"out": between}, like=source)]
+        if turn_back:
+            ends = {"x": between}, {"out": turned}
+            new.append(graph.make("scale", *ends, {"scale": -1.0}, like=source))
+            between = turned
         made = graph.make("relu", {"x": between}, {"out": relu.outputs[0][0]}, like=relu)
-        edit.fuse([source, relu], [minus, made])
+        edit.fuse([source, relu], [*new, made])
     edit.apply()
 
 

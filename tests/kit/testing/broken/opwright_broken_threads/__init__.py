@@ -7,14 +7,16 @@ KERNELS = "opwright_broken_threads.operators"
 
 @plugin.hookimpl
 def opwright_ops(registry):
-    registry.add("broken_threads.twice", f"{KERNELS}:TWICE")
+    for name in ("twice", "twice_fixed"):
+        registry.add(f"broken_threads.{name}", f"{KERNELS}:{name.upper()}")
 
 
 @plugin.hookimpl
 def opwright_kernels(registry):
-    registry.add(
-        "broken_threads.twice",
-        device="cpu",
-        dtypes=["float32", "float64"],
-        kernel=f"{KERNELS}:twice",
-    )
+    for name in ("twice", "twice_fixed"):
+        registry.add(
+            f"broken_threads.{name}",
+            device="cpu",
+            dtypes=["float32", "float64"],
+            kernel=f"{KERNELS}:{name}",
+        )

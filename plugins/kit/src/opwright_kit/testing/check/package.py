@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from types import TracebackType
 from typing import Any, Final, Protocol
 
 from opwright import Context, context_guard, current_context
+from opwright.errors import CommandError, OpwrightError
 from opwright.op import check_dtype
 from opwright_kit.testing.check.provided import provided_rules
 from opwright_kit.testing.observation.context import CheckContext
@@ -20,9 +24,18 @@ from opwright_kit.testing.results.scorecard import (
     Scorecard,
     Skipped,
 )
-from opwright_kit.testing.results.subjects import Subject, find_subjects, select_subjects
+from opwright_kit.testing.results.subjects import (
+    KernelSubject,
+    OperatorSubject,
+    Subject,
+    find_subjects,
+    select_subjects,
+)
 from opwright_kit.testing.rules import Rule, select_rules
-from opwright_kit.testing.samples.samplers import load_samplers
+from opwright_kit.testing.samples.draw import cases
+from opwright_kit.testing.samples.samplers import SamplerError, load_samplers
+
+_OWN: Final = "opwright_kit."
 
 _MAX_FINDINGS: Final = 5
 """Of one rule on one subject: more would repeat the same."""
@@ -85,6 +98,8 @@ class PackageCheck:
         package, subjects = find_subjects(distribution, self._context)
         if subject is not None:
             subjects = select_subjects(package, subjects, subject)
+        if sample is not None:
+            _check_number(sample, subjects, seed)
         self._subjects = {item.name: item for item in subjects}
         self._check = CheckContext(self._context, seed, sample, dtype, load_samplers(), notes)
         self.card = Scorecard(package.name, package.version, seed)
@@ -119,6 +134,20 @@ class PackageCheck:
         self._check.note(f"the rule {rule}")
         with context_guard(self._context):
             return _apply(self._rules[rule], self._subjects[subject], self._check)
+
+
+def _check_number(sample: int, subjects: list[Subject], seed: int) -> None:
+    """Raise for the number of a sample that no subject has."""
+    counts = []
+    for item in subjects:
+        if isinstance(item, OperatorSubject | KernelSubject):
+            with suppress(OpwrightError):  # a definition that cannot be loaded is a finding
+                counts.append(sum(1 for _ in cases(item.definition, seed)))
+    if sample >= max(counts, default=sample + 1):
+        raise CommandError(
+            f"check: the number of a sample must be in [0, {max(counts)}) for what is checked, "
+            f"got {sample}"
+        )
 
 
 class Check(Protocol):
@@ -169,6 +198,25 @@ def check_package(
     return run_check(PackageCheck(distribution, **options), progress)
 
 
+def _report(error: Exception, rule: Rule, subject: Subject) -> Finding:
+    """Return the finding of an error that no rule expects, with the lines that raised it."""
+    text = f"the rule could not be checked: {type(error).__name__}: {error}"
+    cause: BaseException = error
+    if isinstance(error, SamplerError) and error.__cause__ is not None:
+        text, cause = str(error), error.__cause__
+    lines = traceback.format_exception(cause.with_traceback(_skip_own(cause.__traceback__)))
+    message = f"{subject.name}: {' '.join(text.split())}"
+    return Finding(rule.name, subject.name, message, traceback="".join(lines).rstrip())
+
+
+def _skip_own(place: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the calls of the kit at its begin; all of it if they are all."""
+    first = place
+    while place is not None and place.tb_frame.f_globals.get("__name__", "").startswith(_OWN):
+        place = place.tb_next
+    return place or first
+
+
 def _apply(rule: Rule, subject: Subject, check: CheckContext) -> Result:
     """Return the result of a rule for a subject; an exception is a finding."""
     findings: list[Finding] = []
@@ -182,8 +230,7 @@ def _apply(rule: Rule, subject: Subject, check: CheckContext) -> Result:
     except Skipped as skipped:
         reason = str(skipped)
     except Exception as error:  # noqa: BLE001 - a plugin's; its other parts are checked
-        text = " ".join(f"{type(error).__name__}: {error}".split())
-        findings.append(Finding(rule.name, subject.name, f"the rule could not be checked: {text}"))
+        findings.append(_report(error, rule, subject))
     state = FAILED if findings else SKIPPED if reason else PASSED
     seconds = time.perf_counter() - start
     return Result(subject.name, rule.name, state, reason, tuple(findings), seconds)

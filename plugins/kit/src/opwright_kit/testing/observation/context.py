@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import numpy as np
 from opwright import Context
 from opwright.device import HOST_DEVICE, get_device
 from opwright.errors import OpwrightError
-from opwright.kernel import ANY, KernelEntry, Refuse
+from opwright.kernel import ANY, KernelEntry, Refuse, Unsupported
 from opwright.op import DTYPES, FLOAT_DTYPES, OpDefinition, dtype_to_numpy, is_float, item_size
 from opwright_kit.testing.launch.kernel_run import POISON, KernelRun
 from opwright_kit.testing.launch.launching import Launch
@@ -26,7 +27,7 @@ from opwright_kit.testing.samples.gradient_samples import (
     replace_outputs,
 )
 from opwright_kit.testing.samples.sample import Sample
-from opwright_kit.testing.samples.samplers import find_sampler
+from opwright_kit.testing.samples.samplers import GROUP, SamplerError, find_sampler
 
 NO_INPUTS: Final = "no inputs could be drawn; describe them in opwright.samples"
 """Why a rule that needs samples is skipped without them."""
@@ -86,6 +87,7 @@ class CheckContext:
         self._notes = notes
         self._noted: tuple[str, Sample | None] = ("", None)
         self._drawn: dict[tuple[str, str], list[Sample]] = {}
+        self._undrawable: set[str] = set()
         self._launches: OrderedDict[Any, Launch] = OrderedDict()
         self._devices: dict[str, str | None] = {HOST_DEVICE: None}
 
@@ -118,8 +120,21 @@ class CheckContext:
     def _draw(self, definition: OpDefinition, dtype: str, sampler: Sampler | None) -> list[Sample]:
         if sampler is None and definition.plan_only:
             raise Skipped("only passes make it, so its inputs cannot be drawn from its OpProto")
-        self.note(f"drawing samples of {definition.op_type} in {dtype}")
-        return draw_samples(definition, dtype, self.seed, sampler)
+        op_type = definition.op_type
+        self.note(f"drawing samples of {op_type} in {dtype}")
+        if op_type in self._undrawable:
+            raise Skipped("the function that draws its samples raises an error, reported once")
+        try:
+            return draw_samples(definition, dtype, self.seed, sampler)
+        except Exception as error:
+            if sampler is None:
+                raise
+            self._undrawable.add(op_type)
+            name = getattr(sampler, "__name__", repr(sampler))
+            raise SamplerError(
+                f"samples must be drawn, got {type(error).__name__}: {error} in {name} for "
+                f"{op_type} in {dtype}; fix the function ({GROUP})"
+            ) from error
 
     def _derive(
         self, forward: OpDefinition, definition: OpDefinition, dtype: str
@@ -207,6 +222,8 @@ class CheckContext:
                     n_given += 1
                     yield entry, sample
                 seen.add(kind)
+        if not n_given and self._only_sample is not None:
+            raise Skipped(f"no sample {self._only_sample} of it could be drawn")
         if not n_given:
             raise Skipped(NO_INPUTS)
 
@@ -280,7 +297,8 @@ class CheckContext:
     def new_launch(self, entry: KernelEntry, sample: Sample, **options: Any) -> Launch:
         """Return a new launch of a kernel on a sample, which notes its runs.
 
-        See `opwright_kit.testing.Launch`, also for errors.
+        See `opwright_kit.testing.Launch`, also for errors. Where nothing is said about packing, a
+        kernel that takes parameters alone packs them.
 
         Raises
         ------
@@ -288,14 +306,26 @@ class CheckContext:
             If this machine lacks what the kernel needs.
         """
         who = str(entry.key)
-        with skipping_lacks(entry), np.errstate(all="ignore"):
+
+        def prepare(**packing: Any) -> Launch:
             return Launch(
                 entry,
                 sample,
                 context=self.context,
                 before_run=lambda: self.note(who, sample),
                 **options,
+                **packing,
             )
+
+        with skipping_lacks(entry), np.errstate(all="ignore"):
+            try:
+                return prepare()
+            except Refuse as refusal:
+                if "packed" in options or isinstance(refusal, Unsupported):
+                    raise
+                with suppress(OpwrightError):  # it may take nothing but parameters
+                    return prepare(packed=True)
+                raise
 
     def note(self, what: str, sample: Sample | None = None) -> None:
         """Note what is about to run, to be read if this process crashes."""

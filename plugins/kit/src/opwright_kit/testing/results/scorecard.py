@@ -34,6 +34,8 @@ class Finding(NamedTuple):
         Its number, which draws it again; -1 if there is no sample.
     dtype : str
         The dispatch dtype for which it was drawn.
+    traceback : str
+        Where a function of the plugin raised an error that no rule expects; lines, or empty.
     """
 
     rule: str
@@ -42,6 +44,7 @@ class Finding(NamedTuple):
     sample: str = ""
     number: int = -1
     dtype: str = ""
+    traceback: str = ""
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,7 @@ class Scorecard:
             lines.append(f"{finding.rule}: {finding.message}")
             if finding.sample:
                 lines.append(f"  sample: {finding.sample}")
+            lines += [f"  {line}" for line in finding.traceback.splitlines()]
             lines += [f"  to see it again: {self.repeat(finding)}", ""]
         return "\n".join(lines[:-1])
 

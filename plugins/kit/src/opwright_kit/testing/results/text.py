@@ -1,6 +1,8 @@
-"""Formats a scorecard for a terminal."""
+"""Formats a scorecard for a terminal, and as JUnit's XML for continuous integration."""
 
 from __future__ import annotations
+
+from xml.etree import ElementTree
 
 from opwright.commands import align
 from opwright_kit.testing.results.scorecard import FAILED, PASSED, SKIPPED, Scorecard
@@ -25,13 +27,47 @@ def format_scorecard(card: Scorecard) -> str:
     return "\n".join(lines)
 
 
+def format_junit(card: Scorecard) -> str:
+    """Return JUnit's XML: a test for each rule on each subject, in one suite."""
+    counts = card.counts()
+    suites = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(
+        suites,
+        "testsuite",
+        name=card.distribution,
+        tests=str(len(card.results)),
+        failures=str(counts[FAILED]),
+        errors="0",
+        skipped=str(counts[SKIPPED]),
+    )
+    for result in card.results:
+        seconds = f"{result.seconds:.4f}"
+        test = ElementTree.SubElement(
+            suite, "testcase", classname=result.subject, name=result.rule, time=seconds
+        )
+        if result.state == SKIPPED:
+            ElementTree.SubElement(test, "skipped", message=result.reason)
+        elif result.state == FAILED:
+            message = result.findings[0].message
+            failure = ElementTree.SubElement(test, "failure", message=_printable(message))
+            failure.text = _printable(card.format_findings(result.findings))
+    ElementTree.indent(suites)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _printable(text: str) -> str:
+    """Return a text without the characters that XML cannot hold."""
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
 def _rows(card: Scorecard) -> list[list[str]]:
     rows = []
     for name in card.subjects():
         results = [result for result in card.results if result.subject == name]
         counts = [sum(r.state == state for r in results) for state in (PASSED, FAILED, SKIPPED)]
         broken = ", ".join(r.rule for r in results if r.state == FAILED)
-        rows.append([name, *map(str, counts), broken or "good"])
+        verdict = broken or ("good" if counts[0] else "not checked")
+        rows.append([name, *map(str, counts), verdict])
     return rows
 
 

@@ -123,12 +123,12 @@ def _compare(
 ) -> tuple[Compared | None, str | None]:
     """Return both forms of a program that the pass changes, or a fault of its results."""
     try:
-        plain = _Form(subject, program, fetches, with_pass=False)
+        plain = _Form(subject, program, fetches, [f"-{subject.pass_name}"])
         expected = plain.run()
     except OpwrightError:
         return None, None  # a program that does not run has no results
     try:
-        form = _Form(subject, program, fetches, with_pass=True)
+        form = _Form(subject, program, fetches, None)
         got = form.run()
     except OpwrightError as error:
         return None, f"a program must run with it as without it, got {error}"
@@ -138,16 +138,34 @@ def _compare(
                 f"it must change no result, got another {name} than without it, of a fetch of "
                 f"{', '.join(fetches)}; compare slots, order and readers of replaced operators"
             )
-    if form.operators == plain.operators:
+    if form.operators == plain.operators and not _changes_alone(subject, program, fetches):
         return None, None
     return Compared(program, (form.call, plain.call)), None
 
 
+def _changes_alone(subject: PassSubject, program: DrawnProgram, fetches: Sequence[str]) -> bool:
+    """Return whether a pass changes a program that no other pass does.
+
+    Later passes may fuse what it changed into what they make without it.
+    """
+    forms = [_Form(subject, program, fetches, passes) for passes in ([subject.pass_name], [])]
+    try:
+        for form in forms:
+            form.run()
+    except OpwrightError:
+        return False  # it needs other passes
+    return forms[0].operators != forms[1].operators
+
+
 class _Form:
-    """A program compiled with a pass among all others, or without it."""
+    """A program compiled with some passes; None stands for all."""
 
     def __init__(
-        self, subject: PassSubject, program: DrawnProgram, fetches: Sequence[str], with_pass: bool
+        self,
+        subject: PassSubject,
+        program: DrawnProgram,
+        fetches: Sequence[str],
+        passes: list[str] | None,
     ) -> None:
         device = subject.device
         scope = Scope()
@@ -160,7 +178,7 @@ class _Form:
             [*fetches],
             scope=scope,
             device=HOST_DEVICE if device == ANY else device,
-            passes=None if with_pass else [f"-{subject.pass_name}"],
+            passes=passes,
         )
 
     def run(self) -> list[Array]:

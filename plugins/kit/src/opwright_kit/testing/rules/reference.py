@@ -31,10 +31,14 @@ _LEAST: Final = {"float16": 2.0**-24, "bfloat16": 2.0**-133}
 
 
 class Expected(NamedTuple):
-    """Outputs by slot, and the kernel that computed them."""
+    """Outputs by slot, the kernel that computed them, and what the operator declares to be near.
+
+    The last is relative to the largest number; 0 where rounding alone is allowed.
+    """
 
     outputs: Mapping[str, Sequence[Array]]
     whose: str
+    declared: float = 0.0
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
@@ -72,7 +76,8 @@ def find_expected(entry: KernelEntry, sample: Sample, context: CheckContext) -> 
         for other in context.references(entry.op_type, candidate.dtype, entry):
             outputs = context.compute([other], candidate)
             if outputs is not None:
-                return Expected(outputs, f"{other.library} in {candidate.dtype}")
+                whose = f"{other.library} in {candidate.dtype}"
+                return Expected(outputs, whose, sample.tolerance[0])
     for candidate in filter(None, (wide, context.widen(sample, "float32"))):
         own = [
             e
@@ -134,16 +139,18 @@ def find_fault(
                     f"{slot} has the shape {list(array.shape)}, {list(reference.shape)} "
                     f"by {expected.whose}"
                 )
-            place = _find_difference(array, reference, sample, largest)
+            place = _find_difference(array, reference, sample, largest, expected.declared)
             if place is not None:
+                limit = f", further apart than declared, {expected.declared:g}"
                 return (
-                    f"{slot}{list(place)} is {array[place]}, {reference[place]} by {expected.whose}"
+                    f"{slot}{list(place)} is {array[place]}, {reference[place]} by "
+                    f"{expected.whose}{limit if expected.declared else ''}"
                 )
     return None
 
 
 def _find_difference(
-    array: Array, reference: Array, sample: Sample, largest: float
+    array: Array, reference: Array, sample: Sample, largest: float, declared: float
 ) -> tuple[int, ...] | None:
     """Return the place of the worst difference above the tolerance."""
     dtype = meta_of(array).dtype
@@ -155,7 +162,7 @@ def _find_difference(
         got = widen(array)
         finite = rounded[np.isfinite(rounded)]
         scale = max(largest, float(np.max(np.abs(finite), initial=0.0)))
-        tolerance = _tolerance(dtype, sample, array)
+        tolerance = max(_tolerance(dtype, sample, array), declared)
         allowed = tolerance * np.maximum(scale, np.abs(rounded))
         apart = np.abs(got - rounded) > np.maximum(allowed, _LEAST.get(dtype, 0.0))
         same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))

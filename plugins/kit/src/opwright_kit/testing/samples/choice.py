@@ -1,4 +1,4 @@
-"""Chooses few small samples of floats, for rules that run a kernel many times on each."""
+"""Chooses few samples of floats, most of them small, for rules that run a kernel many times."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from opwright_kit.testing.samples.sample import Sample, count_elements
 _MOST_ELEMENTS: Final = 600
 _MOST_SAMPLES: Final = 3
 """Of each dtype, besides those with other attributes."""
+
+_MOST_OF_LARGE: Final = 2**14
+_MOST_LARGE: Final = 2
+"""Samples of more elements, of each dtype: a kernel may work in blocks of hundreds."""
 
 
 class SampleChoice:
@@ -25,12 +29,16 @@ class SampleChoice:
     def __init__(self, dtypes: Collection[str]) -> None:
         self._dtypes = dtypes
         self._counts: Counter[str] = Counter()
+        self._large: Counter[str] = Counter()
         self._kinds: set[tuple[str, str]] = set()
 
     def wants(self, sample: Sample) -> bool:
-        """Return whether a sample is small, and adds to those that were used."""
-        if sample.dtype not in self._dtypes or not 0 < count_elements(sample) <= _MOST_ELEMENTS:
+        """Return whether a sample adds to those that were used, and is small or among few."""
+        n_elements = count_elements(sample)
+        if sample.dtype not in self._dtypes or not 0 < n_elements <= _MOST_OF_LARGE:
             return False
+        if n_elements > _MOST_ELEMENTS:
+            return self._large[sample.dtype] < _MOST_LARGE
         kind = (sample.dtype, str(sample.attrs))
         if kind in self._kinds and self._counts[sample.dtype] >= _MOST_SAMPLES:
             return False
@@ -39,9 +47,10 @@ class SampleChoice:
 
     def add(self, sample: Sample) -> None:
         """Count a sample that was used."""
-        self._counts[sample.dtype] += 1
+        counts = self._large if count_elements(sample) > _MOST_ELEMENTS else self._counts
+        counts[sample.dtype] += 1
 
     @property
     def is_empty(self) -> bool:
         """Whether no sample was used."""
-        return not self._counts
+        return not self._counts and not self._large

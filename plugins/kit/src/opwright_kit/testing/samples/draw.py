@@ -117,6 +117,9 @@ class Draw:
         To be set: why the gradient may lose its digits far from 0.
     flat_at_nan : str
         To be set: why the gradient of a NaN that reaches an output may be 0.
+    tolerance : (float, str)
+        To be set: how far kernels may be apart, relative to the largest number, and why:
+        ``(0.02, "weights have 8 bits")``.
     """
 
     def __init__(
@@ -138,6 +141,7 @@ class Draw:
         self.drops_nan = ""
         self.loses_tails = ""
         self.flat_at_nan = ""
+        self.tolerance: tuple[float, str] = (0.0, "")
         self.most_elements = case.most_elements
         self._others = case.others
         self._progress = progress
@@ -279,8 +283,19 @@ def _draw(
                 drops_nan=draw.drops_nan,
                 loses_tails=draw.loses_tails,
                 flat_at_nan=draw.flat_at_nan,
+                tolerance=_check_tolerance(draw.tolerance),
             )
     return None
+
+
+def _check_tolerance(tolerance: Any) -> tuple[float, str]:
+    match tolerance:
+        case (float() | int() as number, str(reason)) if 0 <= number < 1 and (reason or not number):
+            return number, reason
+    raise ValueError(
+        f"draw.tolerance must be a number in [0, 1) and a reason, got {tolerance!r}; write "
+        '(0.02, "weights have 8 bits")'
+    )
 
 
 def _listed(arrays: Any) -> tuple[Array, ...]:

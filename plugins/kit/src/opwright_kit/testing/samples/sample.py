@@ -55,6 +55,9 @@ class Sample:
         Why the gradient may lose its digits far from 0; empty where it may not.
     flat_at_nan : str
         Why the gradient of a NaN that reaches an output may be 0; empty where it may not.
+    tolerance : (float, str)
+        How far results may lie from those of other kernels, relative to the largest number, and
+        why; 0 where rounding alone is allowed.
     """
 
     op_type: str
@@ -70,6 +73,7 @@ class Sample:
     drops_nan: str = ""
     loses_tails: str = ""
     flat_at_nan: str = ""
+    tolerance: tuple[float, str] = (0.0, "")
 
     def input_metas(self, definition: OpDefinition) -> SlotMetas:
         """Return shape and dtype of each array, slot by slot in the order of the OpProto."""

@@ -28,6 +28,10 @@ GROUP: Final = "opwright.samples"
 """The entry-point group."""
 
 
+class SamplerError(Exception):
+    """A function that draws samples raised an error, which is the cause."""
+
+
 def load_samplers() -> dict[str, Sampler]:
     """Return the samplers of every installed distribution, by operator type.
 
