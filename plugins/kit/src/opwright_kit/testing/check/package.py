@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol
 
 from opwright import Context, context_guard, current_context
-from opwright.errors import CommandError, OpwrightError
+from opwright.errors import CommandError, OperatorNotFoundError, OpwrightError
 from opwright.op import check_dtype
 from opwright_kit.testing.check.provided import provided_rules
 from opwright_kit.testing.observation.context import CheckContext
@@ -27,13 +27,14 @@ from opwright_kit.testing.results.scorecard import (
 from opwright_kit.testing.results.subjects import (
     KernelSubject,
     OperatorSubject,
+    PackageSubject,
     Subject,
     find_subjects,
     select_subjects,
 )
 from opwright_kit.testing.rules import Rule, select_rules
 from opwright_kit.testing.samples.draw import cases
-from opwright_kit.testing.samples.samplers import SamplerError, load_samplers
+from opwright_kit.testing.samples.samplers import GROUP, SamplerError, load_samplers
 
 _OWN: Final = "opwright_kit."
 
@@ -101,7 +102,9 @@ class PackageCheck:
         if sample is not None:
             _check_number(sample, subjects, seed)
         self._subjects = {item.name: item for item in subjects}
-        self._check = CheckContext(self._context, seed, sample, dtype, load_samplers(), notes)
+        samplers = load_samplers()
+        _check_samplers([*samplers], package, self._context)
+        self._check = CheckContext(self._context, seed, sample, dtype, samplers, notes)
         self.card = Scorecard(package.name, package.version, seed)
 
     @property
@@ -148,6 +151,19 @@ def _check_number(sample: int, subjects: list[Subject], seed: int) -> None:
             f"check: the number of a sample must be in [0, {max(counts)}) for what is checked, "
             f"got {sample}"
         )
+
+
+def _check_samplers(names: Iterable[str], package: PackageSubject, context: Context) -> None:
+    """Raise for a sampler of an operator that the package should provide, and does not."""
+    plugins = {record.package.plugin for record in package.records}
+    for name in names:
+        if name.rpartition(".")[0] in plugins:
+            try:
+                context.ops.package_of(name)
+            except OperatorNotFoundError as error:
+                raise CommandError(
+                    f"check: {GROUP} of {package.name} must name its operators, got {error}"
+                ) from None
 
 
 class Check(Protocol):

@@ -1,12 +1,14 @@
 """A kernel accesses nothing beyond its arrays, not even to read one byte.
 
 Its inputs, outputs and workspace end, and in a second run begin, at pages that cannot be accessed.
-It runs in a copy of the process, which such an access ends.
+Where it packs parameters, both forms are run. It runs in a copy of the process, which such an
+access ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Final
 
 from opwright.device import HOST_DEVICE
@@ -39,13 +41,14 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield the first sample on which the kernel left its arrays, and wrong results."""
     if not guard_pages.AVAILABLE:
         raise Skipped("only Linux lets pages be closed")
-    runs = [(*run, side) for run in context.launches(subject.entries) for side in ("end", "begin")]
+    forms = list(product((False, True), ("end", "begin")))
+    runs = [(*run, *form) for run in context.launches(subject.entries) for form in forms]
 
     def work(tell: Tell) -> None:
-        for number, (entry, sample, side) in enumerate(runs):
+        for number, (entry, sample, packed, side) in enumerate(runs):
             tell((number, ""))
             try:
-                launch = find_launch(entry, sample, context, pages=side)
+                launch = find_launch(entry, sample, context, packed=packed, pages=side)
                 if launch is None:
                     continue
                 expected = Expected(context.run(entry, sample).outputs, _ALIGNED)
@@ -65,7 +68,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
         if fault:
             yield find_on(RULE, subject, runs[number][1], fault)
     if end:
-        _, sample, side = runs[told[-1][0]]
+        _, sample, _, side = runs[told[-1][0]]
         yield find_on(
             RULE,
             subject,

@@ -15,7 +15,14 @@ from opwright_kit.testing.observation.failures import reason_of
 from opwright_kit.testing.observation.observation import find_on
 from opwright_kit.testing.results.scorecard import Finding, Skipped
 from opwright_kit.testing.results.subjects import KernelSubject
-from opwright_kit.testing.samples.sample import Array, Sample, find_first, meta_of, widen
+from opwright_kit.testing.samples.sample import (
+    Array,
+    Sample,
+    differ,
+    find_first,
+    meta_of,
+    widen,
+)
 
 RULE = "reference"
 SUMMARY = "kernels compute what a reference does, over shapes, dtypes and attributes"
@@ -155,8 +162,7 @@ def _find_difference(
     """Return the place of the worst difference above the tolerance."""
     dtype = meta_of(array).dtype
     if not is_float(dtype):
-        wrong = np.asarray(array != reference)
-        return find_first(wrong)
+        return find_first(differ(array, reference))
     with np.errstate(all="ignore"):
         rounded = widen(np.asarray(reference).astype(array.dtype))  # too large is infinite there
         got = widen(array)

@@ -16,7 +16,8 @@ from zlib import crc32
 import numpy as np
 
 from opwright.errors import OpwrightError
-from opwright.op import OpDefinition, dtype_to_numpy, is_float, numel
+from opwright.op import OpDefinition, OpProto, dtype_to_numpy, is_float, numel
+from opwright.plugin import hint
 from opwright_kit.testing.samples import attributes, proposals
 from opwright_kit.testing.samples.sample import Array, Sample
 
@@ -121,6 +122,12 @@ class Draw:
         To be set: how far kernels may be apart, relative to the largest number, and why:
         ``(0.02, "weights have 8 bits")``.
     """
+
+    __slots__ = (  # so that a misspelled attribute is an error
+        *("_others", "_progress", "attrs", "definition", "drops_nan", "dtype", "flat_at_nan"),
+        *("label", "length", "loses_tails", "most_elements", "refused", "rng", "rows"),
+        *("tolerance", "without_effect"),
+    )
 
     def __init__(
         self,
@@ -267,6 +274,7 @@ def _draw(
             if answer is None:
                 continue
             inputs, attrs = answer
+            _check_names(definition.proto, draw, inputs)
             slot_arrays = {name: _listed(arrays) for name, arrays in inputs.items()}
         else:
             attrs = draw.attrs
@@ -286,6 +294,20 @@ def _draw(
                 tolerance=_check_tolerance(draw.tolerance),
             )
     return None
+
+
+def _check_names(proto: OpProto, draw: Draw, inputs: Mapping[str, Any]) -> None:
+    """Raise for what no slot or attribute is called; values of attributes are checked later."""
+    slots = [*proto.input_slots, *proto.output_slots]  # positions may be outputs, for gradients
+    for what, names, kind, known in (
+        ("inputs", inputs, "slots", [*proto.input_slots]),
+        ("draw.refused", draw.refused, "slots", slots),
+        ("draw.without_effect", draw.without_effect, "attributes", [*proto.attr_protos]),
+    ):
+        for name in names:
+            if name not in known:
+                near = hint(name, known, kind)
+                raise ValueError(f"{what} must name {kind} of {proto.type}, got {name!r}{near}")
 
 
 def _check_tolerance(tolerance: Any) -> tuple[float, str]:

@@ -158,6 +158,11 @@ def find_first(mask: Array) -> tuple[int, ...] | None:
     return tuple(int(i) for i in np.argwhere(mask)[0])
 
 
+def differ(a: Array, b: Array) -> Array:
+    """Return where elements differ; NaN does not from NaN, in floats of 8 bits too."""
+    return np.asarray((a != b) & ~((a != a) & (b != b)))
+
+
 def meta_of(array: Array) -> Meta:
     """Return shape and dtype of an array."""
     return Meta(array.shape, dtype_from_numpy(array.dtype))
