@@ -85,6 +85,21 @@ def test_what_does_not_exist_is_told_with_the_nearest_name(
         PackageCheck("opwright-good", context=controls, **option)
 
 
+def test_a_sampler_of_an_operator_that_the_package_lacks_is_refused(
+    controls: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(package, "load_samplers", lambda: {"good.pik": lambda draw: None})
+    with pytest.raises(OpwrightError, match="must name its operators, got good.pik: .*"):
+        PackageCheck("opwright-good", context=controls)
+
+
+def test_a_rule_that_applies_to_nothing_is_refused(control_site: Path) -> None:
+    words = ("--subject", "good.pick[cpu, good]", "--rule", "gradient")
+    done = run(control_site, "opwright", "check", "opwright-good", *words)
+    assert done.returncode == 2
+    assert "a rule must apply to good.pick[cpu, good], got none of gradient that" in done.stderr
+
+
 def test_a_sampler_that_raises_is_one_finding_with_its_traceback(
     controls: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,6 +176,14 @@ def test_a_defect_and_nothing_in_its_fixed_twin_is_found_at_other_seeds(
     assert not check_package(package, subject=f"{operator}_fixed", **options).findings
 
 
+def test_a_kernel_that_takes_parameters_alone_is_checked(cards: dict[str, Scorecard]) -> None:
+    name = "broken_compiled.takes_parameters[cpu, broken_compiled]"
+    results = [r for r in cards["broken_compiled"].results if r.subject == name]
+    states = {result.rule: result.state for result in results}
+    assert set(states.values()) == {"passed", "skipped"}
+    assert [rule for rule, state in states.items() if state == "skipped"] == ["reference"]
+
+
 def test_every_finding_names_its_subject_and_what_was_got(cards: dict[str, Scorecard]) -> None:
     for card in cards.values():
         for finding in card.findings:

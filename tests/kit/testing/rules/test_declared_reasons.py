@@ -199,3 +199,17 @@ def test_nan_in_a_block_of_hundreds_must_reach_the_output() -> None:
     for seed in range(3):
         findings = list(rule.check(subject, CheckContext(context, seed)))
         assert any("= nan must reach out" in finding.message for finding in findings)
+
+
+def test_a_kernel_that_cannot_run_at_all_is_one_finding_with_its_own_advice() -> None:
+    def misspelled(x: Any, out: Any) -> None:
+        np.copyto(out, xx)  # type: ignore[name-defined]  # noqa: F821
+
+    context = ow.Context.discover()
+    options: dict[str, Any] = {"device": "cpu", "library": "a", "package": ACME}
+    context.kernels.add("abs", dtypes=["float32"], kernel=misspelled, **options)
+    entries = [e for e in context.kernels.entries("abs") if e.library == "a"]
+    subject = KernelSubject("abs", "cpu", "a", tuple(entries), context)
+    rule = next(rule for rule in load_rules() if rule.name == "shape-rule")
+    (finding,) = rule.check(subject, CheckContext(context))
+    assert "got NameError: name 'xx' is not defined; fix the kernel" in finding.message

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError
-from opwright.op import AttrProto, AttrType, NoGradient, OpDefinition, OpMaker, same_shape_as
+from opwright.op import (
+    AttrProto,
+    AttrType,
+    InferContext,
+    NoGradient,
+    OpDefinition,
+    OpMaker,
+    same_shape_as,
+)
+from opwright.registry import Package
 from opwright_kit.testing import Draw, Sample, draw_samples
 from opwright_kit.testing.observation.context import CheckContext
 from opwright_kit.testing.samples import attributes
+from opwright_kit.testing.samples.draw import draw_sample
+from opwright_kit.testing.samples.sample import differ
 from opwright_kit.testing.samples.samplers import find_sampler
 
 
@@ -170,3 +182,55 @@ def test_the_plain_kernel_is_the_reference_and_is_itself_held_against_other_pack
         assert context.references("relu", "float32", other)[0] is first
     same = context.references("relu", "float32", first)
     assert all(entry.package != first.package for entry in same)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"inputs": {"indx": [0]}},
+            "inputs must name slots of gather, got 'indx'; did you mean 'ind",
+        ),
+        ({"attrs": {"axes": 0}}, "attributes must name attributes of gather, got 'axes'; did you"),
+        ({"refused": {"indx": (-1, 9)}}, "draw.refused must name slots of gather, got 'indx'"),
+        ({"without_effect": {"axes": "no"}}, "draw.without_effect must name attributes of gather"),
+    ],
+)
+def test_a_sampler_that_names_what_does_not_exist_is_refused(
+    change: dict[str, dict[str, Any]], message: str
+) -> None:
+    def draw_gather(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
+        for name in ("refused", "without_effect"):
+            getattr(draw, name).update(change.get(name, {}))
+        return change.get("inputs", {}), change.get("attrs", {})
+
+    with pytest.raises(ValueError, match=message):
+        draw_sample(get("gather"), "float32", 0, draw_gather)
+
+
+def test_an_attribute_that_a_draw_does_not_have_is_refused() -> None:
+    def draw_exp(draw: Any) -> None:
+        draw.tolerence = (0.1, "misspelled")
+
+    with pytest.raises(AttributeError, match="no attribute 'tolerence'"):
+        draw_sample(get("exp"), "float32", 0, draw_exp)
+
+
+def test_why_nothing_could_be_drawn_names_the_error() -> None:
+    def shape(ctx: InferContext) -> None:
+        ctx.set_output("ot", ctx.input("x").shape)
+
+    context = ow.Context.discover()
+    maker = OpMaker("acme.twice").add_comment("Twice.").add_input("x", "any shape")
+    twice = maker.add_output("out", "as x").build(shape, NoGradient("of no interest"))
+    context.ops.add("acme.twice", twice, Package("acme", "opwright-acme", "1.0"))
+    checked = CheckContext(context)
+    assert checked.samples(twice, "float32") == []
+    reason = str(checked.lack_of_inputs("acme.twice"))
+    assert "infer_shape sets an unknown output, got 'ot'; did you mean 'out'" in reason
+
+
+def test_nan_does_not_differ_from_nan_in_floats_of_8_bits() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    one, other = (np.array([math.nan, 1, last]).astype(ml_dtypes.float8_e4m3fn) for last in (2, 3))
+    assert differ(one, other).tolist() == [False, False, True]

@@ -60,6 +60,11 @@ def run(args: argparse.Namespace) -> int:
         card = run_check(check, _show if shows else None)
     if shows:
         print(_CLEAR, end="", file=sys.stderr, flush=True)
+    if not card.results:
+        raise CommandError(
+            f"check: a rule must apply to {args.subject or args.package}, got none of "
+            f"{', '.join(args.rule)} that does"
+        )
     if args.junit is not None:
         _write(args.junit, format_junit(card))
     if args.json:

@@ -19,6 +19,7 @@ OPERATORS = (
     "ignores_strides_fixed",
     "reads_past_end_fixed",
     "leaves_tail_fixed",
+    "takes_parameters",
 )
 
 

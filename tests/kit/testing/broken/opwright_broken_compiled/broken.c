@@ -1,4 +1,5 @@
 /* Kernels of floats that misuse memory, each in its own way. */
+#include <stdio.h>
 #include <string.h>
 
 #include "opwright/abi.h"
@@ -138,6 +139,15 @@ static int32_t pack_in_place(const ow_call* call, uint32_t arg, const DLTensor* 
   return OW_OK;
 }
 
+static int32_t pack_copy(const ow_call* call, uint32_t arg, const DLTensor* source,
+                         void* destination) {
+  const int64_t n = count(source);
+  (void)call;
+  (void)arg;
+  for (int64_t i = 0; i < n; ++i) ((float*)destination)[i] = ((const float*)source->data)[i];
+  return OW_OK;
+}
+
 static int32_t prepare_packed(ow_prepare* prepare) {
   if (prepare->arg_flags != NULL && (prepare->arg_flags[0] & OW_ARG_PACKABLE) != 0) {
     prepare->packs[0].arg = 0;
@@ -145,6 +155,13 @@ static int32_t prepare_packed(ow_prepare* prepare) {
     prepare->n_packs = 1;
   }
   return OW_OK;
+}
+
+static int32_t prepare_parameters(ow_prepare* prepare) {
+  const int32_t code = prepare_packed(prepare);
+  if (code != OW_OK || prepare->n_packs > 0) return code;
+  snprintf(prepare->message, prepare->message_bytes, "x must be a parameter");
+  return OW_REFUSED;
 }
 
 static int32_t writes_shape(const ow_call* call) {
@@ -182,7 +199,7 @@ static ow_kernel make_kernel(const char* op_type, ow_run_fn run) {
 __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host* host,
                                                                   const ow_plugin** out) {
   static ow_plugin plugin;
-  static ow_kernel kernels[16];
+  static ow_kernel kernels[17];
   (void)host;
   kernels[0] = make_kernel("broken_compiled.writes_input", writes_input);
   kernels[1] = make_kernel("broken_compiled.leaves_last", leaves_last);
@@ -204,6 +221,9 @@ __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host*
   kernels[13].flags = OW_KERNEL_STRIDED;
   kernels[14] = make_kernel("broken_compiled.reads_past_end_fixed", copy);
   kernels[15] = make_kernel("broken_compiled.leaves_tail_fixed", copy);
+  kernels[16] = make_kernel("broken_compiled.takes_parameters", copy); /* without a fault */
+  kernels[16].prepare = prepare_parameters;
+  kernels[16].pack = pack_copy;
   memset(&plugin, 0, sizeof(plugin));
   plugin.size = sizeof(plugin);
   plugin.abi_major = OW_ABI_MAJOR;
@@ -211,7 +231,7 @@ __attribute__((visibility("default"))) int32_t opwright_plugin_v1(const ow_host*
   plugin.name = "broken_compiled";
   plugin.version = "1.0";
   plugin.kernels = kernels;
-  plugin.n_kernels = 16;
+  plugin.n_kernels = 17;
   plugin.kernel_stride = sizeof(ow_kernel);
   *out = &plugin;
   return OW_OK;

@@ -47,3 +47,4 @@ SHARES_SUM_FIXED = _make("shares_sum_fixed", "Distance from the mean, out = x - 
 IGNORES_STRIDES_FIXED = _make("ignores_strides_fixed", "Copy, out = x.")
 READS_PAST_END_FIXED = _make("reads_past_end_fixed", "Copy, out = x.")
 LEAVES_TAIL_FIXED = _make("leaves_tail_fixed", "Copy, out = x.")
+TAKES_PARAMETERS = _make("takes_parameters", "Copy, out = x.")

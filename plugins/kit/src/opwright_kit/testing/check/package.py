@@ -105,6 +105,7 @@ class PackageCheck:
         samplers = load_samplers()
         _check_samplers([*samplers], package, self._context)
         self._check = CheckContext(self._context, seed, sample, dtype, samplers, notes)
+        self._not_loaded: set[str] = set()
         self.card = Scorecard(package.name, package.version, seed)
 
     @property
@@ -135,8 +136,17 @@ class PackageCheck:
     def check_rule(self, subject: str, rule: str) -> Result:
         """Check one rule and return the result."""
         self._check.note(f"the rule {rule}")
+        if subject in self._not_loaded:
+            return Result(subject, rule, SKIPPED, "its operator cannot be loaded, reported once")
+        item, chosen = self._subjects[subject], self._rules[rule]
         with context_guard(self._context):
-            return _apply(self._rules[rule], self._subjects[subject], self._check)
+            try:
+                getattr(item, "definition", None)
+            except OpwrightError as error:
+                self._not_loaded.add(subject)
+                findings = (_report(error, chosen, item),)
+                return Result(subject, rule, FAILED, findings=findings)
+            return _apply(chosen, item, self._check)
 
 
 def _check_number(sample: int, subjects: list[Subject], seed: int) -> None:

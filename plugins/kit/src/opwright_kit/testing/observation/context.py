@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -28,9 +28,6 @@ from opwright_kit.testing.samples.gradient_samples import (
 )
 from opwright_kit.testing.samples.sample import Sample
 from opwright_kit.testing.samples.samplers import GROUP, SamplerError, find_sampler
-
-NO_INPUTS: Final = "no inputs could be drawn; describe them in opwright.samples"
-"""Why a rule that needs samples is skipped without them."""
 
 _ANY_DTYPES: Final = ("float32", "int64", "bool", "float16")
 """Dtypes in which kernels of any dtype run: floats, integers, and those of one and two bytes."""
@@ -88,8 +85,15 @@ class CheckContext:
         self._noted: tuple[str, Sample | None] = ("", None)
         self._drawn: dict[tuple[str, str], list[Sample]] = {}
         self._undrawable: set[str] = set()
+        self._refusals: dict[str, Counter[str]] = {}
         self._launches: OrderedDict[Any, Launch] = OrderedDict()
         self._devices: dict[str, str | None] = {HOST_DEVICE: None}
+
+    def with_seed(self, seed: int) -> CheckContext:
+        """Return the same context with another seed, for all samples; itself at its own seed."""
+        if seed == self.seed:
+            return self
+        return CheckContext(self.context, seed, samplers=self._samplers, notes=self._notes)
 
     def samples(self, definition: OpDefinition, dtype: str) -> list[Sample]:
         """Return the samples of an operator for a dispatch dtype, drawn once.
@@ -125,7 +129,8 @@ class CheckContext:
         if op_type in self._undrawable:
             raise Skipped("the function that draws its samples raises an error, reported once")
         try:
-            return draw_samples(definition, dtype, self.seed, sampler)
+            refusals = self._refusals.setdefault(op_type, Counter())
+            return draw_samples(definition, dtype, self.seed, sampler, refusals)
         except Exception as error:
             if sampler is None:
                 raise
@@ -210,7 +215,7 @@ class CheckContext:
         Skipped
             If the device is not available, or nothing could be drawn.
         """
-        n_given = 0
+        entries, n_given = list(entries), 0
         seen: set[str] = set()
         for entry in entries:
             self.need_device(entry.device)
@@ -225,7 +230,15 @@ class CheckContext:
         if not n_given and self._only_sample is not None:
             raise Skipped(f"no sample {self._only_sample} of it could be drawn")
         if not n_given:
-            raise Skipped(NO_INPUTS)
+            raise self.lack_of_inputs(*(entry.op_type for entry in entries))
+
+    def lack_of_inputs(self, *op_types: str) -> Skipped:
+        """Return why a rule that needs samples is skipped without them."""
+        forwards = [find_forward(op_type, self.context) for op_type in op_types]
+        drawn = {*op_types, *(forward.op_type for forward in forwards if forward is not None)}
+        refusals = sum((self._refusals.get(op_type, Counter()) for op_type in drawn), Counter())
+        (common,) = refusals.most_common(1) or [("no dtype fits", 0)]
+        return Skipped(f"no inputs could be drawn: {common[0]}; describe them in {GROUP}")
 
     def dtypes(self, entry: KernelEntry) -> tuple[str, ...]:
         """Return the dispatch dtypes in which a kernel is run."""

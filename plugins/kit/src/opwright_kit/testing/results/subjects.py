@@ -166,9 +166,10 @@ def select_subjects(package: PackageSubject, subjects: list[Subject], name: str)
     matches = [s for s in subjects if name in (s.name, getattr(s, "op_type", None))]
     if not matches:
         known = sorted({s.name for s in subjects})
+        failures = "".join(f"; a plugin of it failed to load: {f.reason}" for f in package.failures)
         raise CommandError(
             f"check: {package.name} provides nothing of this name, got {name!r}"
-            f"{hint(name, known, 'operators and kernels')}"
+            f"{failures or hint(name, known, 'operators and kernels')}"
         )
     return matches
 

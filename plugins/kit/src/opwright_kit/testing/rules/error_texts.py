@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from opwright.errors import OpwrightError
 from opwright.op import OpDefinition
-from opwright_kit.testing.observation.context import NO_INPUTS, CheckContext
-from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.observation.context import CheckContext
+from opwright_kit.testing.results.scorecard import Finding
 from opwright_kit.testing.results.subjects import OperatorSubject
 from opwright_kit.testing.samples.sample import Sample
 from opwright_kit.testing.samples.wrong_inputs import find_wrong_metas
@@ -47,7 +47,7 @@ def _find_sample(definition: OpDefinition, context: CheckContext) -> Sample:
         for sample in context.samples(definition, dtype):
             if any(sample.inputs.values()):
                 return sample
-    raise Skipped(NO_INPUTS)
+    raise context.lack_of_inputs(definition.op_type)
 
 
 def _find_fault(op_type: str, text: str) -> str | None:

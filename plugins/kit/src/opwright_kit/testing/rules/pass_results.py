@@ -92,7 +92,7 @@ def compare_programs(
         raise Skipped(f"no drawn program is changed: {reason}")
     n_changed = 0
     for seed in dict.fromkeys((context.seed, 0)):  # another seed may miss a rare pattern
-        for program in _draw(subject, context, seed):
+        for program in _draw(subject, context.with_seed(seed)):
             everything = (*program.results, *program.between)
             for fetches in dict.fromkeys((tuple(program.results), everything)):
                 compared, fault = _compare(subject, program, fetches)
@@ -104,14 +104,14 @@ def compare_programs(
             return
 
 
-def _draw(subject: PassSubject, context: CheckContext, seed: int) -> Iterator[DrawnProgram]:
+def _draw(subject: PassSubject, context: CheckContext) -> Iterator[DrawnProgram]:
     last, others = find_operators(subject.pass_name, subject.context)
     dtypes = [d for op_type in last or others for d in context.operator_dtypes(op_type)]
     drawers = [
         ProgramDrawer(last, others, dtype, context)
         for dtype in floats_first(list(dict.fromkeys(dtypes)))[:2]
     ]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(context.seed)
     for number in range(_PROGRAMS if drawers else 0):
         try:
             program = drawers[number % len(drawers)].draw(rng)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from opwright.errors import OpwrightError
+from opwright.errors import OpwrightError, PluginError, RegistrationError
 from opwright.kernel import Refuse
 from opwright.op import Meta
-from opwright_kit.testing.observation.context import NO_INPUTS, CheckContext
+from opwright_kit.testing.observation.context import CheckContext
 from opwright_kit.testing.observation.failures import (
     depends_on_attributes,
     depends_on_values,
@@ -15,13 +16,16 @@ from opwright_kit.testing.observation.failures import (
     writes_input,
 )
 from opwright_kit.testing.observation.observation import find_on
-from opwright_kit.testing.results.scorecard import Finding, Skipped
+from opwright_kit.testing.results.scorecard import Finding
 from opwright_kit.testing.results.subjects import KernelSubject, OperatorSubject
 from opwright_kit.testing.samples.sample import SlotMetas, meta_of
 
 RULE = "shape-rule"
 SUMMARY = "the shape rule says what kernels write, for known and for unknown dims"
 SUBJECT = (OperatorSubject, KernelSubject)
+
+_FAULTS: Final = (AttributeError, ImportError, NameError)
+"""Raised by a kernel whatever its inputs are."""
 
 
 def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
@@ -52,7 +56,7 @@ def _check_unknown_dims(subject: OperatorSubject, context: CheckContext) -> Iter
                     yield find_on(RULE, subject, sample, message)
                     break
     if not n_seen:
-        raise Skipped(NO_INPUTS)
+        raise context.lack_of_inputs(subject.name)
 
 
 def _with_unknown_dims(metas: SlotMetas) -> Iterator[SlotMetas]:
@@ -87,6 +91,7 @@ def _find_difference(subject: OperatorSubject, known: SlotMetas, guessed: SlotMe
 
 
 def _check_kernels(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
+    reasons: set[str] = set()
     for entry, sample in context.launches(subject.entries):
         try:
             run = context.run(entry, sample)
@@ -97,11 +102,16 @@ def _check_kernels(subject: KernelSubject, context: CheckContext) -> Iterator[Fi
                 continue
             if writes_input(error) or depends_on_attributes(entry, sample, context):
                 continue  # other rules are about that
-            message = (
-                f"the kernel fails on what the shape rule accepts, got "
-                f"{reason_of(error)}; compute these inputs, or have the shape rule refuse them"
-            )
-            yield find_on(RULE, subject, sample, message)
+            reason = reason_of(error)
+            advice = "compute these inputs, or have the shape rule refuse them"
+            if isinstance(error, (PluginError, RegistrationError)) or isinstance(
+                error.__cause__, _FAULTS
+            ):
+                advice = "fix the kernel, or where it is registered"
+            if reason not in reasons:
+                reasons.add(reason)
+                message = f"the kernel fails on what the shape rule accepts, got {reason}; {advice}"
+                yield find_on(RULE, subject, sample, message)
             continue
         metas = sample.infer(subject.definition)
         for (slot, arrays), slot_metas in zip(run.outputs.items(), metas, strict=True):

@@ -8,6 +8,7 @@ length, a probability between 0 and 1), the package provides a function: see `Dr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -199,7 +200,11 @@ class Draw:
 
 
 def draw_samples(
-    definition: OpDefinition, dtype: str, seed: int, sampler: Sampler | None = None
+    definition: OpDefinition,
+    dtype: str,
+    seed: int,
+    sampler: Sampler | None = None,
+    refusals: Counter[str] | None = None,
 ) -> list[Sample]:
     """Return samples that the operator's shape rule accepts; equal seeds give equal samples.
 
@@ -211,9 +216,14 @@ def draw_samples(
     seed : int
     sampler : callable, optional
         The package's own function for the operator.
+    refusals : Counter, optional
+        Counts the errors by which the operator refuses what is proposed.
     """
     numbered = enumerate(cases(definition, seed))
-    samples = (_draw_case(definition, dtype, seed, sampler, n, case) for n, case in numbered)
+    refusals = Counter() if refusals is None else refusals
+    samples = (
+        _draw_case(definition, dtype, seed, sampler, n, case, refusals) for n, case in numbered
+    )
     return [sample for sample in samples if sample is not None]
 
 
@@ -222,7 +232,7 @@ def draw_sample(
 ) -> Sample | None:
     """Return the first sample of `draw_samples`, of a few elements; None if there is none."""
     first = next(cases(definition, seed))
-    return _draw_case(definition, dtype, seed, sampler, 0, first)
+    return _draw_case(definition, dtype, seed, sampler, 0, first, Counter())
 
 
 def _draw_case(
@@ -232,9 +242,10 @@ def _draw_case(
     sampler: Sampler | None,
     number: int,
     case: Case,
+    refusals: Counter[str],
 ) -> Sample | None:
     rng = np.random.default_rng([seed, crc32(definition.op_type.encode()), number])
-    sample = _draw(definition, dtype, case, rng, sampler)
+    sample = _draw(definition, dtype, case, rng, sampler, refusals)
     return None if sample is None else replace(sample, number=number)
 
 
@@ -266,6 +277,7 @@ def _draw(
     case: Case,
     rng: np.random.Generator,
     sampler: Sampler | None,
+    refusals: Counter[str],
 ) -> Sample | None:
     for attempt in range(_TRIES):
         draw = Draw(definition, dtype, case, rng, attempt / _TRIES)
@@ -274,7 +286,7 @@ def _draw(
             if answer is None:
                 continue
             inputs, attrs = answer
-            _check_names(definition.proto, draw, inputs)
+            _check_names(definition.proto, draw, inputs, attrs)
             slot_arrays = {name: _listed(arrays) for name, arrays in inputs.items()}
         else:
             attrs = draw.attrs
@@ -282,7 +294,7 @@ def _draw(
             if proposal is None:
                 continue
             slot_arrays = proposal
-        sample = _accepted(definition, dtype, case, slot_arrays, attrs, rng)
+        sample = _accepted(definition, dtype, case, slot_arrays, attrs, rng, refusals)
         if sample is not None:
             return replace(
                 sample,
@@ -296,13 +308,17 @@ def _draw(
     return None
 
 
-def _check_names(proto: OpProto, draw: Draw, inputs: Mapping[str, Any]) -> None:
+def _check_names(
+    proto: OpProto, draw: Draw, inputs: Mapping[str, Any], attrs: Mapping[str, Any]
+) -> None:
     """Raise for what no slot or attribute is called; values of attributes are checked later."""
     slots = [*proto.input_slots, *proto.output_slots]  # positions may be outputs, for gradients
+    known_attrs = [*proto.attr_protos]
     for what, names, kind, known in (
         ("inputs", inputs, "slots", [*proto.input_slots]),
         ("draw.refused", draw.refused, "slots", slots),
-        ("draw.without_effect", draw.without_effect, "attributes", [*proto.attr_protos]),
+        ("attributes", attrs, "attributes", known_attrs),
+        ("draw.without_effect", draw.without_effect, "attributes", known_attrs),
     ):
         for name in names:
             if name not in known:
@@ -331,6 +347,7 @@ def _accepted(
     inputs: Mapping[str, tuple[Array, ...]],
     attrs: Mapping[str, Any],
     rng: np.random.Generator,
+    refusals: Counter[str],
 ) -> Sample | None:
     """Return the sample if the operator accepts it, with the number of its outputs."""
     try:
@@ -342,7 +359,8 @@ def _accepted(
         counts = proposals.output_counts(definition, metas, complete, rng)
         sample = replace(sample, outputs=counts)
         outputs = sample.infer(definition)
-    except OpwrightError:
+    except OpwrightError as error:
+        refusals[str(error)] += 1
         return None
     sizes = [sum(numel(m.shape) for slot in side for m in slot) for side in (metas, outputs)]
     return sample if max(sizes) <= case.most_elements else None

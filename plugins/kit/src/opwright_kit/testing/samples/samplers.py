@@ -59,7 +59,7 @@ def _load(point: Source) -> Mapping[str, Sampler]:
         samplers = import_object(point.target)
     except Exception as error:
         raise PluginError(
-            f"{who} must name a dict, got at {point.target}: {describe_error(error)}"
+            f"{who} must be loaded, got at {point.target}: {describe_error(error)}"
         ) from error
     if not isinstance(samplers, Mapping) or not all(
         isinstance(value, str) if name.startswith("pass ") else callable(value)
