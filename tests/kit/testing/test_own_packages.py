@@ -51,6 +51,19 @@ def test_rules_pass_at_composites_long_periods_thresholds_and_padding(
     assert [(result.state, result.findings) for result in card.results] == [("passed", ())]
 
 
+@pytest.mark.parametrize(
+    ("package", "subject", "rule"),
+    [
+        ("opwright-std", "cached_attention", "error-texts"),
+        ("opwright-std", "pass fuse_batch_norm", "pass-results"),
+        ("opwright-cpu", "avg_pool2d[cpu, onednn]", "idle-attributes"),
+    ],
+)
+def test_nothing_is_found_at_another_seed(package: str, subject: str, rule: str) -> None:
+    card = check_package(package, rules=[rule], subject=subject, seed=1)
+    assert [(result.state, result.findings) for result in card.results] == [("passed", ())]
+
+
 @pytest.mark.parametrize("package", ["opwright-std", "opwright-cpu", "opwright-dist"])
 def test_passes_change_programs_and_not_their_results(package: str) -> None:
     assert messages(package, None, ["pass-results"]) == []

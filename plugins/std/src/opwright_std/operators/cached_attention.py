@@ -11,7 +11,8 @@ def _cached_shape(ctx: InferContext) -> None:
     lengths = {}
     for slot in ("k", "v"):
         past, new = ctx.input(f"past_{slot}").shape, ctx.input(slot).shape
-        if len(new) < 2 or not shapes_match((*past[:-2], *past[-1:]), (*new[:-2], *new[-1:])):
+        fits = len(past) == len(new) >= 2
+        if not fits or not shapes_match((*past[:-2], past[-1]), (*new[:-2], new[-1])):
             ctx.fail(
                 f"past_{slot} must have the shape of {slot} but for axis -2, got "
                 f"{format_shape(past)} and {format_shape(new)}"

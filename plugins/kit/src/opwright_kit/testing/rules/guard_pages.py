@@ -51,7 +51,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
                 launch = find_launch(entry, sample, context, packed=packed, pages=side)
                 if launch is None:
                     continue
-                expected = Expected(context.run(entry, sample).outputs, _ALIGNED)
+                expected = Expected(context.run(entry, sample, packed=packed).outputs, _ALIGNED)
                 fault = find_fault(launch.run().outputs, expected, sample)
             except (Refuse, OpwrightError):
                 continue  # other rules report it

@@ -39,7 +39,9 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield each attribute with which no sample gives anything else."""
     idle = {a.name: a for a in subject.definition.proto.attrs if _can_be_tried(a)}
     last: Sample | None = None
-    for entry, sample in context.launches(subject.entries[:1]):
+    # Another seed may draw no value that matters, such as padding beside a large window.
+    contexts = [context.with_seed(seed) for seed in dict.fromkeys((context.seed, 0))]
+    for entry, sample in (run for each in contexts for run in each.launches(subject.entries[:1])):
         for name in sample.without_effect:
             idle.pop(name, None)
         n_elements = count_elements(sample)

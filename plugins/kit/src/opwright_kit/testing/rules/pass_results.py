@@ -59,21 +59,34 @@ class Compared(NamedTuple):
 
 def check(subject: PassSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield programs whose results the pass changes; or that it changes no program."""
-    n_drawn = n_changed = 0
+    n_changed = 0
+    programs: list[DrawnProgram] = []
     for program, compared, fault in compare_programs(subject, context):
-        n_drawn += 1
+        programs += [] if programs and programs[-1] is program else [program]
         n_changed += compared is not None or fault is not None
         if fault is not None:
-            yield Finding(RULE, subject.name, f"{subject.name}: {fault}", program.text)
+            yield _report(subject, program, fault)
+    # Alone, where others take the pattern before it, or turn what it changed into the same.
+    for program in programs if not n_changed else ():
+        compared, fault = _compare(subject, program, program.results, ([subject.pass_name], []))
+        n_changed += compared is not None or fault is not None
+        if fault is not None:
+            yield _report(subject, program, fault)
+        if n_changed == _CHANGED:
+            break
     if not n_changed:
         first, others = find_operators(subject.pass_name, subject.context)
         names = ", ".join(dict.fromkeys([*first, *others])) or "no operators"
         text = (
-            f"{subject.name}: a pass must change some program, got none of {n_drawn} of {names} "
-            "that it changed; name its operators in the registration and as strings, or the reason "
-            f"in {GROUP}, as {subject.name!r}"
+            f"{subject.name}: a pass must change some program, got none of {len(programs)} of "
+            f"{names} that it changed; name its operators in the registration and as strings, or "
+            f"the reason in {GROUP}, as {subject.name!r}"
         )
         yield Finding(RULE, subject.name, text)
+
+
+def _report(subject: PassSubject, program: DrawnProgram, fault: str) -> Finding:
+    return Finding(RULE, subject.name, f"{subject.name}: {fault}", program.text)
 
 
 def compare_programs(
@@ -95,7 +108,8 @@ def compare_programs(
         for program in _draw(subject, context.with_seed(seed)):
             everything = (*program.results, *program.between)
             for fetches in dict.fromkeys((tuple(program.results), everything)):
-                compared, fault = _compare(subject, program, fetches)
+                passes = None, [f"-{subject.pass_name}"]
+                compared, fault = _compare(subject, program, fetches, passes)
                 n_changed += compared is not None
                 yield program, compared, fault
             if n_changed >= _CHANGED:
@@ -122,16 +136,22 @@ def _draw(subject: PassSubject, context: CheckContext) -> Iterator[DrawnProgram]
 
 
 def _compare(
-    subject: PassSubject, program: DrawnProgram, fetches: Sequence[str]
+    subject: PassSubject,
+    program: DrawnProgram,
+    fetches: Sequence[str],
+    passes: tuple[list[str] | None, list[str]],
 ) -> tuple[Compared | None, str | None]:
-    """Return both forms of a program that the pass changes, or a fault of its results."""
+    """Return both forms of a program that the pass changes, or a fault of its results.
+
+    `passes` are those of the form with it and of the form without it; None stands for all.
+    """
     try:
-        plain = _Form(subject, program, fetches, [f"-{subject.pass_name}"])
+        plain = _Form(subject, program, fetches, passes[1])
         expected = plain.run()
     except OpwrightError:
         return None, None  # a program that does not run has no results
     try:
-        form = _Form(subject, program, fetches, None)
+        form = _Form(subject, program, fetches, passes[0])
         got = form.run()
     except OpwrightError as error:
         return None, f"a program must run with it as without it, got {error}"
@@ -141,23 +161,9 @@ def _compare(
                 f"it must change no result, got another {name} than without it, of a fetch of "
                 f"{', '.join(fetches)}; compare slots, order and readers of replaced operators"
             )
-    if form.operators == plain.operators and not _changes_alone(subject, program, fetches):
+    if form.operators == plain.operators:
         return None, None
     return Compared(program, (form.call, plain.call)), None
-
-
-def _changes_alone(subject: PassSubject, program: DrawnProgram, fetches: Sequence[str]) -> bool:
-    """Return whether a pass changes a program that no other pass does.
-
-    Later passes may fuse what it changed into what they make without it.
-    """
-    forms = [_Form(subject, program, fetches, passes) for passes in ([subject.pass_name], [])]
-    try:
-        for form in forms:
-            form.run()
-    except OpwrightError:
-        return False  # it needs other passes
-    return forms[0].operators != forms[1].operators
 
 
 class _Form:
