@@ -6,11 +6,13 @@
 namespace opwright_cpu {
 namespace {
 
-// logs[i] -= their maximum, which is returned.
+// logs[i] -= their maximum, which is returned; NaN where one of them is.
 template <typename T>
 OPWRIGHT_CPU_CLONES T TakeMaximumAway(T* logs, int64_t n) {
   T top = logs[0];
-  for (int64_t i = 1; i < n; ++i) top = logs[i] > top ? logs[i] : top;
+  for (int64_t i = 1; i < n; ++i) {
+    top = static_cast<bool>((logs[i] > top) | (logs[i] != logs[i])) ? logs[i] : top;
+  }
   for (int64_t i = 0; i < n; ++i) logs[i] -= top;
   return top;
 }
