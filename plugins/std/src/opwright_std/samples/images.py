@@ -19,7 +19,7 @@ def places(draw: Draw) -> Drawn:
     if inputs is None:
         return None
     shape, data_format = inputs["x"][0].shape, draw.attrs["data_format"]
-    if "index" in draw.definition.output_index and len(shape) == len(data_format):
+    if len(shape) == len(data_format):
         sizes = shape[1:-1] if data_format.endswith("C") else shape[2:]
         draw.refused["index"] = (-1, prod(sizes))
     return inputs, draw.attrs
@@ -96,7 +96,8 @@ def pooled_volumes(draw: Draw) -> Drawn:
     attrs = {**draw.attrs, **given}
     last = attrs["data_format"].endswith("C")
     inner = (*sizes, lengths["channels"]) if last else (lengths["channels"], *sizes)
-    draw.refused["index"] = (-1, prod(sizes))
+    if "index" in draw.definition.output_index:
+        draw.refused["index"] = (-1, prod(sizes))
     return {"x": draw.floats((lengths["n"], *inner))}, attrs
 
 
