@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 
 GATES = {"lstm": 4, "general_lstm": 4, "gru": 3, "rnn": 1}
 
+_LOSES_TAILS = "1 - gate, by which sums need not be kept, has few digits where it is open"
+
 
 def recurrent(draw: Draw) -> Drawn:
     """One or two layers; small weights, so that no gate is all open, shut or cut by a bound."""
+    draw.loses_tails = _LOSES_TAILS
     op_type, attrs = draw.definition.op_type, dict(draw.attrs)
     is_general = op_type == "general_lstm"
     directions = 2 if attrs["bidirectional"] else 1
@@ -49,7 +52,7 @@ def recurrent(draw: Draw) -> Drawn:
 
 def recurrent_cell(draw: Draw) -> Drawn:
     """Small weights, so that no gate is all open or shut."""
-    draw.loses_tails = "1 - gate, by which sums need not be kept, has few digits where it is open"
+    draw.loses_tails = _LOSES_TAILS
     kind = draw.definition.op_type.removesuffix("_cell")
     n, inputs, size = draw.other_length(), draw.other_length(), max(1, draw.length % 20)
     rows = GATES[kind] * size
