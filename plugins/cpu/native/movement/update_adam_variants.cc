@@ -129,14 +129,14 @@ struct Radam {
     const double full = (longest - 4) * (longest - 2) * length;
     const double rectified = (length - 4) * (length - 2) * longest;
     double rate = scalars.rate / RestOfPower(attrs.beta1, step);
-    if (length > 5) rate *= std::sqrt(rectified / full * rest);
+    if (!(length <= 5)) rate *= std::sqrt(rectified / full * rest);
     return Factors{static_cast<T>(attrs.beta1),
                    static_cast<T>(attrs.beta2),
                    static_cast<T>(1 - attrs.beta1),
                    static_cast<T>(1 - attrs.beta2),
                    static_cast<T>(attrs.epsilon),
                    static_cast<T>(rate),
-                   length > 5};
+                   !(length <= 5)};
   }
   template <typename P>
   static P Next(const Attrs&, uint32_t, P step, const Scalars&) {

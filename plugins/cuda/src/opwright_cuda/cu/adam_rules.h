@@ -101,14 +101,14 @@ struct Radam {
     const double full = (longest - 4) * (longest - 2) * length;
     const double rectified = (length - 4) * (length - 2) * longest;
     double scaled = rate / RestOfPower(attrs.a, scalars[0]);
-    if (length > 5) scaled *= functors::Sqrt(rectified / full * rest);
+    if (!(length <= 5)) scaled *= functors::Sqrt(rectified / full * rest);
     return {static_cast<C>(attrs.a),
             static_cast<C>(attrs.b),
             static_cast<C>(1 - attrs.a),
             static_cast<C>(1 - attrs.b),
             static_cast<C>(attrs.c),
             static_cast<C>(scaled),
-            length > 5};
+            !(length <= 5)};
   }
   template <typename P>
   static OW_INLINE P Next(const Attributes&, int, P step, const double*) {
