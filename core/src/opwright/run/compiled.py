@@ -38,11 +38,11 @@ class CompiledSource:
     """Lowers the plans of one compiled network; the runtime finds cached ones.
 
     `template` has no metas of feeds and persistables yet. Where there is `plan`, it is the only
-    one; the first `n_bound` feeds are then given by whoever made it. `keep` is given each request
-    that was lowered.
+    one; the first `n_bound` feeds are then given by whoever made it. `keep` is called with this,
+    each request and its plan.
     """
 
-    keep: Callable[[CompiledSource, LowerRequest], object] | None = None
+    keep: Callable[[CompiledSource, LowerRequest, LoweredPlan], object] | None = None
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class CompiledSource:
         request = self.request(arrays)
         lowered = self._plan or lower(request)
         if self.keep is not None:
-            self.keep(self, request)
+            self.keep(self, request, lowered)
         return lowered
 
     def request(self, arrays: tuple[Any, ...]) -> LowerRequest:

@@ -24,13 +24,14 @@ from opwright.run.kept import (
     Record,
     dump_record,
     find_place,
+    open_bundle,
     parse_record,
     read_record,
     stat_of,
 )
 
 if TYPE_CHECKING:
-    from opwright.lowering import LowerRequest
+    from opwright.lowering import LoweredPlan, LowerRequest
     from opwright.run.compiled import CompiledSource
     from opwright.run.loaded import LoadedProgram
 
@@ -43,7 +44,11 @@ _MOST_BYTES: Final = 1 << 28
 
 
 def keep_plan(
-    place: Place, loaded: LoadedProgram, source: CompiledSource, request: LowerRequest
+    place: Place,
+    loaded: LoadedProgram,
+    source: CompiledSource,
+    request: LowerRequest,
+    lowered: LoweredPlan,
 ) -> None:
     """Keep the plan of a request, which is lowered again for that.
 
@@ -52,16 +57,22 @@ def keep_plan(
     If the cache folder cannot be written, the next process lowers again.
     """
     context = request.target.context
-    if context.epoch is not default_epoch or not is_plain() or context.failures:
+    is_usual = context.epoch is default_epoch and is_plain() and not context.failures
+    if not is_usual or lowered.placement.python_steps:
         return
+    metas = [(meta.shape, meta.dtype) for meta in request.given.metas.values()]
+    known = read_record(place.stem)
+    if known is not None and open_bundle(place, known, metas) is not None:
+        return  # it could be opened only now: some systems need the libraries of lowering first
     try:
-        metas = [(meta.shape, meta.dtype) for meta in request.given.metas.values()]
         described = describe_plan(source, [shape for shape, _ in metas], request.target.n_threads)
         if described is None:
             return
         descriptor, libraries = described
         write_trusted(place.path_for(metas), list_chunks(descriptor, []))
-        record = _make_record(place, loaded, [*_list_files(context), *libraries])
+        record = known or _make_record(place, loaded)
+        files = (*(file[0] for file in record.files), *_list_files(context), *libraries)
+        record = record._replace(files=tuple(map(stat_of, dict.fromkeys(files))))
         write_trusted(f"{place.stem}.record", [dump_record(record)])
         remove_oldest(os.path.dirname(place.stem), "", _MOST_FILES, _MOST_BYTES)
     except (OpwrightError, OSError, ValueError):
@@ -120,12 +131,8 @@ def _list_files(context: contexts.Context) -> Iterable[str]:
             yield file
 
 
-def _make_record(place: Place, loaded: LoadedProgram, files: Iterable[str]) -> Record:
-    """Return the record of a saved state; ValueError for dtypes that records do not have."""
-    before = read_record(place.stem)
-    if before is not None:
-        files = dict.fromkeys((*(path for path, *_ in before.files), *files))
-        return before._replace(files=tuple(map(stat_of, files)))
+def _make_record(place: Place, loaded: LoadedProgram) -> Record:
+    """Return the record of a saved state, without files; ValueError for unusual dtypes."""
     checksum, weights = 0, []
     with open_regular(place.params, follow=True) as handle:
         for name, (meta, begin, _) in read_header(place.params, handle)[1].items():
@@ -136,7 +143,6 @@ def _make_record(place: Place, loaded: LoadedProgram, files: Iterable[str]) -> R
         size_bytes = os.fstat(handle).st_size
         for chunk in read_chunks(place.params, handle, place.begin, size_bytes):
             checksum = zlib.crc32(chunk, checksum)
-    watched = tuple(map(stat_of, dict.fromkeys(files)))
     n_ops = len(loaded._find_part().global_block().ops)
     feeds = loaded.feeds, loaded.fetches, loaded.program_feeds
-    return Record(n_ops, checksum, stat_of(place.params), *feeds, tuple(weights), watched)
+    return Record(n_ops, checksum, stat_of(place.params), *feeds, tuple(weights), ())

@@ -14,6 +14,7 @@ import sys
 import zlib
 from _thread import RLock
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import Context as Variables
 from typing import TYPE_CHECKING, Any, Final
 
@@ -278,7 +279,9 @@ class KeptProgram(LoadedProgram):
         """Return the kept plan for these feeds, or lower one."""
         plan = None
         if is_plain() and self.scope.structure_version == self._structure:
-            plan = open_plan(self._place, self._record, arrays)
+            bundle = open_bundle(self._place, self._record, metas_of(arrays))
+            with suppress(OpwrightError):  # metas that share a checksum
+                plan = bundle and bundle.plan_for(arrays, get_num_threads())
         if plan is not None:
             self._last = tuple((array.shape, array.dtype) for array in arrays)
             return plan
@@ -287,16 +290,15 @@ class KeptProgram(LoadedProgram):
         return compiled.source(arrays)
 
 
-def open_plan(place: Place, record: Record, arrays: Sequence[Any]) -> _runtime.Plan | None:
-    """Return the kept plan for these feeds; None if there is no valid one."""
-    folders = {os.path.dirname(path): None for path, *_ in record.files if path.endswith(".so")}
+def open_bundle(place: Place, record: Record, metas: object) -> _runtime.Bundle | None:
+    """Return the kept plan for feeds of these metas; None if there is no valid one."""
+    folders = {os.path.dirname(file[0]): None for file in record.files if file[0].endswith(".so")}
+    path = place.path_for(metas)
     try:
-        path = place.path_for(metas_of(arrays))
         check_trust(path, os.lstat(path))
-        bundle = _runtime.Bundle(path, list(folders))
-        return bundle.plan_for(tuple(arrays), get_num_threads())
-    except (OSError, AttributeError, OpwrightError):
-        return None  # missing, damaged, or for other feeds
+        return _runtime.Bundle(path, list(folders))
+    except (OSError, OpwrightError):  # missing or damaged
+        return None
 
 
 def metas_of(arrays: Iterable[Any]) -> list[tuple[tuple[int, ...], str]]:

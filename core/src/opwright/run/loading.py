@@ -14,7 +14,7 @@ from opwright.run.kept import Place, find_place, open_kept
 from opwright.run.loaded import LoadedProgram
 
 if TYPE_CHECKING:
-    from opwright.lowering import LowerRequest
+    from opwright.lowering import LoweredPlan, LowerRequest
     from opwright.lowering.lock import Lock
     from opwright.program import Variable
     from opwright.run.compiled import CompiledSource
@@ -137,12 +137,12 @@ def keeper(place: Place, loaded: LoadedProgram, generation: int | None) -> Any:
     """Return a function that keeps plans as long as program and scope are as saved."""
     structure = loaded.scope.structure_version
 
-    def keep(source: CompiledSource, request: LowerRequest) -> None:
+    def keep(source: CompiledSource, request: LowerRequest, lowered: LoweredPlan) -> None:
         is_same = generation is None or generation == loaded.program.generation
         if is_same and structure == loaded.scope.structure_version:
             from opwright.run.keeping import keep_plan
 
-            keep_plan(place, loaded, source, request)
+            keep_plan(place, loaded, source, request, lowered)
 
     return keep
 
