@@ -75,6 +75,7 @@ def test_nothing_is_found_in_kernels_for_the_cpu(operator: str) -> None:
 
 
 @pytest.mark.long("it runs every kernel of the CPU on every sample, in each of its dtypes")
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("package", ["opwright-std", "opwright-cpu"])
 def test_no_kernel_accesses_what_lies_beyond_its_arrays(package: str) -> None:
     assert messages(package, None, ["guard-pages"]) == []

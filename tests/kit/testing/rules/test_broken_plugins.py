@@ -164,6 +164,7 @@ def test_nothing_is_found_in_a_fixed_twin(operator: str, cards: dict[str, Scorec
     assert broken_rules(cards[planted.plugin], f"{operator}_fixed") == set()
 
 
+@pytest.mark.long("each defect and its twin are checked again, at two seeds")
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("operator", WITH_TWIN)
 def test_a_defect_and_nothing_in_its_fixed_twin_is_found_at_other_seeds(
