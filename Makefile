@@ -7,6 +7,7 @@ RAY_VENV ?= $(VENV)-ray
 TORCH_VENV ?= $(VENV)-torch
 ONNX_VENV ?= $(VENV)-onnx
 JAX_VENV ?= $(VENV)-jax
+EXAMPLES_VENV ?= $(VENV)-examples
 ARGS ?=
 
 BIN := $(VENV)/bin
@@ -49,7 +50,7 @@ NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/nativ
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv pins demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers release tarball clean
-.PHONY: test-ray test-torch test-torch-small test-onnx test-onnx-small fuzz-onnx test-jax test-jax-small test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
+.PHONY: test-ray test-torch test-torch-small test-onnx test-onnx-small fuzz-onnx test-jax test-jax-small test-examples test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -178,6 +179,14 @@ $(ONNX_VENV)/.stamps/onnx: requirements-onnx.txt $(STAMPS)/dist $(STAMPS)/tools
 test-onnx-small: $(ONNX_VENV)/.stamps/onnx  ## test ONNX models on a sample of the cases of onnx
 	@$(ONNX_VENV)/bin/python -c 'import onnx, opwright_onnx'
 	@$(ONNX_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/onnx_models) $(ARGS)
+
+$(EXAMPLES_VENV)/.stamps/examples: requirements-examples.txt examples/serving/requirements.txt $(STAMPS)/dist $(STAMPS)/tools
+	@$(call make_venv,$(EXAMPLES_VENV))
+	@$(EXAMPLES_VENV)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	@touch $@
+
+test-examples: $(EXAMPLES_VENV)/.stamps/examples  ## test the server of the examples, and check their types with Pyright and mypy
+	@$(EXAMPLES_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/examples/test_serving.py tests/examples/test_types.py tests/nn/test_metrics_of_classes.py) $(ARGS)
 
 fuzz-onnx: $(ONNX_VENV)/.stamps/onnx  ## run damaged ONNX models against opwright
 	@$(ONNX_VENV)/bin/python tests/fuzz/run.py onnx_files $(FUZZ) $(ARGS)

@@ -7,6 +7,7 @@ The trace is opened by chrome://tracing and by Perfetto.
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from opwright_dist import simulation
 ROWS = 64
 
 
-def build():
+def build() -> tuple[ow.Program, ow.Program, ow.Variable]:
     with ow.program_guard(ow.Program(seed=1), ow.Program(seed=1)) as (main, startup):
         image = nn.layers.data("image", [None, 1, 28, 28])
         label = nn.layers.data("label", [None, 1], "int64")
@@ -32,7 +33,7 @@ def build():
     return main, startup, loss
 
 
-def measure():
+def measure() -> dict[str, Any]:
     """Return the timelines of one step on all processes."""
     main, startup, loss = build()
     scope = ow.Scope()
@@ -46,8 +47,8 @@ def measure():
     return simulation.collect_timelines(kit.profile(step, {"image": image, "label": label}))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--folder", type=Path, default=Path(), help="of the two files")
     folder = parser.parse_args().folder
     timelines = measure()

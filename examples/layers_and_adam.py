@@ -28,9 +28,11 @@ def main() -> None:
         feed=["x", "y"], fetch=[loss], device="cpu", scope=scope
     )
     train, test = nn.datasets.digits.load(seed=1)
-    for images, labels in nn.batches(train, size=64, epochs=20, seed=1, progress=True):
-        (value,) = step(x=images.reshape(-1, 1, 8, 8), y=labels)
-    print(f"loss {float(value):.3f}")
+    losses = [
+        step(x=images.reshape(-1, 1, 8, 8), y=labels)[0].item()
+        for images, labels in nn.batches(train, size=64, epochs=20, seed=1, progress=True)
+    ]
+    print(f"loss {losses[-1]:.3f}")
 
     inference = nn.inference_program(main, logits)
     scores = ow.Network(inference.global_block()).compile(["x"], [logits], scope=scope)

@@ -17,15 +17,19 @@ PEERS = simulation.Network(
     between=simulation.Link(20e-6, 0.9 * 25e9 / 8),
 )
 
+Layer = tuple[int, int]
+"""Operations for an image, and the number of parameters."""
 
-def convolution(inputs, outputs, kernel, size):
+
+def convolution(inputs: int, outputs: int, kernel: int, size: int) -> Layer:
     """Return the operations for an image, and the number of parameters."""
     parameters = inputs * outputs * kernel * kernel
     return 2 * parameters * size * size, parameters
 
 
-def vgg16():
-    layers, inputs, size = [], 3, 224
+def vgg16() -> list[Layer]:
+    layers: list[Layer] = []
+    inputs, size = 3, 224
     for repeats, outputs in ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512)):
         for _ in range(repeats):
             layers.append(convolution(inputs, outputs, 3, size))
@@ -36,8 +40,9 @@ def vgg16():
     return layers
 
 
-def resnet101():
-    layers, inputs, size = [convolution(3, 64, 7, 112)], 64, 56
+def resnet101() -> list[Layer]:
+    layers = [convolution(3, 64, 7, 112)]
+    inputs, size = 64, 56
     for blocks, width in ((3, 64), (4, 128), (23, 256), (3, 512)):
         for block in range(blocks):
             layers.append(convolution(inputs, width, 1, size))
@@ -50,7 +55,7 @@ def resnet101():
     return [*layers, (2 * inputs * 1000, inputs * 1000)]
 
 
-def predict(network, images_per_s):
+def predict(network: list[Layer], images_per_s: float) -> float:
     """Return the efficiency on 512 GPUs of a network that one GPU trains so fast."""
     operations = sum(flops for flops, _ in network)
     step_s = BATCH / images_per_s

@@ -28,9 +28,11 @@ step = ow.Network(main.global_block()).compile(
 
 train, test = nn.datasets.digits.load(seed=1)
 for epoch in range(5):
-    for images, labels in nn.batches(train, size=64, epochs=1, seed=epoch):
-        (value,) = step(x=images.reshape(-1, 1, 8, 8), y=labels)
-    print(f"epoch {epoch} loss {value.item():.3f}")
+    losses = [
+        step(x=images.reshape(-1, 1, 8, 8), y=labels)[0].item()
+        for images, labels in nn.batches(train, size=64, epochs=1, seed=epoch)
+    ]
+    print(f"epoch {epoch} loss {losses[-1]:.3f}")
 
 # Predictions need neither the loss nor the optimizer.
 predict = ow.Network(main.prune([logits]).global_block()).compile(

@@ -34,11 +34,12 @@ def train(folder: Path) -> None:
 
     train, test = nn.datasets.digits.load(seed=1)
     print(f"{len(train.labels)} handwritten digits to learn from, {len(test.labels)} held out")
+    losses = []
     for images, labels in nn.batches(train, size=64, epochs=20, seed=1, progress=True):
         model.fill("img", images)
         model.fill("label", labels)
-        (value,) = model.run()
-    print(f"loss of the last batch: {value.item():.4f}")
+        losses.append(model.run()[0].item())
+    print(f"loss of the last batch: {losses[-1]:.4f}")
 
     predicted = model.predict(prob, img=test.images)
     accuracy = nn.metrics.accuracy(predicted, test.labels)

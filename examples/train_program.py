@@ -20,9 +20,9 @@ step = ow.Network(main.global_block()).compile(
 
 train, test = nn.datasets.digits.load(seed=1)
 for epoch in range(5):
-    for images, labels in nn.batches(train, size=64, epochs=1, seed=epoch):
-        (value,) = step(x=images, y=labels)
-    print("epoch", epoch, "loss", value.item())
+    batches = nn.batches(train, size=64, epochs=1, seed=epoch)
+    losses = [step(x=images, y=labels)[0].item() for images, labels in batches]
+    print("epoch", epoch, "loss", losses[-1])
 
 # Predictions need neither the loss nor the optimizer.
 predict = ow.Network(main.prune([logits]).global_block()).compile(

@@ -8,12 +8,14 @@ import operator
 import opwright_nn as nn
 
 
-def read_arguments(doc: str, *, picture: str | None = None, **inputs: str) -> argparse.Namespace:
+def read_arguments(
+    doc: str | None, *, picture: str | None = None, **inputs: str
+) -> argparse.Namespace:
     """Return the arguments ``short`` and ``plot``, and those that a script has beside them.
 
     Parameters
     ----------
-    doc : str
+    doc : str or None
         The script's ``__doc__``, for ``--help``.
     picture : str, optional
         What ``--picture FILE`` draws.
@@ -59,8 +61,9 @@ def finish(
     if arguments.plot:
         history.plot(arguments.plot)
     value = history[name][-1] if value is None else value
-    rule, wanted = ("at least", at_least) if at_most is None else ("at most", at_most)
-    print(f"{name}: {value:.4g}, wanted: {rule} {wanted:g}")
-    reached = operator.ge if at_most is None else operator.le
-    if not reached(value, wanted):
-        raise SystemExit(1)
+    rules = [("at least", at_least, operator.ge), ("at most", at_most, operator.le)]
+    for rule, wanted, reached in rules:
+        if wanted is not None:
+            print(f"{name}: {value:.4g}, wanted: {rule} {wanted:g}")
+            if not reached(value, wanted):
+                raise SystemExit(1)

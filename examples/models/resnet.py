@@ -31,10 +31,12 @@ else:
 model = nn.Model()
 
 
-def convolve(x: ow.Variable, filters: int, stride: int = 1, **options: str) -> ow.Variable:
+def convolve(
+    x: ow.Variable, filters: int, stride: int = 1, activation: str | None = None
+) -> ow.Variable:
     """Return a normalized convolution of 3×3."""
     h = model.conv2d(x, filters, kernel=3, strides=stride, paddings=1, bias=False)
-    return model.batch_norm(h, **options)
+    return model.batch_norm(h, activation=activation)
 
 
 def residual(x: ow.Variable, filters: int, stride: int) -> ow.Variable:

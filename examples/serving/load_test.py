@@ -140,7 +140,7 @@ async def wait_for(load: Load, count: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--reloads", type=int, default=20)
     parser.add_argument("--clients", type=int, default=32)

@@ -25,7 +25,7 @@ from opwright_nn.layers.cond import Result
 from opwright_nn.layers.loops import Carry, Variables
 from opwright_nn.model.programs import Input, ModelPrograms
 from opwright_nn.parallel import DataParallel
-from opwright_nn.parameters.param_attr import ParamAttr
+from opwright_nn.parameters.param_attr import ParamLike
 
 METHOD_NAMES: dict[str, str]
 

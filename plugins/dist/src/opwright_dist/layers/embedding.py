@@ -14,7 +14,7 @@ from opwright_nn import arguments, checks, operators
 from opwright_nn import layers as nn_layers
 from opwright_nn.initializer import Normal
 from opwright_nn.layers.layer import Layer, begin
-from opwright_nn.parameters.param_attr import ParamAttr
+from opwright_nn.parameters.param_attr import ParamLike
 
 _WHO = "dist.embedding"
 
@@ -30,7 +30,7 @@ def embedding(
     sparse: bool = False,
     dtype: object = "float32",
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append the rows of a table at `ids`, of which each of n processes has every n-th row.
 

@@ -12,7 +12,7 @@ from opwright_nn import arguments, checks, operators
 from opwright_nn import layers as nn_layers
 from opwright_nn.initializer import Constant
 from opwright_nn.layers.layer import Layer, begin, check_activation, weight_initializer
-from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.param_attr import ParamAttr, ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
 
 _WHO: Final = "dist.fc"
@@ -36,8 +36,8 @@ def fc(
     activation: str | None = None,
     num_flatten_dims: int = 1,
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append ``activation(x · w + b)``, of whose weight each process has a part.
 
@@ -156,8 +156,8 @@ class _Builder:
         self,
         x: ow.Variable,
         gather: bool,
-        param_attr: ParamAttr | None,
-        bias_attr: ParamAttr | None,
+        param_attr: ParamLike | None,
+        bias_attr: ParamLike | None,
     ) -> ow.Variable:
         """Append the layer by columns."""
         if self._size % self._n_parts:
@@ -166,9 +166,10 @@ class _Builder:
                 f"got {self._size}; round it up"
             )
         weights = self._divide("param_attr", param_attr, axis=1)
-        biases = bias_attr
+        unless = "" if self._bias else "bias=False"
+        biases = check_param_attr(_WHO, "bias_attr", bias_attr, unless=unless)
         if self._bias:
-            biases = self._divide("bias_attr", bias_attr, axis=0)
+            biases = self._divide("bias_attr", biases, axis=0)
         given = self._append("dist.copy_to_group", x, "given")
         own = nn_layers.fc(
             given,
@@ -178,10 +179,10 @@ class _Builder:
             num_flatten_dims=self._flat,
             name=self._layer.name,
             param_attr=weights,
-            bias_attr=biases,
+            bias_attr=biases if self._bias else None,
         )
         parts = [self._parameter(weights, "w")]
-        if biases is not None:
+        if self._bias:
             parts.append(self._parameter(biases, "b"))
         out = mark(own, self._layer.part("part"), parts, [1, 0][: len(parts)], self._group)
         if not gather:

@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import opwright
 from opwright import Context, current_context
 from opwright.commands import print_json
 from opwright.errors import CommandError, OpwrightError
@@ -46,8 +47,11 @@ def run(args: argparse.Namespace) -> int:
         )
     root = _find_folder(args.output) / PACKAGE
     loaded = sorted(package.label for package in context.report.loaded)
+    # Pyright takes a package with py.typed from its stubs alone, unless these have its names.
+    names = Path(str(opwright.__file__)).with_name("__init__.pyi").read_text(encoding="utf-8")
     files = {
         root / "py.typed": "partial\n",
+        root / "__init__.pyi": names,
         root / "ops" / "__init__.pyi": make_stub(definitions, loaded),
     }
     changes = _compare(files)

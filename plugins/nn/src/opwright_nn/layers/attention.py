@@ -9,7 +9,7 @@ from opwright.errors import AttributeValueError
 from opwright_nn import checks, operators
 from opwright_nn.layers.fc import fc
 from opwright_nn.layers.layer import begin, last_axis
-from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.param_attr import ParamLike, check_param_attr
 
 
 @ow.transaction()
@@ -24,8 +24,8 @@ def attention(
     dropout: float = 0.0,
     bias: bool = True,
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append multi-head attention: projections, attention in each head, and a projection back.
 

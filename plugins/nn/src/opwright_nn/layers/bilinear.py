@@ -9,7 +9,7 @@ from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant, Xavier
-from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.param_attr import ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
 
 
@@ -21,8 +21,8 @@ def bilinear(
     *,
     bias: bool = True,
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append ``sum(x[i] * w[k, i, j] * y[j]) + b[k]``, the sum being over i and j.
 

@@ -13,7 +13,7 @@ from opwright_nn.layers.images import Images
 from opwright_nn.layers.layer import Layer, begin, check_activation, weight_initializer
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
-from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.param_attr import ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
 
 
@@ -44,8 +44,8 @@ def conv1d(
     activation: str | None = None,
     data_format: str = "NCL",
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append ``activation(x * w + b)``, the convolution of sequences x with a window w.
 
@@ -82,8 +82,8 @@ def conv2d(
     activation: str | None = None,
     data_format: str = "NCHW",
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append ``activation(x * w + b)``, the convolution of images x with a window w.
 
@@ -141,8 +141,8 @@ def conv3d(
     activation: str | None = None,
     data_format: str = "NCDHW",
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append ``activation(x * w + b)``, the convolution of volumes x with a window w.
 

@@ -9,7 +9,7 @@ from opwright.errors import AttributeValueError
 from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin
 from opwright_nn.parameters.initializer import Normal
-from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.param_attr import ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
 
 
@@ -22,7 +22,7 @@ def embedding(
     sparse: bool = False,
     dtype: object = "float32",
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append the rows of a table at the indices `index`.
 

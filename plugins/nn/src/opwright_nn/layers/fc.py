@@ -10,7 +10,7 @@ from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin, check_activation, weight_initializer, width
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
-from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.param_attr import ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
 from opwright_nn.precision import find_policy
 
@@ -24,8 +24,8 @@ def fc(
     activation: str | None = None,
     num_flatten_dims: int = 1,
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append ``activation(x · w + b)``, with x flattened to a matrix.
 

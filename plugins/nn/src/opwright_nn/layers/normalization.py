@@ -11,7 +11,7 @@ from opwright_nn.layers.layer import append_layer, begin, check_activation
 from opwright_nn.parallel import DataParallel, check_data_parallel
 from opwright_nn.parameters.deferred import Shape, ShapeRule
 from opwright_nn.parameters.initializer import Constant
-from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.param_attr import ParamAttr, ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter, make_state
 
 
@@ -24,8 +24,8 @@ def layer_norm(
     scale: bool = True,
     bias: bool = True,
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing each sample.
 
@@ -68,7 +68,7 @@ def rms_norm(
     epsilon: float = 1e-5,
     scale: bool = True,
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append ``x / sqrt(mean(x**2) + epsilon) * w``, normalizing each row.
 
@@ -106,8 +106,8 @@ def group_norm(
     scale: bool = True,
     bias: bool = True,
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing groups of channels.
 
@@ -149,8 +149,8 @@ def instance_norm(
     scale: bool = True,
     bias: bool = True,
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append ``(x - mean) / sqrt(variance + epsilon) * w + b`` for each channel of a sample.
 
@@ -209,8 +209,8 @@ def batch_norm(
     unbiased: bool = False,
     sync: bool | str | DataParallel | None = None,
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing each channel.
 

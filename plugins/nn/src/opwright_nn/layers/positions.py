@@ -9,7 +9,7 @@ from opwright.errors import AttributeValueError, ShapeError
 from opwright_nn import checks, operators
 from opwright_nn.layers.layer import Layer, begin, last_axis
 from opwright_nn.parameters.initializer import Normal
-from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.param_attr import ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
 
 
@@ -19,7 +19,7 @@ def learned_positions(
     max_length: int,
     *,
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append x plus a trained row for each position.
 

@@ -10,7 +10,7 @@ from opwright_nn import checks, operators
 from opwright_nn.layers.layer import begin
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
-from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.param_attr import ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
 
 
@@ -20,7 +20,7 @@ def prelu(
     per_channel: bool = False,
     *,
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append ``x where x > 0, otherwise w * x``.
 

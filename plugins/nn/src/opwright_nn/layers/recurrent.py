@@ -12,7 +12,7 @@ from opwright_nn import checks
 from opwright_nn.layers.layer import begin
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Uniform
-from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.param_attr import ParamAttr, ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
 
 
@@ -59,8 +59,8 @@ def lstm(
     batch_first: bool = True,
     bias: bool = True,
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> tuple[ow.Variable, ow.Variable, ow.Variable]:
     """Append long short-term memory over sequences, with PyTorch's formulas and weights.
 
@@ -127,8 +127,8 @@ def gru(
     batch_first: bool = True,
     bias: bool = True,
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> tuple[ow.Variable, ow.Variable]:
     """Append gated recurrent units over sequences, with PyTorch's formulas and weights.
 
@@ -169,8 +169,8 @@ def rnn(
     batch_first: bool = True,
     bias: bool = True,
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> tuple[ow.Variable, ow.Variable]:
     """Append ``h = activation(x * w_ih + b_ih + h * w_hh + b_hh)`` over sequences.
 

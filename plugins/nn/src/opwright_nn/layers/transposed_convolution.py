@@ -12,7 +12,7 @@ from opwright_nn import checks, operators
 from opwright_nn.layers.convolution import ConvolutionLayer, Options
 from opwright_nn.layers.images import Images
 from opwright_nn.parameters.deferred import Shape
-from opwright_nn.parameters.param_attr import ParamAttr
+from opwright_nn.parameters.param_attr import ParamLike
 
 
 @ow.transaction()
@@ -30,8 +30,8 @@ def conv1d_transpose(
     activation: str | None = None,
     data_format: str = "NCL",
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append the transposed convolution of sequences, by that of images of height 1.
 
@@ -66,8 +66,8 @@ def conv2d_transpose(
     activation: str | None = None,
     data_format: str = "NCHW",
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append the transposed convolution: each pixel adds its multiple of a window w.
 
@@ -116,8 +116,8 @@ def conv3d_transpose(
     activation: str | None = None,
     data_format: str = "NCDHW",
     name: str | None = None,
-    param_attr: ParamAttr | None = None,
-    bias_attr: ParamAttr | None = None,
+    param_attr: ParamLike | None = None,
+    bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Append the transposed convolution of volumes.
 

@@ -7,7 +7,7 @@ from opwright_nn.layers.cond import Result
 from opwright_nn.layers.loops import Carry, Variables
 from opwright_nn.model.programs import Input, ModelPrograms
 from opwright_nn.parallel import DataParallel
-from opwright_nn.parameters.param_attr import ParamAttr
+from opwright_nn.parameters.param_attr import ParamLike
 
 METHOD_NAMES: dict[str, str]
 
@@ -65,8 +65,8 @@ class LayerMethods(ModelPrograms):
         dropout: float = 0.0,
         bias: bool = True,
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
-        bias_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
+        bias_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append multi-head attention: projections, attention in each head, and a projection back.
 
@@ -139,8 +139,8 @@ class LayerMethods(ModelPrograms):
         unbiased: bool = False,
         sync: bool | str | DataParallel | None = None,
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
-        bias_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
+        bias_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing each channel.
 
@@ -155,8 +155,8 @@ class LayerMethods(ModelPrograms):
         *,
         bias: bool = True,
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
-        bias_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
+        bias_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append ``sum(x[i] * w[k, i, j] * y[j]) + b[k]``, the sum being over i and j.
 
@@ -195,8 +195,8 @@ class LayerMethods(ModelPrograms):
         activation: str | None = None,
         data_format: str = "NCL",
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
-        bias_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
+        bias_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append ``activation(x * w + b)``, the convolution of sequences x with a window w.
 
@@ -218,8 +218,8 @@ class LayerMethods(ModelPrograms):
         activation: str | None = None,
         data_format: str = "NCL",
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
-        bias_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
+        bias_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append the transposed convolution of sequences, by that of images of height 1.
 
@@ -240,8 +240,8 @@ class LayerMethods(ModelPrograms):
         activation: str | None = None,
         data_format: str = "NCHW",
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
-        bias_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
+        bias_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append ``activation(x * w + b)``, the convolution of images x with a window w.
 
@@ -263,8 +263,8 @@ class LayerMethods(ModelPrograms):
         activation: str | None = None,
         data_format: str = "NCHW",
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
-        bias_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
+        bias_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append the transposed convolution: each pixel adds its multiple of a window w.
 
@@ -285,8 +285,8 @@ class LayerMethods(ModelPrograms):
         activation: str | None = None,
         data_format: str = "NCDHW",
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
-        bias_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
+        bias_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append ``activation(x * w + b)``, the convolution of volumes x with a window w.
 
@@ -308,8 +308,8 @@ class LayerMethods(ModelPrograms):
         activation: str | None = None,
         data_format: str = "NCDHW",
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
-        bias_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
+        bias_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append the transposed convolution of volumes.
 
@@ -406,7 +406,7 @@ class LayerMethods(ModelPrograms):
         sparse: bool = False,
         dtype: object = "float32",
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append the rows of a table at the indices `index`.
 
@@ -422,8 +422,8 @@ class LayerMethods(ModelPrograms):
         activation: str | None = None,
         num_flatten_dims: int = 1,
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
-        bias_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
+        bias_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append ``activation(x · w + b)``, with x flattened to a matrix.
 
@@ -451,8 +451,8 @@ class LayerMethods(ModelPrograms):
         scale: bool = True,
         bias: bool = True,
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
-        bias_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
+        bias_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing groups of channels.
 
@@ -471,8 +471,8 @@ class LayerMethods(ModelPrograms):
         batch_first: bool = True,
         bias: bool = True,
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
-        bias_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
+        bias_attr: ParamLike | None = None,
     ) -> tuple[ow.Variable, ow.Variable]:
         """Append gated recurrent units over sequences, with PyTorch's formulas and weights.
 
@@ -523,8 +523,8 @@ class LayerMethods(ModelPrograms):
         scale: bool = True,
         bias: bool = True,
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
-        bias_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
+        bias_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append ``(x - mean) / sqrt(variance + epsilon) * w + b`` for each channel of a sample.
 
@@ -574,8 +574,8 @@ class LayerMethods(ModelPrograms):
         scale: bool = True,
         bias: bool = True,
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
-        bias_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
+        bias_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing each sample.
 
@@ -594,7 +594,7 @@ class LayerMethods(ModelPrograms):
         max_length: int,
         *,
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append x plus a trained row for each position.
 
@@ -649,8 +649,8 @@ class LayerMethods(ModelPrograms):
         batch_first: bool = True,
         bias: bool = True,
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
-        bias_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
+        bias_attr: ParamLike | None = None,
     ) -> tuple[ow.Variable, ow.Variable, ow.Variable]:
         """Append long short-term memory over sequences, with PyTorch's formulas and weights.
 
@@ -789,7 +789,7 @@ class LayerMethods(ModelPrograms):
         per_channel: bool = False,
         *,
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append ``x where x > 0, otherwise w * x``.
 
@@ -841,7 +841,7 @@ class LayerMethods(ModelPrograms):
         epsilon: float = 1e-05,
         scale: bool = True,
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
     ) -> ow.Variable:
         """Append ``x / sqrt(mean(x**2) + epsilon) * w``, normalizing each row.
 
@@ -861,8 +861,8 @@ class LayerMethods(ModelPrograms):
         batch_first: bool = True,
         bias: bool = True,
         name: str | None = None,
-        param_attr: ParamAttr | None = None,
-        bias_attr: ParamAttr | None = None,
+        param_attr: ParamLike | None = None,
+        bias_attr: ParamLike | None = None,
     ) -> tuple[ow.Variable, ow.Variable]:
         """Append ``h = activation(x * w_ih + b_ih + h * w_hh + b_hh)`` over sequences.
 

@@ -11,7 +11,7 @@ from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import arguments, checks
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant, Xavier
-from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
+from opwright_nn.parameters.param_attr import ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
 
 _WHO = "create_parameter"
@@ -67,7 +67,7 @@ def create_parameter(
     dtype: object = "float32",
     *,
     name: str | None = None,
-    attr: ParamAttr | None = None,
+    attr: ParamLike | None = None,
 ) -> ow.Variable:
     """Return a trained variable of the default programs: what a layer of your own needs.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import arguments, checks
@@ -42,6 +43,10 @@ class ParamAttr:
         checks.check_bool("ParamAttr", "trainable", self.trainable)
         checks.check_instance("ParamAttr", "initializer", self.initializer, Initializer)
         checks.check_instance("ParamAttr", "regularizer", self.regularizer, Regularizer)
+
+
+ParamLike: TypeAlias = ParamAttr | Initializer
+"""What layers take for a parameter: all of its options, or the initializer alone."""
 
 
 def check_param_attr(who: str, name: str, value: object, unless: str = "") -> ParamAttr:
