@@ -106,15 +106,32 @@ def test_a_saved_program_runs_where_pytorch_is_never_imported(tmp_path: Path) ->
     np.testing.assert_allclose(np.load(tmp_path / "mask.npy"), wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_a_bundle_of_a_model_has_its_bits_in_a_program_in_c(tmp_path: Path) -> None:
+class Patches(nn.Module):
+    """A vision transformer of one layer, for images of 16x16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.score = nn.Conv2d(3, 32, 4, 4), nn.Linear(32, 5)
+        self.place = nn.Parameter(torch.randn(1, 16, 32))
+        self.layer = nn.TransformerEncoderLayer(32, 4, 64, activation="gelu", batch_first=True)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        patches = self.embed(image).flatten(2).transpose(1, 2) + self.place
+        return self.score(self.layer(patches)[:, 0])
+
+
+@pytest.mark.parametrize("kind", [Images, Patches])
+def test_a_bundle_of_a_model_has_its_bits_in_a_program_in_c(
+    kind: type[nn.Module], tmp_path: Path
+) -> None:
     program = opwright_torch.to_program(
-        build(Images), (torch.randn(2, 3, 16, 16),), {"image": {0: "batch"}}
+        build(kind), (torch.randn(2, 3, 16, 16),), {"image": {0: "batch"}}
     )
     program.bundle(tmp_path / "model.owb", batch=(1, 4))
     runner = compile_runner(tmp_path)
-    for n in (1, 3):
+    for n, n_sessions in ((1, 1), (3, 4)):
         images = torch.randn(n, 3, 16, 16).numpy()
-        got = run_bundle(runner, tmp_path / "model.owb", n, [images])
+        got = run_bundle(runner, tmp_path / "model.owb", n, [images], n_sessions)
         expected = np.concatenate([result.reshape(-1) for result in program(images)])
         np.testing.assert_array_equal(got, expected)
 
