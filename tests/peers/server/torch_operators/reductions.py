@@ -167,6 +167,12 @@ def _bilinear(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None = None) 
 
 
 def _cos_sim(x: Tensor, y: Tensor, scale: float, axis: int, epsilon: float) -> Any:
+    rank = max(x.dim(), y.dim())
+    x, y = (one[(None,) * (rank - one.dim())] for one in (x, y))
+    if rank > 0 and x.shape[axis] != y.shape[axis]:
+        n = [-1] * rank
+        n[axis] = max(x.shape[axis], y.shape[axis])
+        x, y = x.expand(n), y.expand(n)
     x_norm = torch.linalg.vector_norm(x, dim=axis, keepdim=True).clamp_min(epsilon)
     y_norm = torch.linalg.vector_norm(y, dim=axis, keepdim=True).clamp_min(epsilon)
     return scale * (x * y).sum(axis, keepdim=True) / (x_norm * y_norm), x_norm, y_norm
