@@ -88,6 +88,73 @@ def test_distances_of_close_vectors_keep_their_digits(n, m, k, p, dtype):
     np.testing.assert_allclose(ow.ops.cdist(x, y, p=p), expected, rtol=20 * np.finfo(dtype).eps)
 
 
+def distance_gradients(x, y, share, p):
+    """Return the gradients of sum(share * cdist(x, y)), and those of differences in float64."""
+
+    def loss(x, y, share):
+        return ow.ops.sum(ow.ops.multiply(ow.ops.cdist(x, y, p=p), share))
+
+    wide_x, wide_y = x.astype("float64")[..., :, None, :], y.astype("float64")[..., None, :, :]
+    apart = wide_x - wide_y
+    distance = np.sum(np.abs(apart) ** p, -1, keepdims=True) ** (1 / p)
+    slope = np.sign(apart) if p == 1 else apart / np.where(distance == 0, 1, distance)
+    terms = share[..., None] * slope
+    expected = []
+    for sign, axis, given in ((1, -2, x), (-1, -3, y)):
+        total = sign * terms.sum(axis)
+        added = total.ndim - given.ndim
+        stretched = [i for i in range(added, total.ndim) if given.shape[i - added] == 1]
+        axes = (*range(added), *stretched)
+        expected.append(total.sum(axes, keepdims=True).reshape(given.shape))
+    return ow.grad(loss, (0, 1))(x, y, share), expected
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize("p", [1.0, 2.0])
+@pytest.mark.parametrize(
+    ("left", "right"), [((21, 5), (70, 5)), ((3, 1, 17, 33), (2, 65, 33)), ((1, 1), (1, 1, 1))]
+)
+def test_gradients_of_distances_are_sums_of_differences(left, right, p, dtype):
+    x, y = RNG.standard_normal(left).astype(dtype), RNG.standard_normal(right).astype(dtype)
+    y[..., 0, :] = x[(0,) * (x.ndim - 2) + (0,)]  # equal vectors have no gradient
+    share = RNG.standard_normal((*np.broadcast_shapes(left[:-2], right[:-2]), left[-2], right[-2]))
+    share = share.astype(dtype)
+    found, expected = distance_gradients(x, y, share, p)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=500 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("size", [1e-42, 1e-36, 1e30, 5e37])
+def test_gradients_of_extreme_distances_keep_their_directions(size):
+    directions = np.array([[3.0, 4.0], [-1.0, 0.0], [0.6, -0.8]])
+    x, y = (size * directions).astype("float32"), np.zeros((1, 2), "float32")
+    share = np.full((3, 1), 1e-3, "float32")
+    (found, _), (expected, _) = distance_gradients(x, y, share, 2.0)
+    np.testing.assert_allclose(found, expected, rtol=1e-2 if size < 1e-38 else 1e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_differences_of_neighbours_are_those_of_numpy(axis):
+    x = RNG.standard_normal((5, 70, 33)).astype("float32")
+    np.testing.assert_array_equal(ow.ops.diff(x, axis=axis), np.diff(x, axis=axis))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_runs_of_equal_slices_are_found_with_their_places(axis):
+    x = RNG.integers(0, 2, (40, 3, 2))
+    out, inverse, counts = ow.ops.unique_consecutive(
+        x, axis=axis, returns=("out", "inverse", "counts")
+    )
+    slices = (
+        x.reshape(-1, 1) if axis is None else np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)
+    )
+    begins = np.append(True, np.any(slices[1:] != slices[:-1], 1))
+    expected = x.ravel()[begins] if axis is None else np.compress(begins, x, axis)
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(inverse.reshape(-1), np.cumsum(begins) - 1)
+    np.testing.assert_array_equal(counts, np.diff(np.flatnonzero(np.append(begins, True))))
+
+
 @pytest.mark.parametrize("dtype", ["int8", "float32", "float64"])
 @pytest.mark.parametrize("k", [-1, 0, 1, 2, 3])
 @pytest.mark.parametrize("axes", [[0, 1], [2, 0], [1, 2]])

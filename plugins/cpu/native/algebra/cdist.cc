@@ -46,18 +46,18 @@ T ScaledDistance(const T* x, const T* y, int64_t k, int64_t y_step) {
 template <typename T>
 OPWRIGHT_CPU_INLINE void FinishSquares(const T* x, const T* panel, int64_t k, T* sums) {
   constexpr T kLeast = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
-  bool is_ordinary = true;
+  constexpr T kMost = std::numeric_limits<T>::max();
+  T roots[kColumns<T>];
+  int32_t n_extreme = 0;
   for (int64_t j = 0; j < kColumns<T>; ++j) {
-    is_ordinary &= (sums[j] >= kLeast) & (sums[j] <= std::numeric_limits<T>::max());
+    n_extreme += !((sums[j] >= kLeast) & (sums[j] <= kMost));
+    roots[j] = std::sqrt(sums[j]);
   }
-  for (int64_t j = 0; !is_ordinary && j < kColumns<T>; ++j) {
-    if (sums[j] >= kLeast && sums[j] <= std::numeric_limits<T>::max()) {
-      sums[j] = std::sqrt(sums[j]);
-    } else {
-      sums[j] = ScaledDistance(x, panel + j, k, kColumns<T>);
-    }
+  for (int64_t j = 0; n_extreme > 0 && j < kColumns<T>; ++j) {
+    if (sums[j] >= kLeast && sums[j] <= kMost) continue;
+    roots[j] = ScaledDistance(x, panel + j, k, kColumns<T>);
   }
-  for (int64_t j = 0; is_ordinary && j < kColumns<T>; ++j) sums[j] = std::sqrt(sums[j]);
+  std::copy_n(roots, kColumns<T>, sums);
 }
 
 // Distances of kRows vectors, of which the last may be repeated, to the vectors of a panel.

@@ -9,10 +9,18 @@ from opwright.op import (
     InferContext,
     OpMaker,
     broadcast_shapes,
+    by_differentiating,
     dims_match,
     format_shape,
+    grad_op,
 )
-from opwright_std.compositions.expression import Expression, in_float32, rank_of, read
+from opwright_std.compositions.expression import (
+    Expression,
+    in_float32,
+    rank_of,
+    read_wide,
+    rounded_to,
+)
 from opwright_std.numerics.dtypes import FLOATS
 
 
@@ -31,17 +39,20 @@ def _cdist_shape(ctx: InferContext) -> None:
 
 def _cdist(b: BodyContext) -> Expression:
     rank = {slot: rank_of(b, slot) for slot in ("x", "y")}
-    x = read(b, "x").then("unsqueeze", axis=[rank["x"] - 1])
-    y = read(b, "y").then("unsqueeze", axis=[rank["y"] - 2])
+    x = read_wide(b, "x").then("unsqueeze", axis=[rank["x"] - 1])
+    y = read_wide(b, "y").then("unsqueeze", axis=[rank["y"] - 2])
     return (x - y).then("norm", axis=[-1], p=float(b.attr("p")))
+
+
+def _distances(b: BodyContext) -> str:
+    return rounded_to(b, "x", _cdist(b)).name
 
 
 CDIST = (
     OpMaker("cdist")
     .add_comment(
         "Distances of all pairs of vectors, out[i, j] = sum(|x[i] - y[j]| ** p) ** (1 / p): for p "
-        "inf the greatest part, for p 0 how many parts differ. All differences are in memory at "
-        "once. The gradient at equal vectors is 0."
+        "inf the greatest part, for p 0 how many parts differ. The gradient at equal vectors is 0."
     )
     .add_input("x", "float [..., n, k]: n vectors")
     .dtypes(*FLOATS)
@@ -52,5 +63,13 @@ CDIST = (
     .add_attr("p", float, "the exponent")
     .default(2.0)
     .at_least(0.0)
-    .build(infer_shape=_cdist_shape, body=in_float32(_cdist))
+    .build(
+        infer_shape=_cdist_shape,
+        body=in_float32(_cdist),
+        gradient=grad_op(
+            "cdist_grad",
+            needs=["x", "y", "out"],
+            body=by_differentiating(_distances),
+        ),
+    )
 )
