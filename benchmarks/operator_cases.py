@@ -33,10 +33,8 @@ REASONS: Final[dict[tuple[str, str], str]] = {
         [(op, "stack") for op in ("det", "slogdet", "inverse", "solve")],
         "LAPACK by NumPy, a call for each matrix of 8 rows; PyTorch calls MKL.",
     ),
-    ("cdist", "p=2"): "A difference and its square for a product's one step: close vectors keep "
-    "their digits. The gradient has all differences in memory.",
-    ("diff", ""): "Both slices are copied before they are subtracted; PyTorch's are views.",
-    ("unique_consecutive", ""): "Two divisions find the place of each element.",
+    ("unique_consecutive", ""): "Two passes: where runs begin, in memory as long as x, then their "
+    "elements, into memory of their number.",
     ("interpolate", "nearest"): "Each row looks up the place of each column anew.",
     ("kron", ""): "Rows of 45 products, each begun anew in loops over 4 axes.",
 }
