@@ -111,6 +111,8 @@ def draw_chart(result: dict[str, Any]) -> str:
     where = f"{machine['date']}, {machine['cores']} cores of {machine['processor']}"
     rows = [_row(bar, _TOP + _STEP * index, unit) for index, bar in enumerate(bars)]
     line = _MARGIN + unit
+    # Beside the bars alone: it must not cross their titles.
+    dashes = "".join(f"M{line:.1f} {_TOP + _STEP * i + 13}v24" for i in range(len(bars)))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
         f'viewBox="0 0 {WIDTH} {height}" role="img" aria-label="opwright beside its peers">\n'
@@ -121,7 +123,7 @@ def draw_chart(result: dict[str, Any]) -> str:
         f'<text class="faint" x="{_MARGIN}" y="48">shorter is better; the dashed line is the best '
         "peer</text>\n"
         f"{''.join(rows)}"
-        f'<path class="peer" d="M{line:.1f} {_TOP - 8}V{bottom}"/>\n'
+        f'<path class="peer" d="{dashes}"/>\n'
         f'<text class="faint" x="{line:.1f}" y="{_TOP - 14}" text-anchor="middle">1</text>\n'
         f'<text class="faint" x="{_MARGIN}" y="{bottom + 18}">{escape(where)}; medians by make '
         "bench</text>\n"

@@ -56,10 +56,13 @@ def make_pairs() -> str:
         own, other = map(count_code_lines, sources)
         link = f"[{script.name}](../examples/first_week/{script.name})"
         rows.append(f"| {link} | {own} | {other} |")
-        cells = [f"<td>\n\n```py\n{_body(source)}```\n\n</td>" for source in sources]
+        heads = (f"opwright, {own} lines", f"Keras, {other} lines")
+        cells = [
+            f"<td>\n\n**{head}**\n\n```py\n{_body(source)}```\n\n</td>"
+            for head, source in zip(heads, sources, strict=True)
+        ]
         sections.append(
             f"## {script.name[:2].lstrip('0')}. {title}\n\n<table>\n"
-            f"<tr><th>opwright, {own} lines</th><th>Keras, {other} lines</th></tr>\n"
             f'<tr valign="top">\n{cells[0]}\n{cells[1]}\n</tr>\n</table>\n'
         )
     head = "| script | lines with opwright | lines with Keras |\n|---|---|---|\n"
