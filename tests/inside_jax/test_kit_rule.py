@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,12 @@ def uses_of(op_type: str) -> list[Use]:
     """Return the uses that the kit draws."""
     drawn: list[Use] = []
     context = ow.Context.discover()
-    context.annexes.add("rule", "look", lambda _, uses: iter(drawn.extend(uses) or ()), ACME)
+
+    def look(op_type: str, uses: Iterable[Use]) -> Iterator[Any]:
+        drawn.extend(uses)
+        return iter(())
+
+    context.annexes.add("rule", "look", look, ACME)
     check_package("opwright-std", subject=op_type, rules=["look"], context=context)
     return drawn
 

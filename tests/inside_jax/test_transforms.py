@@ -7,10 +7,12 @@ import subprocess
 import sys
 import threading
 import warnings
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -74,7 +76,8 @@ def test_a_mesh_computes_on_shards_or_gathers_with_one_warning(axes: str) -> Non
     mesh = jax.make_mesh((4,), ("d",), axis_types=(kind,))
     primitive._warned.__init__()  # type: ignore[misc]
     sharded = jax.device_put(X, jax.sharding.NamedSharding(mesh, PartitionSpec("d")))
-    mapped = jax.shard_map(
+    home: Any = jax if hasattr(jax, "shard_map") else import_module("jax.experimental.shard_map")
+    mapped = home.shard_map(
         ops.softmax, mesh=mesh, in_specs=PartitionSpec("d"), out_specs=PartitionSpec("d")
     )
     expected = jax.grad(lambda x: (jax.nn.softmax(x) ** 2).sum())(X)
@@ -171,7 +174,7 @@ def test_four_threads_call_480_times() -> None:
 
 
 CHILD = """
-import sys, jax, jax.numpy as jnp, numpy as np, opwright_jax
+import sys, jax, jax.export, jax.numpy as jnp, numpy as np, opwright_jax
 x = jnp.linspace(-2, 2, 32).reshape(8, 4)
 if sys.argv[1] == "export":
     found = jax.export.deserialize(bytearray(open(sys.argv[2], "rb").read())).call(x)
@@ -265,7 +268,8 @@ def test_what_examples_do_not_share_or_sum_over_a_batch_is_a_loop() -> None:
     def gradient(x: Any, w: Any) -> Any:
         return jax.grad(lambda w: (ops.conv2d(x, w) ** 2).sum())(w)
 
-    for f, axes in ((ops.conv2d, (0, 0)), (gradient, (0, None))):
+    cases: list[tuple[Any, Any]] = [(ops.conv2d, (0, 0)), (gradient, (0, None))]
+    for f, axes in cases:
         rows = [weights[i] if axes[1] == 0 else weights[0] for i in range(4)]
         given = weights if axes[1] == 0 else weights[0]
         expected = np.stack([f(row, w) for row, w in zip(x, rows, strict=True)])

@@ -63,7 +63,7 @@ def _make_aval(shape: Any, dtype: Any, avals: Sequence[Any]) -> Any:
         return aval
     like = next(a for a in avals if _varying_axes(a))
     spec = jax.sharding.PartitionSpec(*[None] * len(shape))
-    sharding = like.sharding.update(spec=spec)
+    sharding = jax.sharding.NamedSharding(like.sharding.mesh, spec)
     if hasattr(like, "mat"):  # JAX 0.10 and later
         return aval.update(sharding=sharding, manual_axis_type=like.mat.update(varying=axes))
     return aval.update(sharding=sharding, vma=axes)
