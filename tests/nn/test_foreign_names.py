@@ -16,7 +16,6 @@ from opwright.errors import (
     FeedError,
     ProgramError,
     ShapeError,
-    VariableNotFoundError,
 )
 from opwright_nn.foreign_names import (
     CLIPS,
@@ -196,15 +195,16 @@ def test_what_is_printed_first_tells_what_it_is():
     )
 
 
-def test_the_learning_rate_can_be_assigned():
+def test_the_learning_rate_can_be_assigned_at_any_time():
     model = regression()[0]
-    with pytest.raises(VariableNotFoundError, match="must be initialized, got none yet"):
-        model.learning_rate = 0.5
+    model.learning_rate = 0.5
     model.fill("x", X)
     model.fill("y", X[:, :1])
     model.run()
-    model.learning_rate = 0.5
     assert model.learning_rate == 0.5
+    model.learning_rate = 0.25
+    model.run()
+    assert model.learning_rate == 0.25
 
 
 @pytest.mark.parametrize(

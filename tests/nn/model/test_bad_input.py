@@ -95,9 +95,9 @@ LABELS = np.ones((6, 1), np.int64)
         ),
         (lambda m: m.backward("mean_0_out"), ProgramError, "a model has one loss"),
         (
-            lambda m: m.set_learning_rate(0.1),
-            VariableNotFoundError,
-            "the parameters must be initialized",
+            lambda m: m.set_learning_rate("0.1"),
+            AttributeTypeError,
+            "set_learning_rate: value must be",
         ),
         (lambda m: m.initialize_parameters("1"), AttributeTypeError, "seed must be an int"),
         (lambda m: m.initialize_parameters(-1), AttributeValueError, "seed must be an int of at"),

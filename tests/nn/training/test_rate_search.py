@@ -37,6 +37,13 @@ def test_the_model_that_is_searched_for_does_not_change(small):
     assert small.variables(model) == before
 
 
+def test_data_of_another_dtype_is_converted_as_in_a_training(small):
+    model = nn.Model(cast=True)
+    model.minimize(model.mse(model.fc_layer("x", 1), "y", reduction="mean"), nn.optimizer.SGD(0.1))
+    x = small.x.astype(np.float64)
+    assert nn.find_learning_rate(model, (x, x[:, :1]), steps=10).losses
+
+
 def test_a_model_without_a_rate_of_its_own_is_refused(small):
     schedule = nn.optimizer.SGD(nn.schedule.cosine(0.1, steps=9))
     with pytest.raises(ProgramError, match="find_learning_rate: .* got one with a schedule; call"):

@@ -7,8 +7,10 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 import opwright as ow
-from opwright.errors import AttributeValueError, ProgramError, VariableNotFoundError
+from opwright.errors import AttributeValueError, ProgramError
 from opwright.plugin import record_undo
 from opwright_nn import arguments, checks, operators
 from opwright_nn.model.files import ModelFiles
@@ -252,16 +254,15 @@ class ModelTraining(ModelFiles, OptimizerMethods):
 
     @arguments.suggest
     def set_learning_rate(self, value: float) -> None:
-        """Change the learning rate of later steps; the parameters must be initialized."""
+        """Change the learning rate of later steps; `initialize_parameters` resets it."""
         who = "Model.set_learning_rate"
         optimizer = self._require_optimizer(who)
         rate = self.scope.find_var(optimizer.learning_rate.name)
-        if rate is None or not rate.is_set:
-            raise VariableNotFoundError(
-                f"{who}: the parameters must be initialized, got none yet; call run or "
-                "initialize_parameters first, or give the rate to the optimizer"
-            )
-        optimizer.set_learning_rate(self.scope, value)
+        number = checks.check_float(who, "value", value, at_least=0.0)
+        if optimizer.schedule is None and (rate is None or not rate.is_set):
+            first = np.full(1, optimizer.initial_learning_rate, np.float32)
+            self._startup.write(who, optimizer.learning_rate.name, first)
+        optimizer.set_learning_rate(self.scope, number)
 
     def _require_optimizer(self, who: str) -> Optimizer:
         if self.optimizer is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from opwright.errors import AttributeValueError, ProgramError
 from opwright_nn import arguments, checks
 from opwright_nn.model import Model
+from opwright_nn.model.feeds import convert_named
 from opwright_nn.training.preparation import feed_names
 from opwright_nn.training.source import Data, Feeds, Source, make_source
 
@@ -95,7 +97,9 @@ def find_learning_rate(
             f"{_WHO}: the model must have an optimizer whose rate is a number, got {got}; call "
             "model.minimize(loss, nn.optimizer.Adam(1e-3)) before"
         )
-    source = make_source(_WHO, data, feed_names(model), count, {"size": batch_size, "seed": seed})
+    options = {"size": batch_size, "seed": seed}
+    convert = partial(convert_named, model.program, model._cast)
+    source = make_source(_WHO, data, feed_names(model), count, options, convert)
     return _search(copy.deepcopy(model), source, np.geomspace(first, last, count).tolist())
 
 
