@@ -29,7 +29,8 @@ def public_packages(package):
     yield package
     for name in package.__all__:
         value = getattr(package, name)
-        if isinstance(value, types.ModuleType) and hasattr(value, "__path__"):
+        names = vars(value) if isinstance(value, types.ModuleType) else {}
+        if {"__path__", "__all__"} <= names.keys():  # opwright_torch.ops has all operators
             yield from public_packages(value)
 
 
