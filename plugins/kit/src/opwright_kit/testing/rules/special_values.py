@@ -46,6 +46,9 @@ SUBJECT = KernelSubject
 _PLACES: Final = 2
 """Of each input."""
 
+_LARGE_SAMPLES: Final = 2
+"""Of each dtype: a kernel may work in blocks of hundreds of elements."""
+
 _LARGE: Final = {"float64": 1e100, "float32": 1e18, "bfloat16": 1e18}
 """Squares of them are finite. Those of float16 are too small to tell what grows with them."""
 
@@ -60,7 +63,7 @@ def concerns(subject: KernelSubject) -> bool:
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield each sample in which a special number gets lost, or makes the kernel fail."""
-    choice = SampleChoice(FLOAT_DTYPES)
+    choice = SampleChoice(FLOAT_DTYPES, _LARGE_SAMPLES)
     for entry, sample in context.launches(subject.entries):
         if sample.drops_nan:
             raise Skipped(f"declared: {sample.drops_nan}")

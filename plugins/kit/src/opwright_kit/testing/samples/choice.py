@@ -13,8 +13,6 @@ _MOST_SAMPLES: Final = 3
 """Of each dtype, besides those with other attributes."""
 
 _MOST_OF_LARGE: Final = 2**14
-_MOST_LARGE: Final = 2
-"""Samples of more elements, of each dtype: a kernel may work in blocks of hundreds."""
 
 
 class SampleChoice:
@@ -24,10 +22,13 @@ class SampleChoice:
     ----------
     dtypes : collection of str
         The dispatch dtypes to use.
+    most_large : int
+        How many samples of up to 16384 elements, of each dtype, are used besides.
     """
 
-    def __init__(self, dtypes: Collection[str]) -> None:
+    def __init__(self, dtypes: Collection[str], most_large: int = 0) -> None:
         self._dtypes = dtypes
+        self._most_large = most_large
         self._counts: Counter[str] = Counter()
         self._large: Counter[str] = Counter()
         self._kinds: set[tuple[str, str]] = set()
@@ -38,7 +39,7 @@ class SampleChoice:
         if sample.dtype not in self._dtypes or not 0 < n_elements <= _MOST_OF_LARGE:
             return False
         if n_elements > _MOST_ELEMENTS:
-            return self._large[sample.dtype] < _MOST_LARGE
+            return self._large[sample.dtype] < self._most_large
         kind = (sample.dtype, str(sample.attrs))
         if kind in self._kinds and self._counts[sample.dtype] >= _MOST_SAMPLES:
             return False
